@@ -1,0 +1,1 @@
+"""The PyTorch backend: eager operations in a complete torch.autograd.Function module."""

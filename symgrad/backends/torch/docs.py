@@ -1,0 +1,142 @@
+"""Docstrings of generated modules: formula, derivatives, plan, accuracy and source."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from symgrad.backends.torch.layout import Layout
+from symgrad.formula import formula
+from symgrad.operation import Variant
+
+_WIDTH = 96
+
+
+def listed(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else list(items))
+
+
+def escaped(text: str) -> str:
+    """Text that may stand in a triple-quoted string, without trailing spaces."""
+    clean = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return clean[:-1] + '\\"' if clean.endswith('"') else clean
+
+
+def wrapped(text: str, width: int = _WIDTH) -> str:
+    """Prose wrapped to the width, paragraphs kept."""
+    paragraphs = [p for p in text.strip().split("\n\n") if p.strip()]
+    return "\n\n".join(textwrap.fill(" ".join(p.split()), width, break_long_words=False) for p in paragraphs)
+
+
+def summary(layout: Layout) -> str:
+    """The spec's summary, or the operation's name, as one sentence."""
+    text = " ".join(layout.spec.summary.split()) or f"{layout.spec.op}, generated from a formula"
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def module_docstring(layout: Layout) -> str:
+    """Formula, derivatives, what is saved, how accurate it is, and where it comes from."""
+    spec = layout.spec
+    parts = [summary(layout), _equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
+    if spec.doc:
+        parts.append(wrapped(spec.doc))
+    if spec.reference:
+        parts.append(wrapped(f"Reference: {spec.reference}"))
+    return escaped("\n\n".join(p for p in parts if p))
+
+
+def _equations(layout: Layout) -> str:
+    rows = [(b.name, " ".join(b.text.split())) for b in layout.spec.let]
+    rows += [(o.name, " ".join(o.formula.text.split())) for o in layout.spec.outputs]
+    return _table(rows)
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = []
+    for name, text in rows:
+        lead = f"    {name:<{width}} = "
+        lines += textwrap.wrap(
+            text, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False
+        )
+    return "\n".join(lines)
+
+
+def _derivatives(layout: Layout) -> str:
+    blocks = []
+    for path, variant in layout.operation.variants():
+        rows = derivative_rows(variant)
+        if rows:
+            heading = f"where {' and '.join(path)}:\n" if path and len(layout.variants) > 1 else ""
+            blocks.append(heading + _table(rows))
+    unique = list(dict.fromkeys(blocks))
+    return "\n\n".join(unique)
+
+
+def derivative_rows(variant: Variant) -> list[tuple[str, str]]:
+    """The partial derivatives and overrides of a variant as (label, text)."""
+    rows = [(f"d{o}/d{t}", formula(c.chosen.form)) for (o, t), c in variant.slope_choices.items()]
+    shown = {(o, t) for o, t in variant.slope_choices}
+    for (o, t), gradient in variant.gradients.items():
+        if (o, t) not in shown:
+            rows.append((f"grad_{t}", formula(gradient)))
+    rows += [(f"grad_{t}", f"{formula(v.gradient)}  (override)") for t, v in variant.overrides.items()]
+    return rows
+
+
+def _saved(layout: Layout) -> str:
+    texts = []
+    for variant in layout.variants:
+        names = [formula(s.value) for s in variant.plan.base]
+        texts.append(listed(names) if names else "nothing")
+    kept = [formula(s.value) for s in layout.keeps]
+    text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
+    if kept:
+        text += f"; {listed(kept)} where nothing differentiates the backward"
+    return wrapped(text + ".")
+
+
+def _accuracy(layout: Layout) -> str:
+    """The worst figures over the variants."""
+    values = [c.chosen for v in layout.variants for c in v.value_choices.values()]
+    slopes = [c.chosen for v in layout.variants for c in v.slope_choices.values()]
+    if not values:
+        return ""
+    text = f"Accuracy in float32: value within {_ulp(values)} ulp"
+    if slopes:
+        text += f", derivatives within {_ulp(slopes)} ulp"
+    text += " beyond the conditioning of the formula, with correctly rounded elementary functions"
+    if layout.wide_values or layout.wide_slopes:
+        what = listed([n for n, w in (("value", layout.wide_values), ("derivatives", layout.wide_slopes)) if w])
+        text += f" ({what} evaluated in float64)"
+    return wrapped(text + ".")
+
+
+def _ulp(candidates: Sequence[object]) -> str:
+    worst = max(c.float32.ulp for c in candidates)  # type: ignore[attr-defined]
+    return ulp_text(worst)
+
+
+def ulp_text(value: float) -> str:
+    """A figure to two digits, rounded up."""
+    if value < 10:
+        return f"{-(-value * 10 // 1) / 10:.1f}"
+    return f"{value:.2g}" if value < 1e4 else f"{value:.0e}"
+
+
+def class_docstring(layout: Layout) -> str:
+    """One line: the formula and in what it is differentiable."""
+    spec = layout.spec
+    wanted = layout.differentiable
+    order = "once" if not spec.options.double_backward else "to any order and in any mode"
+    names = listed([o.name for o in spec.outputs])
+    text = f"{names} of {spec.op}"
+    if len(spec.outputs) == 1:
+        only = " ".join(spec.outputs[0].formula.text.split())
+        if len(only) < 50 and "\n" not in only:
+            text = f"{names} = {only}"
+    ending = f", differentiable in {listed(wanted)} {order}." if wanted else ", not differentiable."
+    if any(v.overrides for v in layout.variants):
+        ending = f", with its own gradient for {listed(list(layout.variants[0].overrides))}."
+    return escaped(text + ending)

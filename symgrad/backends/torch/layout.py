@@ -1,0 +1,222 @@
+"""The names and facts that all methods of one generated module share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from symgrad.branches import Split
+from symgrad.expr import Expr, topological
+from symgrad.machine import machine
+from symgrad.naming import Names
+from symgrad.operation import Body, Operation, Variant, absent, cotangent, tangent
+from symgrad.plan import Saved
+from symgrad.spec import Spec
+
+# Names that the methods of a generated module use themselves.
+_RESERVED = (
+    "ctx inputs outputs output saved terms dtype torch math F Any Tensor Function forward_ad self device value "
+    "isinstance tuple sum len None True False staticmethod property super type"
+).split()
+
+# Operations that do not round: applied to half precision they need no wider type.
+_EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
+
+
+@dataclass
+class Layout:
+    """Names of arguments, cotangents, wants and tangents, and which facilities the module needs."""
+
+    operation: Operation
+    constants: dict[Expr, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> Spec:
+        return self.operation.program.spec
+
+    @cached_property
+    def class_name(self) -> str:
+        """SmoothL1Function for smooth_l1, without the suffix."""
+        return "".join(part[:1].upper() + part[1:] for part in self.spec.op.split("_"))
+
+    @cached_property
+    def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
+        spec = self.spec
+        names = Names(_RESERVED)
+        for output in spec.outputs:
+            names.reserve(f"grad_{output.name}")
+        for tensor in spec.tensors:
+            names.reserve(f"wants_{tensor.name}")
+            names.reserve(f"tangent_{tensor.name}")
+            names.reserve(f"grad_{tensor.name}")
+        arguments = {a: names.reserve(a) for a in self.argument_names}
+        outputs = {o.name: names.reserve(o.name) for o in spec.outputs}
+        return names, arguments, outputs
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Tensors, then hyperparameters, as the user calls them."""
+        return [*(t.name for t in self.spec.tensors), *(h.name for h in self.spec.hyperparameters)]
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        """The local name of each argument inside the methods."""
+        return self._names[1]
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The local name of each output inside the methods."""
+        return self._names[2]
+
+    @property
+    def tensors(self) -> list[str]:
+        """Local names of the tensors."""
+        return [self.arguments[t.name] for t in self.spec.tensors]
+
+    def names(self) -> Names:
+        """Fresh names for one method, none of which is an argument."""
+        taken, arguments, outputs = self._names
+        return Names({*taken._taken, *arguments.values(), *outputs.values()})
+
+    def symbols(self) -> dict[Expr, str]:
+        """Python names of all symbols."""
+        program = self.operation.program
+        known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        for output in self.spec.outputs:
+            known[cotangent(output.name)] = f"grad_{output.name}"
+        for tensor in self.spec.tensors:
+            known[tangent(tensor.name)] = f"tangent_{tensor.name}"
+            known[absent(tensor.name)] = f"{self.arguments[tensor.name]} is None"
+        return known
+
+    def symbol(self, argument: str) -> Expr:
+        """The symbol of an argument."""
+        return self.operation.program.symbols[argument]
+
+    # ------------------------------------------------------------------------------------------ facts
+    @cached_property
+    def variants(self) -> list[Variant]:
+        return [variant for _, variant in self.operation.variants()]
+
+    @cached_property
+    def differentiable(self) -> list[str]:
+        """Tensors that can have a gradient."""
+        return [t.name for t in self.spec.tensors if t.grad and t.dtype == "float"]
+
+    @cached_property
+    def widens(self) -> bool:
+        """Whether forward computes half precision in a wider type."""
+        if self.spec.options.accumulate == "same":
+            return False
+        return self.wide_values or any(_roundings(form) > 1 for v in self.variants for form in v.outputs.values())
+
+    @cached_property
+    def widens_slopes(self) -> bool:
+        """Whether backward does."""
+        if self.spec.options.accumulate == "same":
+            return False
+        gradients = [g for v in self.variants for g in v.gradients.values()]
+        gradients += [o.gradient for v in self.variants for o in v.overrides.values()]
+        return self.wide_slopes or any(_roundings(g) > 1 for g in gradients)
+
+    @cached_property
+    def wide_values(self) -> bool:
+        return any(v.wide_values for v in self.variants)
+
+    @cached_property
+    def wide_slopes(self) -> bool:
+        return any(v.wide_slopes for v in self.variants)
+
+    @cached_property
+    def keeps(self) -> tuple[Saved, ...]:
+        """Float intermediates that a plain call keeps; only operations without Python branches do."""
+        return self.variants[0].plan.extras if len(self.variants) == 1 else ()
+
+    @cached_property
+    def hyperparameters_on_ctx(self) -> list[str]:
+        """Hyperparameters that backward or jvp read, in order."""
+        program, spec = self.operation.program, self.spec
+        used: set[Expr] = set()
+        for variant in self.variants:
+            for value in derivatives(variant):
+                used |= value.symbols
+            for saved in variant.plan.saved:
+                used |= saved.value.symbols
+        used |= conditions(self.operation.body)
+        return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used]
+
+    @cached_property
+    def absences_on_ctx(self) -> list[str]:
+        """Optional tensors whose absence backward and jvp must know."""
+        used = conditions(self.operation.body)
+        return [t.name for t in self.spec.tensors if absent(t.name) in used]
+
+
+def derivatives(variant: Variant) -> list[Expr]:
+    """Everything that backward and jvp compute."""
+    transposed = [e for o in variant.overrides.values() for e in (o.transposed or {}).values()]
+    return [
+        *variant.gradients.values(),
+        *variant.tangents.values(),
+        *(o.gradient for o in variant.overrides.values()),
+        *transposed,
+    ]
+
+
+def conditions(body: Body) -> frozenset[Expr]:
+    """The symbols of the Python conditions in a tree of variants."""
+    if isinstance(body, Variant):
+        return frozenset()
+    then, otherwise = conditions(body.then), conditions(body.otherwise)  # type: ignore[arg-type]
+    return body.condition.symbols | then | otherwise
+
+
+def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[Expr], str]) -> list[str]:
+    """Source lines: `leaf` of each variant under Python's if, elif and else; one block where all are equal."""
+    if isinstance(body, Variant):
+        return leaf(body)
+    then = branches(body.then, leaf, text)  # type: ignore[arg-type]
+    otherwise = branches(body.otherwise, leaf, text)  # type: ignore[arg-type]
+    if then == otherwise:
+        return then
+    condition = text(body.condition)
+    if not then:
+        return [f"if not ({condition}):", *_indented(otherwise)]
+    lines = [f"if {condition}:", *_indented(then)]
+    if not otherwise:
+        return lines
+    if then[-1].startswith(("return", "raise")):
+        return [*lines, *otherwise]
+    if isinstance(body.otherwise, Split) and otherwise[0].startswith("if ") and _is_chain(otherwise):
+        return [*lines, f"el{otherwise[0]}", *otherwise[1:]]
+    return [*lines, "else:", *_indented(otherwise)]
+
+
+def _is_chain(lines: list[str]) -> bool:
+    """Whether the lines are one if statement with its branches."""
+    return all(line.startswith((" ", "elif ", "else:")) for line in lines[1:])
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _roundings(form: Expr) -> int:
+    """How many operations of a form round."""
+    (lowered,) = machine([form])
+    return sum(
+        1
+        for n in topological(lowered)
+        if n.args and not n.is_static and not n.is_boolean and n.op not in _EXACT and not _is_exact(n)
+    )
+
+
+def _is_exact(node: Expr) -> bool:
+    """Multiplication by a power of two, and shape operations."""
+    if node.op in ("sum_to", "expand"):
+        return True
+    if node.op != "mul":
+        return False
+    factor = node.args[0].number
+    return factor is not None and abs(factor.numerator) & (abs(factor.numerator) - 1) == 0

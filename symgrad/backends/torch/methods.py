@@ -1,0 +1,371 @@
+"""The bodies of forward, setup_context, backward and jvp, as source lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad import expr as ex
+from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.printer import Printer
+from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.expr import Expr, topological
+from symgrad.naming import describe
+from symgrad.operation import Variant, absent, cotangent
+from symgrad.plan import Saved
+from symgrad.shapes import shape_sources
+from symgrad.tensor_ops import TENSOR_OPS
+
+
+def joined(names: Sequence[str], *, trailing: bool = True) -> str:
+    """`a, b`, or `a,` for a tuple of one."""
+    return f"{names[0]}," if len(names) == 1 and trailing else ", ".join(names)
+
+
+class Methods:
+    """Writes the methods of one operation."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def _text(self, condition: Expr) -> str:
+        return Printer(self.layout.symbols(), self.layout.constants)(condition)
+
+    def _branches(self, leaf) -> list[str]:  # type: ignore[no-untyped-def]
+        return branches(self.layout.operation.body, leaf, self._text)
+
+    def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
+        return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
+
+    # ------------------------------------------------------------------------------------------ forward
+    def forward(self) -> list[str]:
+        """The formula; with intermediates to keep, they follow the outputs."""
+        return [*self._widening(), *self._branches(self._forward)]
+
+    def _widening(self) -> list[str]:
+        layout = self.layout
+        if not layout.widens:
+            return []
+        names = joined(layout.tensors, trailing=False)
+        helper = "_widen_all" if layout.wide_values else "_widen"
+        return [f"{names}, dtype = {helper}({names})"]
+
+    def _forward(self, variant: Variant) -> list[str]:
+        layout = self.layout
+        pattern = "_round({value}, dtype)" if layout.widens else "{value}"
+        targets, results = [], []
+        single = len(variant.outputs) == 1 and not layout.keeps
+        for name, form in variant.outputs.items():
+            local = layout.outputs[name]
+            value = self._complete(form, variant.formulas[name], pattern)
+            if single:
+                targets.append(Target(local, form, template=f"return {value}"))
+            else:
+                targets.append(Target(local, form))
+                results.append(value.format(value=local))
+        scope = self._scope()
+        kept = [self._kept_name(s) for s in layout.keeps]
+        for saved, local in zip(layout.keeps, kept, strict=True):
+            targets.insert(0, Target(local, saved.value))
+        lines = statements(targets, scope, layout.constants)
+        return lines if single else [*lines, f"return {', '.join([*results, *kept])}"]
+
+    def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
+        """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
+        names = self.layout.symbols()
+        missing = shape_sources(formula) - shape_sources(form)
+        if missing and all(s.op == "sym" for s in missing):
+            everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
+            return pattern.replace("{value}", f"_broadcast({{value}}, {', '.join(everyone)})")
+        if form.op == "sym" or form.is_static:
+            return pattern.replace("{value}", "{value}.clone()")
+        return pattern
+
+    def _kept_name(self, saved: Saved) -> str:
+        return describe(saved.value, self.layout.symbols())
+
+    # ------------------------------------------------------------------------------------------ setup_context
+    def setup_context(self) -> list[str]:
+        """Keeps what the plan says, each value only if a wanted gradient needs it."""
+        layout = self.layout
+        lines = []
+        arguments = [layout.arguments[a] for a in layout.argument_names]
+        lines.append(f"{joined(arguments)} = inputs" if len(arguments) > 1 else f"({arguments[0]},) = inputs")
+        if len(layout.outputs) > 1:
+            lines.append(f"{', '.join(layout.outputs.values())} = outputs")
+        undifferentiable = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
+        if undifferentiable:
+            lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
+        if self._needs_shapes():
+            lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
+        lines += [f"ctx.{h} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
+        lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
+        body = self._branches(self._setup)
+        wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
+        if wants:
+            lines.append(self._wants_line("_wanted(ctx)", wants))
+        return lines + body
+
+    def _needs_shapes(self) -> bool:
+        """Whether backward or jvp read shapes and dtypes of the inputs."""
+        return any("ctx.inputs" in line for line in (*self.backward(), *self.jvp()))
+
+    def _wants_line(self, source: str, wants: Sequence[str]) -> str:
+        """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
+        layout = self.layout
+        flags = [f"wants_{a}" if a in wants else "_" for a in layout.argument_names]
+        while len(flags) > 1 and flags[-1] == "_" and flags[-2] == "_":
+            flags.pop()
+        if len(flags) < len(layout.argument_names):
+            flags[-1] = "*_"
+        return f"{joined(flags)} = {source}" if len(flags) > 1 else f"({flags[0]},) = {source}"
+
+    def _setup(self, variant: Variant) -> list[str]:
+        layout = self.layout
+        scope = self._scope()
+        names = {**scope.known, **{form: layout.outputs[n] for n, form in variant.outputs.items()}}
+        arguments = []
+        for saved in variant.plan.base:
+            text = Printer(names, layout.constants)(saved.value)
+            needed = self._needed_by(saved.value, variant)
+            if set(needed) < set(self._wanted_tensors(variant)):
+                text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
+            elif saved.source == "mask":
+                text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
+            arguments.append(text)
+        if layout.keeps:
+            arguments.append("*kept")
+        outputs = list(layout.outputs.values())
+        results = f"({outputs[0]},)" if len(outputs) == 1 else "outputs"
+        return [f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
+
+    def _wanted_tensors(self, variant: Variant) -> list[str]:
+        present = {t for _, t in variant.gradients} | set(variant.overrides)
+        return [t for t in self.layout.differentiable if t in present]
+
+    def _needed_by(self, value: Expr, variant: Variant) -> list[str]:
+        """The tensors whose gradients read a saved value."""
+        kept = frozenset(s.value for s in variant.plan.base)
+        needing: set[str] = set()
+        gradients = [(t, g) for (_, t), g in variant.gradients.items()]
+        gradients += [(t, o.gradient) for t, o in variant.overrides.items()]
+        for tensor, gradient in gradients:
+            if value in data_below(gradient, kept):
+                needing.add(tensor)
+        return [t for t in self.layout.differentiable if t in needing]
+
+    # ------------------------------------------------------------------------------------------ backward
+    def backward(self) -> list[str]:
+        """The gradients that are wanted, from the cotangents that are there."""
+        layout = self.layout
+        grads = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
+        nothing = ", ".join(["None"] * len(layout.argument_names))
+        test = " and ".join(f"{g} is None" for g in grads)
+        lines = [f"if {test}:", f"    return {nothing}"] if grads else []
+        body = self._branches(self._backward)
+        wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
+        if wants and len(layout.differentiable) > 1:
+            lines.append(self._wants_line("ctx.needs_input_grad", wants))
+        lines += [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
+        return lines + body
+
+    def _mentions(self, lines: Sequence[str], argument: str) -> bool:
+        return any(self.layout.arguments[argument] in line for line in lines)
+
+    def _backward(self, variant: Variant) -> list[str]:
+        layout = self.layout
+        scope = self._scope()
+        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
+        cotangents = self._cotangents(variant)
+        if layout.widens_slopes:
+            lines += self._widened([*self._float_names(variant, scope), *cotangents])
+        lines += self._recomputed(variant, scope)
+        wanted = self._wanted_tensors(variant)
+        many = len(layout.differentiable) > 1
+        initial = [f"grad_{t}" for t in wanted]
+        if many and initial:
+            lines.append(f"{' = '.join(initial)} = None")
+        targets = []
+        for tensor in wanted:
+            targets += self._gradient_targets(tensor, variant, many)
+        lines += statements(targets, scope, layout.constants)
+        return [*lines, self._return(variant, many)]
+
+    def _gradient_targets(self, tensor: str, variant: Variant, many: bool) -> list[Target]:
+        name = f"grad_{tensor}"
+        want = [f"wants_{tensor}"] if many else []
+        override = variant.overrides.get(tensor)
+        if override is not None:
+            return [Target(name, _without_outer_sum(override.gradient), tuple(want))]
+        terms = [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
+        if len(terms) == 1 and len(self._cotangents(variant)) == 1:
+            return [Target(name, _without_outer_sum(terms[0][1]), tuple(want))]
+        targets = []
+        for i, (output, gradient) in enumerate(terms):
+            condition = " and ".join([*want, f"grad_{output} is not None"])
+            template = "{target} = {value}" if i == 0 else "{target} = _plus({target}, {value})"
+            targets.append(Target(name, gradient, (condition,), template))
+        return targets
+
+    def _return(self, variant: Variant, many: bool) -> str:
+        layout = self.layout
+        wanted = self._wanted_tensors(variant)
+        nones = len(layout.argument_names) - len(layout.spec.tensors)
+        if not wanted:
+            return f"return {', '.join(['None'] * len(layout.argument_names))}"
+        if len(layout.spec.tensors) == 1 and not nones and self._fits(variant):
+            return f"return grad_{wanted[0]}"
+        grads = [f"grad_{t.name}" if t.name in wanted else "None" for t in layout.spec.tensors]
+        rest = ", None" * nones
+        if len(layout.spec.tensors) == 1 and self._fits(variant):
+            return f"return {grads[0]}{rest}"
+        star = "*" if nones else ""
+        return f"return {star}_fit(ctx.inputs, {', '.join(grads)}){rest}"
+
+    def _fits(self, variant: Variant) -> bool:
+        """Whether the only gradient has its input's shape and dtype by itself."""
+        (tensor,) = (t.name for t in self.layout.spec.tensors)
+        own = frozenset({self.layout.symbol(tensor)})
+        pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
+        return pointwise and not self.layout.widens_slopes and not variant.overrides
+
+    def _cotangents(self, variant: Variant) -> list[str]:
+        return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
+
+    def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> list[str]:
+        """Bring the saved values into scope by name."""
+        layout = self.layout
+        for t in layout.absences_on_ctx:
+            scope.known[absent(t)] = f"ctx.without_{t}"
+        for symbol in [s for s in scope.known if s.tensors and s["kind"] not in ("cotangent", "tangent")]:
+            del scope.known[symbol]
+        names = []
+        for saved in variant.plan.base:
+            local = self._saved_name(saved, variant, scope)
+            scope.known[saved.value] = local
+            names.append(local)
+        if layout.keeps and with_kept:
+            names.append("*kept")
+        elif layout.keeps:
+            names.append("*_")
+        if not names:
+            return []
+        if names == ["*kept"]:
+            return ["kept = ctx.saved_tensors"]
+        return [f"{joined(names)} = {source}" if len(names) > 1 else f"({names[0]},) = {source}"]
+
+    def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
+        layout = self.layout
+        if saved.source == "input":
+            return layout.symbols()[saved.value]
+        for name, form in variant.outputs.items():
+            if form is saved.value:
+                return layout.outputs[name]
+        return scope.names.for_value(saved.value, layout.symbols())
+
+    def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
+        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]
+
+    def _widened(self, names: Sequence[str]) -> list[str]:
+        helper = "_widen_all" if self.layout.wide_slopes else "_widen"
+        return [f"{', '.join(names)}, _ = {helper}({', '.join(names)})"]
+
+    def _recomputed(self, variant: Variant, scope: Scope) -> list[str]:
+        """Kept intermediates, or their recomputation where something differentiates this backward."""
+        layout = self.layout
+        lines: list[str] = []
+        for i, saved in enumerate(layout.keeps):
+            local = scope.names.fresh(self._kept_name(saved))
+            again = statements([Target(local, saved.value)], Scope(layout.names(), dict(scope.known)), layout.constants)
+            index = f"kept[{i}]"
+            lines += [f"if kept and not _differentiated():", f"    {local} = {index}", "else:"]
+            lines += [f"    {line}" for line in again]
+            scope.known[saved.value] = local
+        return lines
+
+    # ------------------------------------------------------------------------------------------ jvp
+    def jvp(self) -> list[str]:
+        """The tangents of the outputs from those of the inputs that have one."""
+        layout = self.layout
+        body = self._branches(self._jvp)
+        lines = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
+        refusals = self._refusals()
+        return [*refusals, *lines, *body]
+
+    def _refusals(self) -> list[str]:
+        """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
+        tensors = {t for v in self.layout.variants for t, o in v.overrides.items() if o.transposed is None}
+        lines: list[str] = []
+        for tensor in [t for t in self.layout.differentiable if t in tensors]:
+            lines += [
+                f"if tangent_{tensor} is not None:",
+                f'    raise RuntimeError("{self.layout.spec.op}: no forward mode in {tensor}, whose gradient rule is '
+                'not linear in the cotangent")',
+            ]
+        return lines
+
+    def _jvp(self, variant: Variant) -> list[str]:
+        layout = self.layout
+        scope = self._scope()
+        unpacked = self._unpack(variant, scope, "saved", with_kept=False)
+        header = "with _primals(ctx) as saved:" if unpacked else "with _primals(ctx):"
+        lines = list(unpacked)
+        if layout.widens_slopes and unpacked:
+            names = self._float_names(variant, scope)
+            if names:
+                lines += self._widened(names)
+        results = []
+        for k, output in enumerate(layout.spec.outputs):
+            terms = self._tangent_terms(output.name, variant)
+            if not output.grad or not terms:
+                results.append("None")
+                continue
+            local = "terms" if len(layout.spec.outputs) == 1 else scope.names.fresh(f"terms_{output.name}")
+            lines.append(f"{local}: list[Tensor] = []")
+            targets = [
+                Target(local, value, (f"tangent_{tensor} is not None",), "{target}.append({value})")
+                for tensor, value in terms
+            ]
+            lines += statements(targets, scope, layout.constants)
+            results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
+        if results == ["None"] * len(results):
+            return [f"return {', '.join(results)}"]
+        lines.append(f"return {', '.join(results)}")
+        return [header, *(f"    {line}" for line in lines)]
+
+    def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
+        terms = []
+        for tensor in self.layout.differentiable:
+            override = variant.overrides.get(tensor)
+            if override is None:
+                value = variant.tangents.get((output, tensor))
+            else:
+                value = (override.transposed or {}).get(output)
+            if value is not None:
+                terms.append((tensor, value))
+        return terms
+
+
+def _without_outer_sum(gradient: Expr) -> Expr:
+    """The gradient before it is summed to its input's shape, which `_fit` does at the return."""
+    return gradient.args[0] if gradient.op == "sum_to" else gradient
+
+
+def data_below(root: Expr, stop: frozenset[Expr]) -> frozenset[Expr]:
+    """The values of `stop` whose data (not only shape) `root` reads."""
+    found: set[Expr] = set()
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in stop:
+            found.add(node)
+            continue
+        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
+        stack.extend(a for k, a in enumerate(node.args) if k not in skip)
+    return frozenset(found)
+
+
+__all__ = ["Methods", "cotangent", "data_below", "ex", "joined", "topological"]

@@ -1,0 +1,78 @@
+"""The complete text of a generated module: public function, Function, variants of it, nn.Module and plumbing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.backends.torch import docs, public
+from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.plumbing import imports, plumbing
+from symgrad.backends.torch.printer import constant_value
+from symgrad.formatting import format_python
+from symgrad.formula import formula
+from symgrad.operation import Operation
+from symgrad.resources import environment
+
+
+def render_module(operation: Operation) -> str:
+    """The module of an operation, formatted; it imports only torch and the standard library."""
+    layout = Layout(operation)
+    template = environment().get_template("torch/module.py.j2")
+    context = _context(layout)
+    draft = template.render(**context, imports="", plumbing="")
+    helpers = plumbing(draft)
+    text = template.render(**{**context, "imports": imports(draft + helpers), "plumbing": helpers})
+    return format_python(text)
+
+
+def _context(layout: Layout) -> dict[str, Any]:
+    methods = Methods(layout)
+    bodies = {
+        "forward": methods.forward(),
+        "setup": methods.setup_context(),
+        "backward": methods.backward(),
+        "jvp": methods.jvp(),
+    }
+    outputs = list(layout.outputs.values())
+    names = [layout.arguments[a] for a in layout.argument_names]
+    call = ", ".join(names)
+    inplace = public.inplace(layout, bodies)
+    keeping = bool(layout.keeps)
+    return {
+        **bodies,
+        "name": layout.class_name,
+        "docstring": docs.module_docstring(layout),
+        "class_docstring": docs.class_docstring(layout),
+        "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
+        "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],
+        "functions": public.functions(layout),
+        "returns": public.returns(layout),
+        "applied": public.returns(layout),
+        "arguments": public.method_signature(layout),
+        "arguments_any": ", ".join(f"{n}: Any" for n in names),
+        "call": call,
+        "call_tuple": joined(names),
+        "results": ", ".join(outputs),
+        "results_argument": outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})",
+        "output": outputs[0] if len(outputs) == 1 else "outputs",
+        "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs]),
+        "tangents": _arguments(
+            [f"tangent_{t.name}" if t.name in layout.differentiable else "_" for t in layout.spec.tensors],
+            bool(layout.spec.hyperparameters),
+        ),
+        "keeping": keeping,
+        "kept": docs.listed([formula(s.value) for s in layout.keeps]),
+        "inplace": inplace,
+        "detached": public.detached(layout),
+        "module": public.module(layout),
+        "dispatched": public.dispatched(layout),
+    }
+
+
+def _arguments(names: list[str], more: bool = False) -> str:
+    """Arguments that may be None; unused ones get distinct names."""
+    parts = []
+    for i, name in enumerate(names):
+        parts.append(f"{name}: Tensor | None" if name != "_" else f"_{i}: Any")
+    return ", ".join([*parts, *(["*_: Any"] if more else [])])

@@ -1,0 +1,66 @@
+"""The helpers at the end of a generated module: each only where the module uses it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from symgrad.resources import template_folder
+
+_DEFINED = re.compile(r"^(?:def |class )?(_\w+)", re.MULTILINE)
+_WORD = re.compile(r"\b_\w+")
+
+
+@cache
+def snippets() -> dict[str, str]:
+    """All helpers by name, in the order in which they are written."""
+    found: dict[str, str] = {}
+    for path in sorted((template_folder() / "torch" / "plumbing").glob("*.py")):
+        text = path.read_text(encoding="utf-8").strip("\n")
+        named = _DEFINED.search(re.sub(r"^@.*\n", "", text))
+        assert named is not None, path
+        found[named.group(1)] = text
+    return found
+
+
+def plumbing(body: str) -> str:
+    """The helpers that a module body uses, directly or through others: constants, then functions."""
+    known = snippets()
+    used: set[str] = set()
+    pending = [body]
+    while pending:
+        for word in set(_WORD.findall(pending.pop())):
+            if word in known and word not in used:
+                used.add(word)
+                pending.append(known[word])
+    chosen = [text for name, text in known.items() if name in used]
+    constants = [text for text in chosen if not text.startswith(("def ", "class ", "@"))]
+    functions = [text for text in chosen if text.startswith(("def ", "class ", "@"))]
+    return "\n\n\n".join(["\n".join(constants), *functions] if constants else functions)
+
+
+_STANDARD = (
+    ("collections", ("namedtuple",)),
+    ("collections.abc", ("Callable", "Iterator")),
+    ("contextlib", ("contextmanager",)),
+    ("functools", ("reduce",)),
+    ("typing", ("Any", "Literal")),
+)
+
+
+def imports(text: str) -> str:
+    """The import block that the text of a module needs; nothing but torch and the standard library."""
+    lines = ["from __future__ import annotations", ""]
+    if re.search(r"\bmath\.", text):
+        lines.append("import math")
+    for module, names in _STANDARD:
+        wanted = [name for name in names if re.search(rf"\b{name}\b", text)]
+        if wanted:
+            lines.append(f"from {module} import {', '.join(wanted)}")
+    lines += ["", "import torch", "from torch import Tensor"]
+    if "_functorch." in text:
+        lines.append("from torch._C import _functorch")
+    lines.append("from torch.autograd import Function" + (", forward_ad" if "forward_ad" in text else ""))
+    if re.search(r"\bF\.", text):
+        lines.append("from torch.nn import functional as F")
+    return "\n".join(lines)

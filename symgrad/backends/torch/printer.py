@@ -1,0 +1,317 @@
+"""Machine-level expressions as Python source: tensor operations in torch, Python scalars in plain arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+import mpmath as mp
+
+from symgrad.evaluate import exact
+from symgrad.expr import COMPARISONS, ONE, ZERO, Expr
+from symgrad.functions import FUNCTIONS
+from symgrad.tensor_ops import TENSOR_OPS
+
+# Binding strength of Python's operators, weakest first.
+_CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(12)
+
+_INFIX = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "div": ("/", _PRODUCT)}
+
+
+class Printer:
+    """Prints expressions; `names` gives the Python names of symbols and of values computed before.
+
+    Constants that are not plain numbers are collected in `constants`, to be defined once; `shapes` gives the source of
+    shapes of values that are not in scope themselves.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[Expr, str],
+        constants: dict[Expr, str] | None = None,
+        shapes: Mapping[Expr, str] | None = None,
+    ) -> None:
+        self.names = names
+        self.shapes = shapes or {}
+        self.constants = constants if constants is not None else {}
+        self.used: set[Expr] = set()
+
+    def __call__(self, node: Expr) -> str:
+        """The source of an expression."""
+        return self._at(node, _CONDITIONAL)
+
+    def atom(self, node: Expr) -> str:
+        """Source to which a method call or an index can be appended."""
+        return self._at(node, _ATOM)
+
+    def local(self, name: str) -> str:
+        """The local name of the symbol that the spec calls `name`."""
+        return next(text for symbol, text in self.names.items() if symbol.op == "sym" and symbol.name == name)
+
+    def shape(self, like: Expr) -> str:
+        """Source of the shape of a value."""
+        known = self.shapes.get(like)
+        return known if known is not None else f"{self.atom(like)}.shape"
+
+    def tensor(self, value: Expr, like: Expr) -> str:
+        """Source of `value` as a tensor, also where it is a Python scalar."""
+        return self.atom(value)
+
+    def _at(self, node: Expr, strength: int) -> str:
+        """Source that can stand as an operand of an operator of the given strength."""
+        text, own = self._print(node)
+        return text if own >= strength else f"({text})"
+
+    def _print(self, node: Expr) -> tuple[str, int]:
+        if node in self.names:
+            self.used.add(node)
+            return self.names[node], _ATOM
+        if node.op == "num":
+            return number(node["value"])
+        if node.op == "text":
+            return f'"{node["value"]}"', _ATOM
+        if node.op in ("true", "false"):
+            return node.op.capitalize(), _ATOM
+        if not node.symbols:
+            return self._constant(node)
+        return self._scalar(node) if node.is_static else self._tensor(node)
+
+    # ------------------------------------------------------------------------------------------ tensors
+    def _tensor(self, node: Expr) -> tuple[str, int]:
+        special = _TENSOR.get(node.op)
+        if special is not None:
+            return special(self, node)
+        if node.op in _INFIX:
+            return self._infix(node)
+        if node.op in COMPARISONS:
+            return self._comparison(node)
+        if node.op in TENSOR_OPS:
+            return self._tensor_operation(node)
+        row = FUNCTIONS[node.op]
+        arguments = [self._at(a, _CONDITIONAL) for a in node.args]
+        if row.tensor_args:
+            like = next(a for a in node.args if not a.is_static)
+            arguments = [
+                f"{self._at(like, _ATOM)}.new_full((), {text})" if a.is_static else text
+                for a, text in zip(node.args, arguments, strict=True)
+            ]
+        return row.torch.format(*arguments), _ATOM
+
+    def _infix(self, node: Expr) -> tuple[str, int]:
+        symbol, strength = _INFIX[node.op]
+        left, right = node.args
+        stricter = strength + 1 if node.op in ("sub", "div") or right.op in ("sub", "div", "add", "mul") else strength
+        return f"{self._at(left, strength)} {symbol} {self._at(right, stricter)}", strength
+
+    def _comparison(self, node: Expr) -> tuple[str, int]:
+        left, right = (self._at(a, _BIT_OR) for a in node.args)
+        return f"{left} {COMPARISONS[node.op]} {right}", _COMPARE
+
+    def _logical(self, node: Expr) -> tuple[str, int]:
+        symbol, strength = {"and": ("&", _BIT_AND), "or": ("|", _BIT_OR)}[node.op]
+        return f" {symbol} ".join(self._at(a, strength + 1) for a in node.args), strength
+
+    def _not(self, node: Expr) -> tuple[str, int]:
+        return f"~{self._at(node.args[0], _UNARY)}", _UNARY
+
+    def _neg(self, node: Expr) -> tuple[str, int]:
+        return f"-{self._at(node.args[0], _UNARY)}", _UNARY
+
+    def _where(self, node: Expr) -> tuple[str, int]:
+        condition, then, otherwise = node.args
+        if condition.is_static:
+            return self._conditional(node)
+        if then.is_static and otherwise.is_static and not node.is_boolean:
+            like = self._float_tensor(condition)
+            if (then, otherwise) == (ONE, ZERO):
+                return f"{self._at(condition, _ATOM)}.to({like}.dtype)", _ATOM
+            filled = f"torch.full_like({like}, {self(then)})"
+            return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", _ATOM
+        return f"torch.where({', '.join(self(a) for a in node.args)})", _ATOM
+
+    def _conditional(self, node: Expr) -> tuple[str, int]:
+        condition, then, otherwise = node.args
+        text = f"{self._at(then, _OR)} if {self._at(condition, _OR)} else {self._at(otherwise, _CONDITIONAL)}"
+        return text, _CONDITIONAL
+
+    def _float_tensor(self, condition: Expr) -> str:
+        """Some tensor that decides the dtype of a choice between two numbers."""
+        floats = [s for s in condition.tensors if s["kind"] != "bool_tensor"] or list(condition.tensors)
+        first = min(floats, key=lambda s: s.name)
+        self.used.add(first)
+        return self.names.get(first, first.name)
+
+    def _pow(self, node: Expr) -> tuple[str, int]:
+        base, exponent = node.args
+        n = exponent.number
+        if n == 2:
+            text = self._at(base, _PRODUCT)
+            return (f"{text} * {text}", _PRODUCT) if text.isidentifier() else (f"torch.square({self(base)})", _ATOM)
+        if n == Fraction(1, 2):
+            return f"torch.sqrt({self(base)})", _ATOM
+        if n == Fraction(-1, 2):
+            return f"torch.rsqrt({self(base)})", _ATOM
+        return f"{self._at(base, _ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
+
+    def _clamp(self, node: Expr) -> tuple[str, int]:
+        x, low, high = node.args
+        bounds = {name: b for name, b in (("min", low), ("max", high)) if b.op != "const" and not _is_infinite(b)}
+        if len({b.is_static for b in bounds.values()}) > 1:  # torch wants two numbers or two tensors
+            text = self._at(x, _ATOM)
+            for name, bound in bounds.items():
+                text = f"{text}.clamp({name}={self(bound)})"
+            return text, _ATOM
+        arguments = [self(x), *(f"{name}={self(bound)}" for name, bound in bounds.items())]
+        return f"torch.clamp({', '.join(arguments)})", _ATOM
+
+    def _extremum(self, node: Expr) -> tuple[str, int]:
+        static = [a for a in node.args if a.is_static]
+        if not static:
+            return f"torch.{node.op}({', '.join(self(a) for a in node.args)})", _ATOM
+        (tensor,) = (a for a in node.args if not a.is_static)
+        keyword = "min" if node.op == "maximum" else "max"
+        return f"torch.clamp({self(tensor)}, {keyword}={self(static[0])})", _ATOM
+
+    def _tensor_operation(self, node: Expr) -> tuple[str, int]:
+        from symgrad.backends.torch.operations import print_operation
+
+        return print_operation(self, node), _ATOM
+
+    # ------------------------------------------------------------------------------------------ Python scalars
+    def _scalar(self, node: Expr) -> tuple[str, int]:
+        """Python arithmetic on hyperparameters; sums and products of any length."""
+        if node.op == "where":
+            return self._conditional(node)
+        if node.op in COMPARISONS:
+            left, right = (self._at(a, _BIT_OR) for a in node.args)
+            return f"{left} {COMPARISONS[node.op]} {right}", _COMPARE
+        if node.op in ("and", "or"):
+            strength = _AND if node.op == "and" else _OR
+            return f" {node.op} ".join(self._at(a, strength + 1) for a in node.args), strength
+        if node.op == "not":
+            return f"not {self._at(node.args[0], _COMPARE)}", _AND
+        if node.op == "add":
+            return self._scalar_sum(node)
+        if node.op == "mul":
+            return self._scalar_product(node)
+        if node.op == "pow":
+            return self._scalar_power(node)
+        return FUNCTIONS[node.op].python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), _ATOM
+
+    def _scalar_sum(self, node: Expr) -> tuple[str, int]:
+        text = self._at(node.args[0], _SUM)
+        for term in node.args[1:]:
+            printed = self._at(term, _PRODUCT)
+            text += f" - {printed[1:]}" if printed.startswith("-") else f" + {printed}"
+        return text, _SUM
+
+    def _scalar_product(self, node: Expr) -> tuple[str, int]:
+        over: list[str] = []
+        under: list[str] = []
+        sign = ""
+        for factor in node.args:
+            value, exponent = factor.number, factor.args[1].number if factor.op == "pow" else None
+            if value is not None:
+                sign = "-" if value < 0 else ""
+                if abs(value.numerator) != 1:
+                    over.append(str(abs(value.numerator)))
+                if value.denominator != 1:
+                    under.append(str(value.denominator))
+            elif exponent is not None and exponent < 0:
+                inverse = factor.args[0] if exponent == -1 else None
+                under.append(self._at(inverse, _UNARY) if inverse else self._inverse_power(factor))
+            else:
+                over.append(self._at(factor, _UNARY))
+        text = " * ".join(over) or "1"
+        if under:
+            text += " / " + (under[0] if len(under) == 1 else f"({' * '.join(under)})")
+        return sign + text, _PRODUCT
+
+    def _inverse_power(self, factor: Expr) -> str:
+        base, exponent = factor.args
+        assert exponent.number is not None
+        return f"{self._at(base, _ATOM)} ** {number(-exponent.number)[0]}"
+
+    def _scalar_power(self, node: Expr) -> tuple[str, int]:
+        base, exponent = node.args
+        if exponent.number == Fraction(1, 2):
+            return f"math.sqrt({self(base)})", _ATOM
+        if exponent.number is not None and exponent.number < 0:
+            return (
+                f"1 / {self._inverse_power(node) if exponent.number != -1 else self._at(base, _UNARY)}",
+                _PRODUCT,
+            )
+        return f"{self._at(base, _ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
+
+    def _constant(self, node: Expr) -> tuple[str, int]:
+        """A constant expression: pi and the like by name, others defined once at the top of the module."""
+        if node.op == "const":
+            return {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}[node["name"]], _ATOM
+        value = constant_value(node)
+        if value is None:
+            return self._scalar(node)
+        if value == int(value) and abs(value) < 1e6:
+            return str(int(value)), _ATOM if value >= 0 else _UNARY
+        if value < 0:
+            positive, strength = self._constant(-node)
+            return f"-{positive}", _UNARY if strength >= _UNARY else _SUM
+        if node not in self.constants:
+            self.constants[node] = constant_name(node, set(self.constants.values()))
+        return self.constants[node], _ATOM
+
+
+def constant_value(node: Expr) -> float | None:
+    """The correctly rounded value of an expression without symbols; None if it has no finite one."""
+    (value,) = exact([node], {}, 200)
+    if isinstance(value, bool) or not mp.isfinite(value):
+        return None
+    return float(value)
+
+
+def constant_name(node: Expr, taken: set[str]) -> str:
+    """A name that spells the constant: `_SQRT_2_PI` for sqrt(2 / pi)."""
+    from symgrad.formula import formula
+
+    words = "".join(c if c.isalnum() else " " for c in formula(node).replace("**", " pow ")).split()
+    name = "_" + "_".join(words).upper()
+    if len(name) > 24 or not name.isidentifier():
+        name = "_CONSTANT"
+    unique, i = name, 2
+    while unique in taken:
+        unique, i = f"{name}_{i}", i + 1
+    return unique
+
+
+def number(value: Fraction) -> tuple[str, int]:
+    """A rational as the shortest literal that is exact to a float, or as a quotient."""
+    if value.denominator == 1:
+        text = str(value) if abs(value) < 10**15 else repr(float(value))
+    elif _is_decimal(value.denominator):
+        text = repr(float(value))
+    else:
+        return f"{value.numerator} / {value.denominator}", _PRODUCT
+    return text, _ATOM if value >= 0 else _UNARY
+
+
+def _is_decimal(denominator: int) -> bool:
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    return denominator == 1
+
+
+def _is_infinite(bound: Expr) -> bool:
+    return bound.op == "mul" and any(a.op == "const" and a["name"] == "oo" for a in bound.args)
+
+
+_TENSOR: dict[str, Callable[[Printer, Expr], tuple[str, int]]] = {
+    "neg": Printer._neg,
+    "not": Printer._not,
+    "and": Printer._logical,
+    "or": Printer._logical,
+    "where": Printer._where,
+    "pow": Printer._pow,
+    "clamp": Printer._clamp,
+    "maximum": Printer._extremum,
+    "minimum": Printer._extremum,
+}

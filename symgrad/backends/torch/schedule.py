@@ -1,0 +1,128 @@
+"""From expressions to statements: shared values become temporaries, each computed only where it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.backends.torch.printer import Printer
+from symgrad.expr import Expr, topological
+from symgrad.machine import machine
+from symgrad.naming import Names
+
+_LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
+
+
+@dataclass(frozen=True)
+class Target:
+    """A value to compute: the statement's left side, its expression, and the Python conditions it stands under."""
+
+    name: str
+    value: Expr
+    conditions: tuple[str, ...] = ()
+    template: str = "{target} = {value}"
+
+
+@dataclass
+class Scope:
+    """The Python names in scope of a method, by value."""
+
+    names: Names
+    known: dict[Expr, str] = field(default_factory=dict)
+
+
+def statements(targets: Sequence[Target], scope: Scope, constants: dict[Expr, str]) -> list[str]:
+    """Source lines that compute the targets in order, given the values that `scope` knows.
+
+    Shared values are computed once, before their first use, under the union of the conditions of their uses.
+    """
+    known = dict(scope.known)
+    lowered = machine([*(t.value for t in targets), *known])
+    named = {value: name for value, name in zip(lowered[len(targets) :], known.values(), strict=True)}
+    roots = lowered[: len(targets)]
+    leaves = frozenset(named)
+    order = [n for n in topological(*roots, leaves=leaves) if n not in named]
+    users = _conditions_of_uses(roots, targets, order)
+    temporaries = _choose_temporaries(roots, order, named)
+    names = dict(named)
+    blocks: list[tuple[frozenset[str] | None, str]] = []
+    everyone = frozenset(c for t in targets for c in t.conditions)
+    pending = [n for n in order if n in temporaries]
+    emitted: set[Expr] = set()
+
+    def emit(node: Expr) -> None:
+        condition = users[node]
+        text = Printer(names, constants)(node)
+        names[node] = scope.names.for_value(node, names)
+        emitted.add(node)
+        unconditional = condition is None or condition == everyone
+        blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
+
+    for root, target in zip(roots, targets, strict=True):
+        below = frozenset(topological(root, leaves=leaves))
+        for node in pending:
+            if node in below and node not in emitted and node is not root:
+                emit(node)
+        text = target.template.format(target=target.name, value=Printer(names, constants)(root))
+        blocks.append((frozenset(target.conditions) if target.conditions else None, text))
+        if root in temporaries and root not in names and not target.conditions and target.name.isidentifier():
+            names[root] = target.name
+            emitted.add(root)
+    return _grouped(blocks)
+
+
+def _conditions_of_uses(
+    roots: Sequence[Expr], targets: Sequence[Target], order: Sequence[Expr]
+) -> dict[Expr, frozenset[str] | None]:
+    """The conditions of all targets that need a value; None for a value that is always needed."""
+    found: dict[Expr, frozenset[str] | None] = {}
+    for root, target in zip(roots, targets, strict=True):
+        for node in topological(root):
+            if not target.conditions:
+                found[node] = None
+            elif found.get(node, frozenset()) is not None:
+                found[node] = (found.get(node) or frozenset()) | frozenset(target.conditions)
+    return {node: found[node] for node in order}
+
+
+def _choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str]) -> set[Expr]:
+    """Values that are used more than once, and parts that keep a statement readable."""
+    uses: dict[Expr, int] = {}
+    for node in order:
+        for argument in node.args:
+            uses[argument] = uses.get(argument, 0) + 1
+    for root in roots:
+        uses[root] = uses.get(root, 0) + 1
+    chosen = {n for n in order if n.args and not n.is_static and uses.get(n, 0) > 1}
+    width: dict[Expr, int] = {}
+    for node in order:
+        width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
+        if width[node] > _LONGEST:
+            widest = max(node.args, key=lambda a: _width(a, width, named, chosen))
+            if widest in width and widest.args and not widest.is_static:
+                chosen.add(widest)
+                width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
+    return chosen
+
+
+def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], chosen: set[Expr]) -> int:
+    if node in named:
+        return len(named[node])
+    if node in chosen:
+        return 6
+    return width.get(node, 4)
+
+
+def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]]) -> list[str]:
+    """Statements with equal conditions share one `if`."""
+    lines: list[str] = []
+    previous: frozenset[str] | None = None
+    for condition, text in blocks:
+        if condition is None:
+            lines.append(text)
+        else:
+            if condition != previous:
+                lines.append(f"if {' or '.join(sorted(condition))}:")
+            lines.append(f"    {text}")
+        previous = condition
+    return lines

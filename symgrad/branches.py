@@ -1,0 +1,128 @@
+"""Branches: choices between Python values split an operation into variants; dead tensor branches are guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from symgrad import expr as ex
+from symgrad.evaluate import FLOAT32, Environment, simulate
+from symgrad.expr import FALSE, TRUE, Expr, rebuild, substitute, topological, where
+from symgrad.functions import FUNCTIONS
+from symgrad.machine import machine
+
+_MOST_VARIANTS = 16
+
+Roots: TypeAlias = Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class Split:
+    """`if condition: then else: otherwise`, in Python; the ends hold the formulas of one variant each."""
+
+    condition: Expr
+    then: Split | Roots
+    otherwise: Split | Roots
+
+
+def split(roots: Roots, choices: Mapping[Expr, Sequence[str]], most: int = _MOST_VARIANTS) -> Split | Roots:
+    """Split formulas on the Python conditions in them, at most into `most` variants.
+
+    `choices` are the values that a `str` hyperparameter can have.
+    """
+    condition = _first_condition(roots.values())
+    if condition is None or most < 2:
+        return roots
+    then, otherwise, rest = _decide(condition, choices)
+    return Split(
+        condition,
+        split(_under(roots, then), rest, most // 2),
+        split(_under(roots, otherwise), rest, most - most // 2),
+    )
+
+
+def _first_condition(roots: Sequence[Expr] | object) -> Expr | None:
+    """The first undecided Python condition of a choice between tensors."""
+    for node in topological(*roots):  # type: ignore[misc]
+        if node.op == "where" and node.args[0].is_static and not node.is_static:
+            return _atom(node.args[0])
+    return None
+
+
+def _atom(condition: Expr) -> Expr:
+    while condition.op in ex.LOGICAL:
+        condition = condition.args[0]
+    return condition
+
+
+def _under(roots: Roots, facts: Mapping[Expr, Expr]) -> Roots:
+    return {name: substitute(root, facts) for name, root in roots.items()}
+
+
+Choices: TypeAlias = Mapping[Expr, Sequence[str]]
+
+
+def _decide(condition: Expr, choices: Choices) -> tuple[dict[Expr, Expr], dict[Expr, Expr], Choices]:
+    """What is known where a condition holds and where it does not, and the choices then left."""
+    if condition.op == "eq" and condition.args[1].op == "text":
+        symbol, value = condition.args
+        rest = [c for c in choices.get(symbol, ()) if c != value["value"]]
+        others = {symbol: ex.text(rest[0])} if len(rest) == 1 else {condition: FALSE}
+        return {symbol: value}, others, {**choices, symbol: rest}
+    return {condition: TRUE}, {condition: FALSE}, choices
+
+
+def guard(root: Expr, points: Sequence[Environment]) -> Expr:
+    """Give functions in a dead branch a harmless argument, where they or their slopes could be non-finite there.
+
+    `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
+    """
+    guarded: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [guarded[a] for a in node.args]
+        if node.op == "where" and node.args[0].tensors:
+            condition = args[0]
+            args[1] = _guard_branch(args[1], condition, True, points)
+            args[2] = _guard_branch(args[2], condition, False, points)
+        guarded[node] = rebuild(node, args)
+    return guarded[root]
+
+
+def _guard_branch(branch: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> Expr:
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(branch):
+        args = [mapped[a] for a in node.args]
+        safe = _safe_argument(node)
+        if safe is not None and _can_fail(node, condition, taken, points):
+            k = 0 if node.op == "pow" else len(args) - 1
+            args[k] = where(condition, args[k], safe) if taken else where(condition, safe, args[k])
+        mapped[node] = rebuild(node, args)
+    return mapped[branch]
+
+
+def _safe_argument(node: Expr) -> Expr | None:
+    """A harmless value for the critical argument of a function of tensors, if it has a critical one."""
+    if node.is_static:
+        return None
+    if node.op == "pow":
+        n = node.args[1].number
+        harmless = n is not None and n.denominator == 1 and n > 0
+        return None if harmless or node.args[0].is_static else ex.ONE
+    row = FUNCTIONS.get(node.op)
+    return ex.num(row.safe) if row is not None and row.safe is not None else None
+
+
+def _can_fail(node: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> bool:
+    """Whether the function or its slope is non-finite at some point where the branch is dead."""
+    from symgrad.differentiate import local_partials
+
+    probes = machine([condition, node, *local_partials(node)])
+    for point in points:
+        try:
+            holds, *values = simulate(probes, point, FLOAT32)
+        except KeyError:  # reads the result of a tensor operation, which points do not give
+            return True
+        if bool(holds) != taken and any(not abs(v) < float("inf") for v in values if not isinstance(v, bool)):
+            return True
+    return False

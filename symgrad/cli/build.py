@@ -1,0 +1,107 @@
+"""What the commands do, once their arguments are understood. Each returns the exit status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from symgrad import files
+from symgrad.cli.terminal import Terminal
+from symgrad.cli.work import Failed, Ready, compile_all
+from symgrad.files import Status
+from symgrad.resources import environment
+
+__all__ = ["check", "explain", "generate", "start_spec"]
+
+
+def generate(terminal: Terminal, specs: Sequence[str], out: Path, *, force: bool, jobs: int | None) -> int:
+    """Write the files of ``specs`` into ``out``."""
+    written: Counter[str] = Counter()
+
+    def write(spec: Ready) -> None:
+        before = files.update(out, _texts(spec), force=force)
+        changed = [state.path.as_posix() for state in before if state.status is not Status.FRESH]
+        if changed:
+            terminal.result(f"{spec.path}: wrote {', '.join(changed)}")
+        else:
+            terminal.detail(f"{spec.path}: unchanged")
+        for note in spec.derivation.notes:
+            terminal.remark(f"{spec.path}: note: {note}")
+        written["generated" if changed else "unchanged"] += 1
+
+    failed = _each(terminal, specs, jobs, write)
+    terminal.result(_summary(_count(len(specs), "spec"), {**written, "failed": failed}))
+    return 1 if failed else 0
+
+
+def check(terminal: Terminal, specs: Sequence[str], out: Path, *, jobs: int | None) -> int:
+    """Compare the files in ``out`` with what would be written."""
+    seen: Counter[Status] = Counter()
+
+    def compare(spec: Ready) -> None:
+        states = files.check(out, _texts(spec))
+        for state in states:
+            seen[state.status] += 1
+            (terminal.detail if state.status is Status.FRESH else terminal.finding)(str(state))
+
+    failed = _each(terminal, specs, jobs, compare)
+    fresh = seen[Status.FRESH] == seen.total()
+    terminal.result(_summary(_count(seen.total(), "file"), {status.value: seen[status] for status in Status}))
+    if failed:
+        terminal.result(f"{_count(failed, 'spec')} failed")
+    return 0 if fresh and not failed else 1
+
+
+def explain(terminal: Terminal, specs: Sequence[str], *, jobs: int | None) -> int:
+    """Show how ``specs`` are compiled."""
+    from symgrad.explain import show
+
+    def tell(spec: Ready) -> None:
+        show(spec.derivation, op=spec.op, path=spec.path, summary=spec.summary)
+
+    return 1 if _each(terminal, specs, jobs, tell) else 0
+
+
+def start_spec(terminal: Terminal, op: str, out: Path) -> int:
+    """Write a spec to start from."""
+    path = out / f"{op}.yaml"
+    try:
+        files.create(path, environment().get_template("new.yaml.j2").render(op=op))
+    except files.FileError as error:
+        terminal.problem(str(error))
+        return 1
+    terminal.result(f"wrote {path.as_posix()}; edit it, then run: symgrad gen {path.as_posix()}")
+    return 0
+
+
+def _each(terminal: Terminal, specs: Sequence[str], jobs: int | None, act: Callable[[Ready], None]) -> int:
+    """Call ``act`` with every spec that compiles, in order; how many specs failed, there or before."""
+    failed = 0
+    outcomes = compile_all(specs, jobs)
+    with closing(outcomes), terminal.progress(outcomes, len(specs)) as shown:
+        for outcome in shown:
+            if isinstance(outcome, Failed):
+                terminal.problem(outcome.message, outcome.traceback)
+                failed += 1
+                continue
+            try:
+                act(outcome)
+            except files.FileError as error:
+                terminal.problem(str(error))
+                failed += 1
+    return failed
+
+
+def _texts(spec: Ready) -> dict[str, str]:
+    return files.render(spec.op, spec.module, spec.test, spec_path=spec.path, spec_text=spec.text)
+
+
+def _summary(total: str, parts: dict[str, int]) -> str:
+    told = ", ".join(f"{number} {what}" for what, number in parts.items() if number)
+    return f"{total}: {told}" if told else total
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,246 @@
+"""The commands. Exit status: 0, or 1 if a spec or a check failed, 2 for wrong usage, 130 if interrupted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from symgrad import __version__
+from symgrad.cli.terminal import Terminal
+
+__all__ = ["main"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Program(click.Group):
+    """A group of commands whose return values are exit statuses."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the program; in standalone mode, exit."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):  # what the terminal's encoding lacks is no reason to fail
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            status = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except click.ClickException as error:
+            error.show()
+            status = error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("interrupted", err=True)
+            status = 130
+        except BrokenPipeError:
+            _leave_quietly()
+        except OSError as error:  # of the output; what concerns a file is reported where it happens
+            click.echo(f"symgrad: {error}", err=True)
+            status = 1
+        sys.exit(status)
+
+
+def _leave_quietly() -> NoReturn:
+    """End after the reader of our output has gone: Python must not complain about it at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
+
+
+def _verbosity(command: F) -> F:
+    """The options -q and -v: of the program and, just as well, after the name of a command."""
+
+    def remember(value: int) -> Callable[[click.Context, click.Parameter, bool], None]:
+        def callback(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+            asked = ctx.find_root().meta
+            if given and asked.setdefault(_VERBOSITY, value) != value:
+                raise click.UsageError("-q and -v exclude each other.")
+
+        return callback
+
+    quiet = click.option(
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=remember(-1), help="Print problems only."
+    )
+    verbose = click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=remember(1), help="Print more."
+    )
+    return quiet(verbose(command))
+
+
+_VERBOSITY = "symgrad.verbosity"
+
+
+def _terminal() -> Terminal:
+    return Terminal(click.get_current_context().find_root().meta.get(_VERBOSITY, 0))
+
+
+def _specs(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> list[str]:
+    """The spec files that the arguments name; that there are none at all is a mistake of usage, like
+    a path that does not exist: a script that generates nothing should not seem to work."""
+    from symgrad.cli.work import find_specs
+
+    try:
+        for path in paths:
+            if not find_specs([path]):
+                raise click.UsageError(f"No spec (*.yaml, *.yml) in the folder '{path.as_posix()}'.")
+        return find_specs(paths)
+    except OSError as error:
+        raise click.UsageError(f"Folder '{error.filename}' cannot be read: {error.strerror}.") from None
+
+
+_specs_argument = click.argument(
+    "specs",
+    nargs=-1,
+    required=True,
+    metavar="SPEC...",
+    type=click.Path(exists=True, readable=False, path_type=Path),
+    callback=_specs,
+)
+_out_option = click.option(
+    "-o",
+    "--out",
+    default="generated",
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the generated files.",
+)
+_jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Specs compiled at once; by default as many as there are cores.",
+)
+
+
+@click.group(
+    cls=_Program,
+    name="symgrad",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with `symgrad new my_op`. `symgrad COMMAND --help` tells more about a command.",
+)
+@click.version_option(__version__, prog_name="symgrad", message="%(prog)s %(version)s")
+@_verbosity
+def main() -> None:
+    """Compile formulas into complete, verified torch.autograd.Function modules."""
+
+
+@main.command()
+@_specs_argument
+@_out_option
+@click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@_jobs_option
+@_verbosity
+def gen(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
+    """Generate the module and the test of every SPEC.
+
+    A SPEC is a file, or a folder with all specs below it. A spec that fails is reported with all
+    its mistakes, and nothing is written for it; the others go on. Files that are up to date are left
+    alone, and files that were edited by hand are not overwritten without --force.
+    """
+    from symgrad.cli.build import generate
+
+    return generate(_terminal(), specs, out, force=force, jobs=jobs)
+
+
+@main.command()
+@_specs_argument
+@_out_option
+@click.option("--force", is_flag=True, help="Accepted as by gen; no file is written either way.")
+@_jobs_option
+@_verbosity
+def check(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
+    """Tell which files are stale, hand-edited or missing.
+
+    Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
+    """
+    from symgrad.cli.build import check as check_files
+
+    return check_files(_terminal(), specs, out, jobs=jobs)
+
+
+@main.command()
+@_specs_argument
+@_jobs_option
+@_verbosity
+def explain(specs: list[str], jobs: int | None) -> int:
+    """Show how every SPEC is compiled, and why.
+
+    Derivatives, the rules that rewrote them, the forms to choose from, what is saved for the
+    backward pass, and the measured accuracy.
+    """
+    from symgrad.cli.build import explain as explain_specs
+
+    return explain_specs(_terminal(), specs, jobs=jobs)
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "-o",
+    "--out",
+    default="specs",
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the spec.",
+)
+@_verbosity
+def new(name: str, out: Path) -> int:
+    """Write a commented spec to start from.
+
+    It is DIR/NAME.yaml. NAME is snake_case, such as smooth_l1.
+    """
+    from symgrad.cli.build import start_spec
+    from symgrad.spec.names import op_fault
+
+    fault = op_fault(name)
+    if fault is not None:
+        raise click.BadParameter(f"{fault}.", param_hint="'NAME'")
+    return start_spec(_terminal(), name, out)
+
+
+@main.command()
+@_verbosity
+def schema() -> int:
+    """Print the JSON schema of specs, for editors."""
+    import json
+
+    from symgrad.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return 0
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@_verbosity
+def completion(shell: str) -> int:
+    """Print a script that completes commands in SHELL.
+
+    \b
+    bash:  eval "$(symgrad completion bash)"            in ~/.bashrc
+    zsh:   eval "$(symgrad completion zsh)"             in ~/.zshrc
+    fish:  symgrad completion fish | source             in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None, "a choice that click does not know"
+    # Not source(): for bash it first asks the installed bash for its version.
+    parts = script(main, {}, "symgrad", "_SYMGRAD_COMPLETE")
+    click.echo(parts.source_template % parts.source_vars())
+    return 0

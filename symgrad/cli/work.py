@@ -1,0 +1,190 @@
+"""From the arguments of a command to compiled specs: finding, reading, compiling in processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from symgrad.errors import Location, Mistake, SpecError, SymgradError
+from symgrad.spec import Spec, load_spec, parse_spec
+
+if TYPE_CHECKING:
+    from symgrad.derivation import Derivation
+
+__all__ = ["Failed", "Outcome", "Ready", "compile_all", "find_specs"]
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A spec that compiled; with its headers, ``module`` and ``test`` are the files."""
+
+    path: str
+    text: str
+    op: str
+    summary: str
+    module: str
+    test: str
+    derivation: Derivation
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A spec that did not. ``traceback`` is not empty if the fault is symgrad's."""
+
+    path: str
+    message: str
+    traceback: str = ""
+
+
+Outcome = Ready | Failed
+
+
+def find_specs(paths: Iterable[Path]) -> list[str]:
+    """The spec files that ``paths`` name, each once: files as they are, folders with all below them.
+
+    Hidden files and folders are passed over, and links to folders are not followed. Raises OSError
+    for a folder that cannot be read.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        for file in _below(path) if path.is_dir() else [path]:
+            found.setdefault(os.path.realpath(file), file.as_posix())
+    return list(found.values())
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    def stop(error: OSError) -> NoReturn:
+        raise error
+
+    for parent, folders, files in os.walk(folder, onerror=stop):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith(_SUFFIXES) and not name.startswith("."):
+                yield Path(parent, name)
+
+
+def compile_all(paths: Sequence[str], jobs: int | None = None) -> Generator[Outcome, None, None]:
+    """What becomes of each spec, in the order of ``paths``; ``jobs`` (default: one a core) run at once."""
+    specs: list[Spec | Failed] = [_load(path) for path in paths]
+    specs = _without_rivals(specs)
+    good = [spec for spec in specs if isinstance(spec, Spec)]
+    compiled = _compile(good, min(jobs or _cores(), len(good)))
+    for spec in specs:
+        yield spec if isinstance(spec, Failed) else next(compiled)
+
+
+def _load(path: str) -> Spec | Failed:
+    try:
+        return load_spec(path)
+    except SpecError as error:
+        return Failed(path, str(error))
+    except Exception as error:
+        return _crash(path, error)
+
+
+def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
+    """``specs``, where those that would write the same files have failed."""
+    rivals: dict[str, list[Spec]] = defaultdict(list)
+    for spec in specs:
+        if isinstance(spec, Spec):
+            rivals[spec.op].append(spec)
+
+    def judged(spec: Spec | Failed) -> Spec | Failed:
+        if isinstance(spec, Failed) or len(rivals[spec.op]) == 1:
+            return spec
+        others = ", ".join(other.path for other in rivals[spec.op] if other is not spec)
+        return Failed(spec.path, _op_mistake(spec, f"{spec.op!r} is also the op of {others}").render())
+
+    return [judged(spec) for spec in specs]
+
+
+def _op_mistake(spec: Spec, message: str) -> Mistake:
+    key = re.search(r"""^["']?op["']?[ \t]*:[ \t]*""", spec.text, re.MULTILINE)
+    if key is None:  # written as {op: ..., ...}
+        return Mistake(spec.path, Location(1, 1), "op", message)
+    line = spec.text.count("\n", 0, key.end()) + 1
+    source = spec.text.splitlines()[line - 1]
+    return Mistake(spec.path, Location(line, key.end() - key.start() + 1), "op", message, source)
+
+
+def _compile(specs: Sequence[Spec], jobs: int) -> Iterator[Outcome]:
+    """Compile ``specs`` in order, here or in ``jobs`` processes: the results are the same."""
+    if jobs < 2:
+        yield from (_compile_one(spec.text, spec.path) for spec in specs)
+        return
+    import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
+
+    strangers = set(multiprocessing.active_children())
+    with _pool(jobs) as pool:
+        futures = [pool.submit(_compile_one, spec.text, spec.path) for spec in specs]
+        try:
+            for spec, future in zip(specs, futures, strict=True):
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    yield _compile_alone(spec)
+        except BaseException:  # interrupted, or nobody wants the rest: do not wait for it
+            for future in futures:
+                future.cancel()
+            for child in set(multiprocessing.active_children()) - strangers:
+                child.terminate()
+            raise
+
+
+def _compile_alone(spec: Spec) -> Outcome:
+    """A process died: with one of its own for each spec that was left, the fault shows where it is."""
+    with _pool(1) as pool:
+        try:
+            return pool.submit(_compile_one, spec.text, spec.path).result()
+        except BrokenProcessPool:
+            return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
+
+
+def _compile_one(text: str, path: str) -> Outcome:
+    try:
+        from symgrad.pipeline import compile_spec
+
+        compiled = compile_spec(parse_spec(text, path))
+    except SpecError as error:
+        return Failed(path, str(error))
+    except SymgradError as error:
+        return Failed(path, f"{path}: {error}")
+    except Exception as error:
+        return _crash(path, error)
+    spec = compiled.spec
+    return Ready(path, text, spec.op, spec.summary, compiled.module, compiled.test, compiled.derivation)
+
+
+def _crash(path: str, error: Exception) -> Failed:
+    """A fault of symgrad's own: the one place that takes any exception, so that other specs go on."""
+    import traceback
+
+    what = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
+    hint = "this is a bug in symgrad; please report it with the spec (-v shows where it happened)"
+    return Failed(path, f"{path}: internal error: {what}\n{hint}", "".join(traceback.format_exception(error)))
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    # Forked processes have everything imported; elsewhere forking is not safe or does not exist.
+    method = "fork" if sys.platform == "linux" else "spawn"
+    context = multiprocessing.get_context(method)
+    # Ctrl-C reaches every process: the workers end in silence, the command line reports it.
+    return ProcessPoolExecutor(jobs, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,98 @@
+"""What executing a form costs, in passes over memory: an eager operation reads, computes and writes whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symgrad.expr import COMPARISONS, HALF, LOGICAL, Expr, topological
+from symgrad.functions import FUNCTIONS
+from symgrad.machine import machine
+from symgrad.tensor_ops import TENSOR_OPS
+
+_ARITHMETIC = {"add": 1.0, "sub": 1.0, "mul": 1.0, "div": 1.1, "neg": 0.9, "where": 1.2}
+
+
+def operation_cost(node: Expr) -> float:
+    """The cost of one machine operation on tensors; 0 for Python scalars and leaves."""
+    if node.is_static or not node.args:
+        return 0.0
+    if node.op in _ARITHMETIC:
+        return _ARITHMETIC[node.op]
+    if node.op in COMPARISONS or node.op in LOGICAL:
+        return 0.7
+    if node.op == "pow":
+        n = node.args[1].number
+        return 1.0 if n in (2, -1) else 1.3 if n is not None and n.denominator == 2 else 4.0
+    row = FUNCTIONS.get(node.op)
+    return row.cost if row is not None else TENSOR_OPS[node.op].cost
+
+
+def cost(*forms: Expr) -> float:
+    """The cost of computing the forms together, shared operations counted once."""
+    return sum(operation_cost(node) for node in topological(*machine(forms)))
+
+
+def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
+    """The values that torch's autograd keeps when it differentiates the formulas as written."""
+    lowered = machine(formulas)
+    order = topological(*lowered)
+    varying = _varying(order, fixed)
+    kept: set[Expr] = set()
+    for node in order:
+        if node in varying:
+            kept.update(v for v in _kept_by(node, varying) if not v.is_static)
+    return frozenset(kept)
+
+
+def _varying(order: Iterable[Expr], fixed: frozenset[Expr]) -> frozenset[Expr]:
+    """Values with a gradient: float-valued and dependent on a float tensor."""
+    found: set[Expr] = set()
+    for node in order:
+        own = node.op == "sym" and node["kind"] == "tensor" and node not in fixed
+        if own or (not node.is_boolean and any(a in found for a in node.args)):
+            found.add(node)
+    return frozenset(found)
+
+
+def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
+    """What the backward of one torch operation reads."""
+    if node.op == "mul":
+        left, right = node.args
+        return (*((right,) if left in varying else ()), *((left,) if right in varying else ()))
+    if node.op == "div":
+        over, under = node.args
+        return (under, over) if under in varying else (under,)
+    if node.op == "pow":
+        return (node,) if node.args[1].number in (HALF["value"], -HALF["value"]) else (node.args[0],)
+    if node.op == "where":
+        return (node.args[0],)
+    row = FUNCTIONS.get(node.op) or TENSOR_OPS.get(node.op)
+    if row is None:
+        return ()
+    return (*(node.args if "x" in row.saves else ()), *((node,) if "y" in row.saves else ()))
+
+
+def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
+    """The cost of the composite's backward: an operation for each varying operand, and sums where values fork."""
+    order = topological(*machine(formulas))
+    varying = _varying(order, fixed)
+    total, uses = 0.0, dict.fromkeys(varying, 0)
+    for node in order:
+        for argument in node.args:
+            if node in varying and argument in varying:
+                uses[argument] += 1
+                total += _BACKWARD.get(node.op, 1.3)
+    return total + sum(count - 1 for count in uses.values() if count > 1)
+
+
+_BACKWARD = {
+    "add": 0.0,
+    "sub": 0.4,
+    "neg": 0.9,
+    "mul": 1.0,
+    "div": 1.3,
+    "pow": 2.5,
+    "where": 1.2,
+    "log": 1.1,
+    "abs": 1.8,
+}

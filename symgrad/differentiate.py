@@ -1,0 +1,220 @@
+"""Reverse and forward mode: expressions to expressions.
+
+A formula is a graph of tensor operations with pointwise regions between them. Within a region derivatives are
+symbolic partials (so that rewriting sees the whole formula of each); between regions cotangents flow by the vjp rows of
+the tensor operations. Higher orders are these functions applied again; there is no second mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from symgrad import expr as ex
+from symgrad.expr import COMPARISONS, LOGICAL, ZERO, Expr, make, topological, where
+from symgrad.functions import FUNCTIONS
+from symgrad.shapes import shape_sources
+from symgrad.tensor_ops import TENSOR_OPS
+
+
+def is_tensor_op(node: Expr) -> bool:
+    """Whether the node is a tensor operation rather than pointwise."""
+    return node.op in TENSOR_OPS
+
+
+def region_leaves(root: Expr) -> list[Expr]:
+    """What a pointwise region reads: tensor symbols and results of tensor operations, in order of first use."""
+    seen: dict[Expr, None] = {}
+    done: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in done:
+            continue
+        done.add(node)
+        if is_tensor_op(node) or (node.op == "sym" and node.tensors):
+            seen[node] = None
+        else:
+            stack.extend(reversed(node.args))
+    return list(seen)
+
+
+def local_partials(node: Expr) -> tuple[Expr, ...]:
+    """Derivatives of one pointwise operation with respect to its arguments.
+
+    Raises KeyError for an operation that has no row.
+    """
+    if node.op == "add":
+        return (ex.ONE,) * len(node.args)
+    if node.op == "mul":
+        args = node.args
+        return tuple(ex.mul(*args[:i], *args[i + 1 :]) for i in range(len(args)))
+    if node.op == "pow":
+        return _power_partials(*node.args)
+    if node.op in COMPARISONS or node.op in LOGICAL:
+        return (ZERO,) * len(node.args)
+    partials = FUNCTIONS[node.op].partials
+    assert partials is not None, node.op
+    return partials(*node.args)
+
+
+def _power_partials(base: Expr, exponent: Expr) -> tuple[Expr, Expr]:
+    """PyTorch's conventions: an exponent 0 has gradient 0, and so has the exponent where the base is 0."""
+    slope = exponent * ex.power(base, exponent - 1)
+    if exponent.number is None and exponent.op != "const":
+        slope = where(ex.compare("eq", exponent, 0), ZERO, slope)
+    growth = ex.power(base, exponent) * make("log", base)
+    if base.number is None or base.number <= 0:
+        at_zero = ex.logical("and", ex.compare("eq", base, 0), ex.compare("ge", exponent, 0))
+        growth = where(at_zero, ZERO, growth)
+    return slope, growth
+
+
+def partials(root: Expr, leaves: Iterable[Expr]) -> dict[Expr, Expr]:
+    """The symbolic partial derivatives of a pointwise region with respect to its `leaves`."""
+    boundary = frozenset(leaves)
+    order = topological(root, leaves=boundary)
+    below: dict[Expr, frozenset[Expr]] = {}
+    for node in order:
+        if node in boundary:
+            below[node] = frozenset({node})
+        else:
+            below[node] = frozenset().union(*(below[a] for a in node.args))
+    result: dict[Expr, Expr] = {}
+    for leaf in boundary:
+        derivative: dict[Expr, Expr] = {leaf: ex.ONE}
+        for node in order:
+            if node is not leaf and leaf in below[node]:
+                derivative[node] = _chain(node, derivative)
+        result[leaf] = derivative.get(root, ZERO)
+    return result
+
+
+def _chain(node: Expr, derivative: Mapping[Expr, Expr]) -> Expr:
+    """The chain rule at one node; arguments missing from `derivative` are constant."""
+    if node.op == "where":
+        condition, then, otherwise = node.args
+        return where(condition, derivative.get(then, ZERO), derivative.get(otherwise, ZERO))
+    varying = [i for i, a in enumerate(node.args) if derivative.get(a, ZERO) is not ZERO]
+    if not varying:
+        return ZERO
+    local = local_partials(node)
+    return ex.add(*(_product(local[i], derivative[node.args[i]]) for i in varying))
+
+
+def _product(left: Expr, right: Expr) -> Expr:
+    """A product that enters branches with constant values: where(c, 0, 1) * f is where(c, 0, f)."""
+    for branch, factor in ((left, right), (right, left)):
+        if branch.op == "where" and any(b.number is not None for b in branch.args[1:]):
+            condition, then, otherwise = branch.args
+            return where(condition, _product(then, factor), _product(otherwise, factor))
+    return left * right
+
+
+Settle = Callable[[Expr], Expr]
+"""Chooses the form in which a partial derivative is written."""
+
+
+def as_derived(partial: Expr) -> Expr:
+    """The partial as the chain rule gives it."""
+    return partial
+
+
+def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_derived) -> dict[Expr, Expr]:
+    """Vector-Jacobian product: cotangents of `wrt` from cotangents of `outputs` (output -> cotangent).
+
+    A cotangent has the shape of its value: contributions of broadcast values are reduced by `sum_to` nodes.
+    Values that nothing depends on differentiably are absent from the result.
+    """
+    wanted = list(wrt)
+    order = [n for n in topological(*outputs) if is_tensor_op(n)]
+    relevant = _depends_on(outputs, frozenset(wanted))
+    pending: dict[Expr, dict[frozenset[Expr], list[Expr]]] = {}
+
+    def send(root: Expr, cotangent: Expr) -> None:
+        leaves = [leaf for leaf in region_leaves(root) if leaf in relevant]
+        sources = shape_sources(root)
+        for leaf, partial in partials(root, leaves).items():
+            if partial is not ZERO:
+                term = _product(settle(partial), cotangent)
+                pending.setdefault(leaf, {}).setdefault(sources | shape_sources(term), []).append(term)
+
+    def collect(value: Expr) -> Expr | None:
+        groups = pending.pop(value, None)
+        if not groups:
+            return None
+        return ex.add(*(sum_to(ex.add(*terms), value, sources) for sources, terms in groups.items()))
+
+    for output, cotangent in outputs.items():
+        send(output, cotangent)
+    for node in reversed(order):
+        if node in relevant and (total := collect(node)) is not None:
+            rule = TENSOR_OPS[node.op].vjp
+            assert rule is not None, node.op
+            for operand, cotangent in zip(node.args, rule(node, total), strict=True):
+                if cotangent is not None:
+                    send(operand, cotangent)
+    return {value: total for value in wanted if (total := collect(value)) is not None}
+
+
+def sum_to(value: Expr, like: Expr, sources: frozenset[Expr]) -> Expr:
+    """`value`, broadcast from `sources`, summed to the shape of `like`; nothing to do for equal shapes."""
+    return value if sources == shape_sources(like) else make("sum_to", value, like)
+
+
+def _depends_on(roots: Iterable[Expr], wanted: frozenset[Expr]) -> frozenset[Expr]:
+    found: set[Expr] = set()
+    for node in topological(*roots):
+        if node in wanted or any(a in found for a in node.args):
+            found.add(node)
+    return frozenset(found)
+
+
+def jvp(outputs: Iterable[Expr], tangents: Mapping[Expr, Expr], settle: Settle = as_derived) -> dict[Expr, Expr]:
+    """Jacobian-vector product: tangents of `outputs` from tangents of input symbols (input -> tangent).
+
+    An output that does not depend on the given inputs is absent from the result.
+    """
+    known: dict[Expr, Expr] = dict(tangents)
+    outputs = list(outputs)
+
+    def tangent(root: Expr) -> Expr | None:
+        leaves = [leaf for leaf in region_leaves(root) if leaf in known]
+        if not leaves:
+            return None
+        if root in known:
+            return known[root]
+        total = ex.add(*(_product(settle(p), known[leaf]) for leaf, p in partials(root, leaves).items()))
+        return None if total is ZERO else total
+
+    for node in topological(*outputs):
+        if is_tensor_op(node):
+            rule = TENSOR_OPS[node.op].jvp
+            operands = tuple(tangent(a) for a in node.args)
+            if rule is not None and any(t is not None for t in operands):
+                result = rule(node, operands)
+                if result is not None:
+                    known[node] = result
+    return {out: t for out in outputs if (t := tangent(out)) is not None}
+
+
+def is_linear(root: Expr, variables: frozenset[Expr]) -> bool:
+    """Whether `root` is homogeneous and linear in `variables` (a cotangent may pass through it transposed)."""
+    degree: dict[Expr, int] = {}  # 0: independent, 1: linear, 2: anything else
+    for node in topological(root):
+        inner = [degree[a] for a in node.args]
+        if node in variables:
+            degree[node] = 1
+        elif not any(inner):
+            degree[node] = 0
+        elif node.op == "add":
+            degree[node] = 1 if all(d == 1 for d in inner) else 2
+        elif node.op == "mul":
+            degree[node] = 1 if sum(inner) == 1 else 2
+        elif node.op == "where":
+            branches = zip(inner[1:], node.args[1:], strict=True)
+            degree[node] = 1 if not inner[0] and all(d == 1 or a is ZERO for d, a in branches) else 2
+        elif is_tensor_op(node):
+            degree[node] = 1 if TENSOR_OPS[node.op].linear and sum(inner) == 1 else 2
+        else:
+            degree[node] = 2
+    return degree[root] == 1 or root is ZERO

@@ -1,0 +1,442 @@
+"""The intermediate representation: an immutable, hash-consed expression DAG.
+
+Every value of symgrad, from the parsed formula to the last partial derivative, is an `Expr`: an operation, its
+arguments and its attributes. Structurally equal expressions are one object, so equality is identity, sharing is
+visible, and a set of expressions is a graph. Pointwise functions and tensor operations are nodes of the same kind; what
+they mean stands in the tables `functions` and `tensor_ops`.
+
+The constructors normalise only what is exact in floating point or harmless (flattening, rational constants, like terms,
+integer powers): they never distribute a product over a sum and never merge exponentials, because such steps decide
+accuracy and belong to the measured rewrite rules. Operand order is canonical, so nothing depends on what else was
+compiled in the same process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+from weakref import WeakValueDictionary
+
+Scalar: TypeAlias = "Expr | int | Fraction"
+
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+LOGICAL = frozenset({"and", "or", "not"})
+TENSOR_KINDS = frozenset({"tensor", "int_tensor", "bool_tensor", "cotangent", "tangent"})
+BOOLEAN_KINDS = frozenset({"bool", "bool_tensor"})
+
+# Canonical operand order reads like a textbook: numbers, names, then applications by size.
+_RANK = {"num": 0, "const": 1, "text": 1, "sym": 2, "pow": 3}
+
+_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+
+
+class Expr:
+    """One node of the DAG: `op` applied to `args`, with constant `attrs`; created through `make` only.
+
+    Equality is identity. Arithmetic operators build normalised expressions; comparisons are built with `compare`.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "args", "attrs", "op")
+    op: str
+    args: tuple[Expr, ...]
+    attrs: tuple[tuple[str, Any], ...]
+
+    def __getitem__(self, attr: str) -> Any:
+        """The constant attribute `attr`; KeyError if the node has none of that name."""
+        for key, value in self.attrs:
+            if key == attr:
+                return value
+        raise KeyError(attr)
+
+    def get(self, attr: str, default: Any = None) -> Any:
+        """The constant attribute `attr`, or `default`."""
+        return next((value for key, value in self.attrs if key == attr), default)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A hash of the structure that is the same in every process."""
+        text = f"{self.op}|{self.attrs!r}|".encode() + b"".join(a.digest for a in self.args)
+        return hashlib.blake2b(text, digest_size=12).digest()
+
+    @cached_property
+    def size(self) -> int:
+        """Number of nodes counted as a tree, capped so that shared towers stay cheap."""
+        return min(1 + sum(a.size for a in self.args), 1 << 40)
+
+    @cached_property
+    def order(self) -> tuple[int, str, int, bytes]:
+        """Key of the canonical operand order."""
+        base = self.args[0] if self.op == "pow" else self
+        if base.op == "sym":
+            return (2, base["name"], self.size, self.digest)
+        return (_RANK.get(self.op, 4), "", self.size, self.digest)
+
+    @cached_property
+    def symbols(self) -> frozenset[Expr]:
+        """The free symbols."""
+        if self.op == "sym":
+            return frozenset({self})
+        return frozenset().union(*(a.symbols for a in self.args))
+
+    @cached_property
+    def tensors(self) -> frozenset[Expr]:
+        """The tensor-valued symbols it depends on; empty for a Python scalar."""
+        return frozenset(s for s in self.symbols if s["kind"] in TENSOR_KINDS)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a Python value in generated code (constants and hyperparameters only)."""
+        return not self.tensors
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether its value is a truth value rather than a number."""
+        if self.op == "sym":
+            return self["kind"] in BOOLEAN_KINDS
+        if self.op == "where":
+            return self.args[1].is_boolean
+        return self.op in COMPARISONS or self.op in LOGICAL or self.op in ("true", "false")
+
+    @property
+    def number(self) -> Fraction | None:
+        """The exact rational value of a number node, else None."""
+        return cast(Fraction, self["value"]) if self.op == "num" else None
+
+    @property
+    def name(self) -> str:
+        """The name of a symbol."""
+        return cast(str, self["name"])
+
+    def __add__(self, other: Scalar) -> Expr:
+        return add(self, other)
+
+    def __radd__(self, other: Scalar) -> Expr:
+        return add(other, self)
+
+    def __sub__(self, other: Scalar) -> Expr:
+        return add(self, mul(-1, other))
+
+    def __rsub__(self, other: Scalar) -> Expr:
+        return add(other, mul(-1, self))
+
+    def __mul__(self, other: Scalar) -> Expr:
+        return mul(self, other)
+
+    def __rmul__(self, other: Scalar) -> Expr:
+        return mul(other, self)
+
+    def __truediv__(self, other: Scalar) -> Expr:
+        return mul(self, power(other, -1))
+
+    def __rtruediv__(self, other: Scalar) -> Expr:
+        return mul(other, power(self, -1))
+
+    def __pow__(self, other: Scalar) -> Expr:
+        return power(self, other)
+
+    def __neg__(self) -> Expr:
+        return mul(-1, self)
+
+    def __repr__(self) -> str:
+        from symgrad.formula import formula
+
+        return formula(self)
+
+
+def make(op: str, *args: Expr, **attrs: Any) -> Expr:
+    """The unique node `op(*args; attrs)`, without any normalisation."""
+    items = tuple(sorted(attrs.items()))
+    key = (op, tuple(map(id, args)), items)
+    found = _interned.get(key)
+    if found is None:
+        found = Expr()
+        found.op, found.args, found.attrs = op, args, items
+        _interned[key] = found
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ leaves
+def num(value: int | Fraction) -> Expr:
+    """An exact rational constant."""
+    return make("num", value=Fraction(value))
+
+
+def const(name: str) -> Expr:
+    """A named constant: `pi`, `E`, `oo` or `nan`."""
+    return make("const", name=name)
+
+
+def text(value: str) -> Expr:
+    """A string constant, for comparison with a `str` hyperparameter."""
+    return make("text", value=value)
+
+
+def symbol(name: str, kind: str = "tensor") -> Expr:
+    """A free symbol; `kind` is a tensor's (`tensor`, `int_tensor`, `bool_tensor`, `cotangent`,
+    `tangent`) or a hyperparameter's (`float`, `int`, `bool`, `str`)."""
+    return make("sym", name=name, kind=kind)
+
+
+def as_expr(value: Scalar) -> Expr:
+    """`value` itself, or the constant node of a Python number."""
+    return value if isinstance(value, Expr) else num(value)
+
+
+TRUE, FALSE = make("true"), make("false")
+ZERO, ONE, HALF, MINUS_ONE = num(0), num(1), num(Fraction(1, 2)), num(-1)
+PI, E, OO, NAN = const("pi"), const("E"), const("oo"), const("nan")
+
+
+# ------------------------------------------------------------------------------------------------ arithmetic
+def add(*terms: Scalar) -> Expr:
+    """The sum, flattened, with rational constants and like terms collected."""
+    coefficients: dict[Expr, Fraction] = {}
+    constant = Fraction(0)
+    stack = [as_expr(t) for t in reversed(terms)]
+    while stack:
+        term = stack.pop()
+        if term.op == "add":
+            stack.extend(reversed(term.args))
+        elif term.op == "num":
+            constant += term["value"]
+        else:
+            factor, rest = split_coefficient(term)
+            coefficients[rest] = coefficients.get(rest, Fraction(0)) + factor
+    parts = [mul(factor, rest) for rest, factor in coefficients.items() if factor]
+    if constant:
+        parts.append(num(constant))
+    if not parts:
+        return ZERO
+    if len(parts) == 1:
+        return parts[0]
+    return make("add", *sorted(parts, key=_term_order))
+
+
+def _term_order(term: Expr) -> tuple[Any, ...]:
+    """Positive terms first, larger ones before smaller ones, the constant last."""
+    factor, rest = split_coefficient(term)
+    degree = -rest.size if rest.op != "sym" else -1
+    return (term.op == "num", factor < 0, degree, rest.order)
+
+
+def split_coefficient(term: Expr) -> tuple[Fraction, Expr]:
+    """`(c, rest)` with term = c * rest and rational c; rest is 1 for a number."""
+    if term.op == "num":
+        return term["value"], ONE
+    if term.op == "mul" and term.args[0].op == "num":
+        rest = term.args[1:]
+        return term.args[0]["value"], rest[0] if len(rest) == 1 else make("mul", *rest)
+    return Fraction(1), term
+
+
+def split_power(factor: Expr) -> tuple[Expr, Expr]:
+    """`(base, exponent)` with factor = base ** exponent."""
+    return (factor.args[0], factor.args[1]) if factor.op == "pow" else (factor, ONE)
+
+
+def mul(*factors: Scalar) -> Expr:
+    """The product, flattened, with rational constants and powers of equal bases collected."""
+    exponents: dict[Expr, list[Expr]] = {}
+    constant = Fraction(1)
+    stack = [as_expr(f) for f in reversed(factors)]
+    while stack:
+        factor = stack.pop()
+        if factor.op == "mul":
+            stack.extend(reversed(factor.args))
+        elif factor.op == "num":
+            constant *= factor["value"]
+        else:
+            base, exponent = split_power(factor)
+            exponents.setdefault(base, []).append(exponent)
+    if not constant:
+        return ZERO
+    parts: list[Expr] = []
+    for base, powers in exponents.items():
+        part = power(base, add(*powers)) if len(powers) > 1 else make_power(base, powers[0])
+        factor, rest = split_coefficient(part)
+        constant *= factor
+        if rest is not ONE:
+            parts.extend(rest.args if rest.op == "mul" else (rest,))
+    if not parts:
+        return num(constant)
+    if len(parts) == 1 and constant == 1:
+        return parts[0]
+    parts.sort(key=lambda e: e.order)
+    return make("mul", *([num(constant)] if constant != 1 else []), *parts)
+
+
+def make_power(base: Expr, exponent: Expr) -> Expr:
+    """`base ** exponent` as it stands; the base itself where the exponent is 1."""
+    return base if exponent is ONE else make("pow", base, exponent)
+
+
+def power(base: Scalar, exponent: Scalar) -> Expr:
+    """The power; exact for rational constants, merged for nested integer exponents."""
+    base, exponent = as_expr(base), as_expr(exponent)
+    n = exponent.number
+    if n is None:
+        return ONE if base is ONE else make("pow", base, exponent)
+    if n == 0:
+        return ONE
+    if n == 1 or base is ONE:
+        return base
+    value = base.number
+    if value is not None and n.denominator == 1 and abs(n) <= 1024 and (value or n > 0):
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) * abs(n) <= 4096:
+            return num(value ** int(n))
+    if value is not None and value > 0 and n.denominator == 2:
+        roots = math.isqrt(value.numerator), math.isqrt(value.denominator)
+        if roots[0] ** 2 == value.numerator and roots[1] ** 2 == value.denominator:
+            return power(num(Fraction(*roots)), num(2 * n))
+    if n.denominator == 1:
+        if base.op == "pow":
+            return power(base.args[0], mul(base.args[1], exponent))
+        factor, rest = split_coefficient(base)
+        if factor != 1 and rest is not ONE and abs(n) <= 64:
+            return mul(num(factor ** int(n)), power(rest, exponent))
+    inner = base.args[1].number if base.op == "pow" else None
+    if inner is not None and inner.denominator == 1 and inner.numerator % 2 == 0:
+        if inner * n == 1:
+            return make("abs", base.args[0])
+        if (inner * n).denominator == 1 and (inner * n) % 2 == 0:
+            return power(base.args[0], num(inner * n))
+    return make("pow", base, exponent)
+
+
+def sqrt(base: Scalar) -> Expr:
+    """The square root, as the power 1/2."""
+    return power(base, HALF)
+
+
+# ------------------------------------------------------------------------------------------------ truth values
+def compare(op: str, left: Scalar, right: Scalar) -> Expr:
+    """A comparison, decided where both sides are rational or text constants."""
+    left, right = as_expr(left), as_expr(right)
+    if left.op == right.op and left.op in ("num", "text"):
+        return _decide(op, left["value"], right["value"])
+    if left is right:
+        return TRUE if op in ("le", "ge", "eq") else FALSE
+    if left.op == "num" and right.op != "num":
+        return make(MIRRORED[op], right, left)
+    return make(op, left, right)
+
+
+_DECIDE: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": lambda a, b: bool(a < b),
+    "le": lambda a, b: bool(a <= b),
+    "gt": lambda a, b: bool(a > b),
+    "ge": lambda a, b: bool(a >= b),
+    "eq": lambda a, b: bool(a == b),
+    "ne": lambda a, b: bool(a != b),
+}
+
+
+def _decide(op: str, left: Any, right: Any) -> Expr:
+    return TRUE if _DECIDE[op](left, right) else FALSE
+
+
+def logical(op: str, *args: Expr) -> Expr:
+    """Conjunction (`and`), disjunction (`or`) or negation (`not`), with constants folded."""
+    if op == "not":
+        (arg,) = args
+        if arg in (TRUE, FALSE):
+            return FALSE if arg is TRUE else TRUE
+        if arg.op == "not":
+            return arg.args[0]
+        return make("not", arg)
+    neutral, absorbing = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
+    parts: dict[Expr, None] = {}
+    for arg in args:
+        for part in arg.args if arg.op == op else (arg,):
+            parts[part] = None
+    parts.pop(neutral, None)
+    if absorbing in parts:
+        return absorbing
+    if not parts:
+        return neutral
+    return next(iter(parts)) if len(parts) == 1 else make(op, *parts)
+
+
+def where(condition: Expr, then: Scalar, otherwise: Scalar) -> Expr:
+    """`then` where the condition holds, `otherwise` elsewhere."""
+    then, otherwise = as_expr(then), as_expr(otherwise)
+    if condition is TRUE or then is otherwise:
+        return then
+    if condition is FALSE:
+        return otherwise
+    if condition.op == "not":
+        return where(condition.args[0], otherwise, then)
+    if then.op == "where" and then.args[0] is condition:
+        then = then.args[1]
+    if otherwise.op == "where" and otherwise.args[0] is condition:
+        otherwise = otherwise.args[2]
+    return make("where", condition, then, otherwise)
+
+
+# ------------------------------------------------------------------------------------------------ traversal
+_REBUILD: dict[str, Callable[..., Expr]] = {"add": add, "mul": mul, "pow": power, "where": where}
+
+
+def rebuild(node: Expr, args: Iterable[Expr]) -> Expr:
+    """The node's operation on new arguments, through its normalising constructor."""
+    args = tuple(args)
+    if args == node.args:
+        return node
+    if node.op in _REBUILD:
+        return _REBUILD[node.op](*args)
+    if node.op in COMPARISONS:
+        return compare(node.op, *args)
+    if node.op in LOGICAL:
+        return logical(node.op, *args)
+    return make(node.op, *args, **dict(node.attrs))
+
+
+def topological(*roots: Expr, leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
+    """All nodes below the roots, arguments before users, each once; does not look below `leaves`."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, Iterator[Expr]]] = []
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        stack.append((root, iter(() if root in leaves else root.args)))
+        while stack:
+            node, children = stack[-1]
+            child = next((c for c in children if c not in seen), None)
+            if child is None:
+                order.append(node)
+                stack.pop()
+            else:
+                seen.add(child)
+                stack.append((child, iter(() if child in leaves else child.args)))
+    return order
+
+
+def transform(root: Expr, visit: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild bottom-up: `visit` maps each node, whose arguments are already mapped, to its replacement."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        mapped[node] = visit(rebuild(node, (mapped[a] for a in node.args)))
+    return mapped[root]
+
+
+def substitute(root: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
+    """`root` with whole subexpressions replaced; replaced ones are not searched further."""
+    keys = frozenset(replacements)
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root, leaves=keys):
+        replaced = replacements.get(node)
+        mapped[node] = replaced if replaced is not None else rebuild(node, (mapped[a] for a in node.args))
+    return mapped[root]
+
+
+def contains(root: Expr, node: Expr) -> bool:
+    """Whether `node` occurs in `root`."""
+    return node in topological(root)

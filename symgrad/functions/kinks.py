@@ -1,0 +1,125 @@
+"""Piecewise functions, with PyTorch's conventions at their kinks."""
+
+from __future__ import annotations
+
+import mpmath as mp
+
+from symgrad import expr as ex
+from symgrad.expr import HALF, ONE, ZERO, Expr, compare, make, where
+from symgrad.functions import real
+from symgrad.functions.row import Function
+
+
+def _indicator(condition: Expr) -> Expr:
+    return where(condition, ONE, ZERO)
+
+
+def _tie(a: Expr, b: Expr, op: str) -> Expr:
+    """1 where a wins, 1/2 where both are equal, else 0: the subgradient of torch.maximum."""
+    return where(compare("eq", a, b), HALF, _indicator(compare(op, a, b)))
+
+
+def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
+    """The closed interval passes the gradient; with low > high the result is high."""
+    inside = ex.logical("and", compare("ge", x, low), compare("le", x, high))
+    below = ex.logical("and", compare("lt", x, low), compare("lt", low, high))
+    above = ex.logical("or", compare("gt", x, high), compare("gt", low, high))
+    return _indicator(inside), _indicator(below), _indicator(above)
+
+
+ROWS = (
+    Function(
+        "abs",
+        ("x",),
+        torch="torch.abs({0})",
+        python="abs({0})",
+        partials=lambda x: (make("sign", x),),
+        meaning=abs,
+        aliases=("Abs",),
+    ),
+    Function(
+        "sign",
+        ("x",),
+        torch="torch.sign({0})",
+        python="math.copysign(1.0, {0}) if {0} else 0.0",
+        partials=lambda x: (ZERO,),
+        meaning=mp.sign,
+        aliases=("sgn",),
+        saves="",
+    ),
+    Function(
+        "floor",
+        ("x",),
+        torch="torch.floor({0})",
+        python="math.floor({0})",
+        partials=lambda x: (ZERO,),
+        meaning=mp.floor,
+        saves="",
+    ),
+    Function(
+        "ceil",
+        ("x",),
+        torch="torch.ceil({0})",
+        python="math.ceil({0})",
+        partials=lambda x: (ZERO,),
+        meaning=mp.ceil,
+        aliases=("ceiling",),
+        saves="",
+    ),
+    Function(
+        "round",
+        ("x",),
+        torch="torch.round({0})",
+        python="round({0})",
+        partials=lambda x: (ZERO,),
+        meaning=mp.nint,
+        saves="",
+    ),
+    Function(
+        "relu",
+        ("x",),
+        torch="torch.relu({0})",
+        python="max({0}, 0)",
+        partials=lambda x: (_indicator(compare("gt", x, 0)),),
+        meaning=real.relu,
+        saves="y",
+    ),
+    Function(
+        "maximum",
+        ("a", "b"),
+        torch="torch.maximum({0}, {1})",
+        python="max({0}, {1})",
+        partials=lambda a, b: (_tie(a, b, "gt"), _tie(b, a, "gt")),
+        meaning=max,
+        tensor_args=True,
+    ),
+    Function(
+        "minimum",
+        ("a", "b"),
+        torch="torch.minimum({0}, {1})",
+        python="min({0}, {1})",
+        partials=lambda a, b: (_tie(a, b, "lt"), _tie(b, a, "lt")),
+        meaning=min,
+        tensor_args=True,
+    ),
+    Function(
+        "clamp",
+        ("x", "min", "max"),
+        torch="torch.clamp({0}, {1}, {2})",
+        python="min(max({0}, {1}), {2})",
+        partials=_clamp_partials,
+        meaning=real.clamp,
+        aliases=("clip",),
+    ),
+    Function(
+        "heaviside",
+        ("x", "values"),
+        torch="torch.heaviside({0}, {1})",
+        python="(1.0 if {0} > 0 else 0.0 if {0} < 0 else {1})",
+        partials=lambda x, h: (ZERO, _indicator(compare("eq", x, 0))),
+        meaning=real.heaviside,
+        aliases=("Heaviside",),
+        tensor_args=True,
+        saves="m",
+    ),
+)

@@ -1,0 +1,175 @@
+"""The meaning of each function over the reals, in mpmath at its current precision.
+
+mpmath turns complex outside a domain and never overflows; these functions return NaN outside, and saturate where
+the true value leaves every binary floating-point format (which also bounds time and memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+
+# Beyond this argument exp is 0 or infinite in every format symgrad knows, with room to square it.
+_HUGE = 1e7
+
+
+def within(low: float, high: float, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`function` on [low, high], NaN outside."""
+    return lambda x: function(x) if low <= x <= high else mp.nan
+
+
+def exp(x: Any) -> Any:
+    if abs(x) > _HUGE:
+        return mp.inf if x > 0 else mp.mpf(0)
+    return mp.exp(x)
+
+
+def expm1(x: Any) -> Any:
+    if abs(x) > _HUGE:
+        return mp.inf if x > 0 else mp.mpf(-1)
+    return mp.expm1(x)
+
+
+def log(x: Any) -> Any:
+    if x == 0:
+        return -mp.inf
+    return mp.log(x) if x > 0 else mp.nan
+
+
+def log1p(x: Any) -> Any:
+    if x == -1:
+        return -mp.inf
+    return mp.log1p(x) if x > -1 else mp.nan
+
+
+def log2(x: Any) -> Any:
+    return log(x) / mp.log(2)
+
+
+def log10(x: Any) -> Any:
+    return log(x) / mp.log(10)
+
+
+def sigmoid(x: Any) -> Any:
+    if x >= 0:
+        return 1 / (1 + exp(-x))
+    e = exp(x)
+    return e / (1 + e)
+
+
+def softplus(x: Any) -> Any:
+    return (x if x > 0 else mp.mpf(0)) + mp.log1p(exp(-abs(x)))
+
+
+def logsigmoid(x: Any) -> Any:
+    return -softplus(-x)
+
+
+def logaddexp(a: Any, b: Any) -> Any:
+    if not (mp.isfinite(a) and mp.isfinite(b)):
+        return mp.nan if mp.isnan(a) or mp.isnan(b) else max(a, b)
+    return max(a, b) + mp.log1p(exp(-abs(a - b)))
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    return mp.mpf(0) if x == 0 else x * log(y)
+
+
+def sin(x: Any) -> Any:
+    return mp.sin(x) if mp.isfinite(x) else mp.nan
+
+
+def cos(x: Any) -> Any:
+    return mp.cos(x) if mp.isfinite(x) else mp.nan
+
+
+def tan(x: Any) -> Any:
+    return mp.tan(x) if mp.isfinite(x) else mp.nan
+
+
+def atan2(y: Any, x: Any) -> Any:
+    return mp.atan2(y, x) if x or y else mp.mpf(0)
+
+
+def sinh(x: Any) -> Any:
+    return mp.sign(x) * mp.inf if abs(x) > _HUGE else mp.sinh(x)
+
+
+def cosh(x: Any) -> Any:
+    return mp.inf if abs(x) > _HUGE else mp.cosh(x)
+
+
+def tanh(x: Any) -> Any:
+    return mp.sign(x) * mp.mpf(1) if abs(x) > _HUGE else mp.tanh(x)
+
+
+def atanh(x: Any) -> Any:
+    if abs(x) == 1:
+        return mp.sign(x) * mp.inf
+    return mp.atanh(x) if abs(x) < 1 else mp.nan
+
+
+def sinc(x: Any) -> Any:
+    return mp.sincpi(x) if mp.isfinite(x) else mp.mpf(0)
+
+
+def erf(x: Any) -> Any:
+    return mp.sign(x) * mp.mpf(1) if abs(x) > _HUGE else mp.erf(x)
+
+
+def erfc(x: Any) -> Any:
+    if abs(x) > 1e4:
+        return mp.mpf(0) if x > 0 else mp.mpf(2)
+    return mp.erfc(x)
+
+
+def erfinv(x: Any) -> Any:
+    if abs(x) == 1:
+        return mp.sign(x) * mp.inf
+    return mp.erfinv(x) if abs(x) < 1 else mp.nan
+
+
+def lgamma(x: Any) -> Any:
+    if x <= 0 and x == mp.floor(x):
+        return mp.inf
+    return mp.re(mp.loggamma(x)) if mp.isfinite(x) else abs(x)
+
+
+def digamma(x: Any) -> Any:
+    return mp.nan if x <= 0 and x == mp.floor(x) else mp.digamma(x)
+
+
+def polygamma(n: Any, x: Any) -> Any:
+    return mp.nan if x <= 0 and x == mp.floor(x) else mp.polygamma(int(n), x)
+
+
+def relu(x: Any) -> Any:
+    return x if x > 0 or mp.isnan(x) else mp.mpf(0)
+
+
+def clamp(x: Any, low: Any, high: Any) -> Any:
+    return min(max(x, low), high)
+
+
+def heaviside(x: Any, at_zero: Any) -> Any:
+    return at_zero if x == 0 else mp.mpf(int(x > 0))
+
+
+def power(x: Any, exponent: Any) -> Any:
+    """x ** exponent over the reals, 0 ** 0 being 1 as in IEEE 754."""
+    if exponent == 0:
+        return mp.mpf(1)
+    if x == 0:
+        return mp.mpf(0) if exponent > 0 else mp.inf
+    if exponent == mp.floor(exponent):
+        size = exponent * mp.log(abs(x))
+    elif x > 0:
+        size = exponent * mp.log(x)
+    else:
+        return mp.nan
+    if abs(size) > _HUGE:
+        odd = x < 0 and exponent % 2 == 1
+        return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
+    return mp.power(x, exponent)

@@ -1,0 +1,57 @@
+"""What one row of the function table holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from symgrad.expr import Expr
+
+
+@dataclass(frozen=True)
+class Function:
+    """One pointwise function, everything symgrad knows about it.
+
+    Attributes:
+        name: the operation's name in the intermediate representation.
+        parameters: names of its arguments, accepted as keywords.
+        torch, python: format strings for tensors and for Python scalars.
+        partials: derivatives with respect to each argument, as expressions in the arguments.
+        meaning: the value on mpmath numbers; NaN where undefined over the reals.
+        aliases: other accepted spellings.
+        cost: time of one eager pass over memory, in units of an addition.
+        saves: what torch's own autograd keeps: `x` the arguments, `y` the result, `m` a mask.
+        domain: open bounds of the argument that may leave them (the last one, by convention).
+        sample: where tests sample the arguments.
+        safe: an argument at which value and derivatives are finite, for the guard of dead branches; None where
+            the function is finite everywhere.
+        tensor_args: whether torch wants tensors for all arguments.
+        required: how many arguments must be given; all by default.
+        definition: builds the expression for a spelling that is defined by other functions.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    torch: str = ""
+    python: str = ""
+    partials: Callable[..., tuple[Expr, ...]] | None = None
+    meaning: Callable[..., Any] | None = None
+    aliases: tuple[str, ...] = ()
+    cost: float = 1.0
+    saves: str = "x"
+    domain: tuple[float, float] = (-math.inf, math.inf)
+    sample: tuple[float, float] = (-3.0, 3.0)
+    safe: Fraction | None = None
+    monotone: bool = False
+    tensor_args: bool = False
+    required: int | None = None
+    definition: Callable[..., Expr] | None = None
+
+    @property
+    def arity(self) -> tuple[int, int]:
+        """Fewest and most arguments."""
+        most = len(self.parameters)
+        return (most if self.required is None else self.required, most)

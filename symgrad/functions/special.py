@@ -1,0 +1,96 @@
+"""Error and gamma functions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+
+from symgrad.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
+from symgrad.functions import real
+from symgrad.functions.row import Function
+
+_SQRT_PI = sqrt(PI)
+
+
+def _gaussian(x: Expr) -> Expr:
+    return make("exp", -(x**2))
+
+
+def _erfinv_partial(x: Expr) -> Expr:
+    return HALF * _SQRT_PI * make("exp", make("erfinv", x) ** 2)
+
+
+ROWS = (
+    Function(
+        "erf",
+        ("x",),
+        torch="torch.erf({0})",
+        python="math.erf({0})",
+        partials=lambda x: (2 / _SQRT_PI * _gaussian(x),),
+        meaning=real.erf,
+        cost=4.0,
+        monotone=True,
+    ),
+    Function(
+        "erfc",
+        ("x",),
+        torch="torch.erfc({0})",
+        python="math.erfc({0})",
+        partials=lambda x: (-2 / _SQRT_PI * _gaussian(x),),
+        meaning=real.erfc,
+        cost=6.0,
+    ),
+    Function(
+        "erfinv",
+        ("x",),
+        torch="torch.erfinv({0})",
+        python="float(torch.erfinv(torch.tensor({0}, dtype=torch.float64)))",
+        partials=lambda x: (_erfinv_partial(x),),
+        meaning=real.erfinv,
+        cost=6.0,
+        domain=(-1, 1),
+        sample=(-0.9, 0.9),
+        safe=Fraction(0),
+        monotone=True,
+    ),
+    Function(
+        "lgamma",
+        ("x",),
+        torch="torch.lgamma({0})",
+        python="math.lgamma({0})",
+        partials=lambda x: (make("digamma", x),),
+        meaning=real.lgamma,
+        aliases=("loggamma",),
+        cost=10.0,
+        domain=(0, math.inf),
+        sample=(0.3, 5),
+        safe=Fraction(3),
+    ),
+    Function(
+        "digamma",
+        ("x",),
+        torch="torch.digamma({0})",
+        python="float(torch.digamma(torch.tensor({0}, dtype=torch.float64)))",
+        partials=lambda x: (make("polygamma", ONE, x),),
+        meaning=mp.digamma,
+        aliases=("psi",),
+        cost=15.0,
+        domain=(0, math.inf),
+        sample=(0.3, 5),
+        safe=Fraction(3),
+    ),
+    Function(
+        "polygamma",
+        ("n", "x"),
+        torch="torch.polygamma({0}, {1})",
+        python="float(torch.polygamma({0}, torch.tensor({1}, dtype=torch.float64)))",
+        partials=lambda n, x: (ZERO, make("polygamma", n + 1, x)),
+        meaning=real.polygamma,
+        cost=20.0,
+        domain=(0, math.inf),
+        sample=(0.5, 5),
+        safe=Fraction(3),
+    ),
+)

@@ -1,0 +1,171 @@
+"""Formulas as a machine executes them: sums, products and powers as sequences of two-operand operations.
+
+The order is chosen for range and sharing. Products multiply bounded function values before plain variables, so that
+a vanishing factor meets a large one early (`(s * x) * x` where `s * x**2` would be 0 * inf) and partial products are
+shared between formulas; a squared divisor divides twice, because its square overflows. The printer and the simulator
+both work on this form, so accuracy is measured on what is emitted.
+
+Operations here are `add sub mul div neg pow` with two operands (`neg` one) and the functions of the table. Values
+without tensors are left whole: they are Python scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from symgrad import expr as ex
+from symgrad.expr import HALF, MINUS_ONE, ONE, Expr, make, topological
+
+# Functions whose values are bounded or decay: they enter products first.
+_BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
+
+
+def machine(roots: Iterable[Expr]) -> list[Expr]:
+    """The roots in machine form; shared subexpressions stay shared."""
+    roots = list(roots)
+    order = topological(*roots)
+    lowered = Lowered(_popularity(order))
+    for node in order:
+        if node.is_static or not node.args:
+            lowered[node] = node
+        else:
+            lowered[node] = _LOWER.get(node.op, _same)(node, lowered)
+    return [lowered[r] for r in roots]
+
+
+class Lowered(dict[Expr, Expr]):
+    """The machine form of each node, and in how many products each factor stands."""
+
+    def __init__(self, popularity: Mapping[Expr, int]) -> None:
+        super().__init__()
+        self.popularity = popularity
+
+
+def _popularity(order: Iterable[Expr]) -> dict[Expr, int]:
+    count: dict[Expr, int] = {}
+    for node in order:
+        if node.op == "mul":
+            for factor in node.args:
+                base, _ = ex.split_power(factor)
+                count[base] = count.get(base, 0) + 1
+    return count
+
+
+def _same(node: Expr, lowered: Lowered) -> Expr:
+    return make(node.op, *(lowered[a] for a in node.args), **dict(node.attrs))
+
+
+def _sum(node: Expr, lowered: Lowered) -> Expr:
+    """Left to right; terms with a negative coefficient are subtracted."""
+    total: Expr | None = None
+    for term in node.args:
+        factor, rest = ex.split_coefficient(term)
+        if total is None:
+            total = lowered[term]
+        elif factor < 0:
+            total = make("sub", total, _term(-factor, rest, lowered))
+        else:
+            total = make("add", total, lowered[term])
+    assert total is not None
+    return total
+
+
+def _term(factor: ex.Fraction, rest: Expr, lowered: Lowered) -> Expr:
+    """`factor * rest` in machine form, from the machine form of its parts."""
+    if rest is ONE:
+        return ex.num(factor)
+    if rest.is_static:
+        return ex.mul(factor, rest)
+    if rest.op == "mul" or (rest.op == "pow" and _is_divisor(rest)):
+        return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
+    return lowered[rest] if factor == 1 else _factors(factor, (rest,), lowered)
+
+
+def _product(node: Expr, lowered: Lowered) -> Expr:
+    factor, rest = ex.split_coefficient(node)
+    return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
+
+
+def _factors(factor: ex.Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> Expr:
+    """The product of a rational constant and factors: tensors, then the Python scalar, then the divisors."""
+    static = [f for f in factors if f.is_static]
+    tensors = [f for f in factors if not f.is_static]
+    divisors = [f for f in tensors if _is_divisor(f)]
+    numerators = [f for f in tensors if not _is_divisor(f)]
+    over, under = _scalar_fraction(factor, static)
+    value: Expr | None = None
+    for operand in _in_order(numerators, lowered):
+        value = operand if value is None else make("mul", value, operand)
+    if value is None:
+        value, over = over, ONE
+    for divisor in divisors:
+        value = _divide(value, divisor, lowered)
+    if over is MINUS_ONE:
+        value = make("neg", value)
+    elif over is not ONE:
+        value = make("mul", over, value)
+    return value if under is ONE else make("div", value, under)
+
+
+def _scalar_fraction(factor: ex.Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
+    """The Python scalar of a product as numerator and denominator; dyadic constants multiply."""
+    under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if _is_divisor(f)))
+    over = ex.mul(*(f for f in static if not _is_divisor(f)))
+    denominator = factor.denominator
+    if under is ONE and denominator & (denominator - 1) == 0:
+        return ex.mul(factor, over), ONE
+    if abs(factor.numerator) != 1 and over is ONE and under is ONE:
+        return ex.num(factor), ONE
+    return ex.mul(factor.numerator, over), ex.mul(denominator, under)
+
+
+def _is_divisor(factor: Expr) -> bool:
+    if factor.op != "pow":
+        return False
+    exponent = factor.args[1].number
+    return exponent is not None and exponent < 0
+
+
+def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
+    """Bounded values, other values, variables, cotangents; squares beside other factors as two factors.
+
+    Among equals the factors of many products come first, so that more is shared.
+    """
+    operands: list[tuple[tuple[int, int], Expr]] = []
+    for f in numerators:
+        base, exponent = ex.split_power(f)
+        rank = (_growth(base), -lowered.popularity.get(base, 0))
+        if exponent.number == 2 and len(numerators) > 1:
+            operands += [(rank, lowered[base])] * 2
+        else:
+            operands.append((rank, lowered[f]))
+    return [operand for _, operand in sorted(operands, key=lambda item: item[0])]
+
+
+def _growth(factor: Expr) -> int:
+    if factor.op in _BOUNDED:
+        return 0
+    if factor.op == "sym":
+        return 3 if factor["kind"] in ("cotangent", "tangent") else 2
+    return 1
+
+
+def _divide(value: Expr, divisor: Expr, lowered: Lowered) -> Expr:
+    base, exponent = divisor.args
+    n = exponent.number
+    assert n is not None
+    if value is ONE and n == -HALF["value"]:
+        return make("pow", lowered[base], exponent)
+    if n == -2:
+        return make("div", make("div", value, lowered[base]), lowered[base])
+    by = lowered[base] if n == -1 else make("pow", lowered[base], ex.num(-n))
+    return make("div", value, by)
+
+
+def _power(node: Expr, lowered: Lowered) -> Expr:
+    if _is_divisor(node):
+        return _factors(ONE["value"], (node,), lowered)
+    return make("pow", lowered[node.args[0]], lowered[node.args[1]])
+
+
+_LOWER = {"add": _sum, "mul": _product, "pow": _power}

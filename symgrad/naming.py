@@ -1,0 +1,120 @@
+"""Names for temporaries: what a value is, never a number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from symgrad.expr import Expr
+
+# How an operation is called in a name; {0} is the name of its argument where that is short.
+_WORDS: Mapping[str, str] = {
+    "sigmoid": "sig",
+    "softplus": "soft",
+    "logsigmoid": "log_sig",
+    "exp": "exp",
+    "expm1": "expm1",
+    "log": "log",
+    "log1p": "log1p",
+    "tanh": "tanh",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "sin": "sin",
+    "cos": "cos",
+    "erf": "erf",
+    "erfc": "erfc",
+    "abs": "magnitude",
+    "sign": "sign",
+    "relu": "positive_part",
+    "hypot": "length",
+    "add": "total",
+    "sub": "diff",
+    "mul": "product",
+    "div": "ratio",
+    "neg": "neg",
+    "where": "chosen",
+    "maximum": "upper",
+    "minimum": "lower",
+    "clamp": "clamped",
+    "sum": "total",
+    "mean": "mean",
+    "norm": "norm",
+    "and": "inside",
+    "or": "either",
+    "not": "other",
+    "sum_to": "reduced",
+    "expand": "spread",
+}
+_COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
+
+
+class Names:
+    """Gives every value a Python name that nothing else in the scope has."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def reserve(self, wish: str) -> str:
+        """`wish` itself, with underscores appended while it is taken."""
+        while wish in self._taken:
+            wish += "_"
+        self._taken.add(wish)
+        return wish
+
+    def fresh(self, wish: str) -> str:
+        """`wish`, or with the first free number from 2."""
+        name, i = wish, 2
+        while name in self._taken:
+            name, i = f"{wish}{i}", i + 1
+        self._taken.add(name)
+        return name
+
+    def for_value(self, node: Expr, names: Mapping[Expr, str]) -> str:
+        """A name for a machine value whose arguments may have names already."""
+        return self.fresh(describe(node, names))
+
+
+def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
+    """A short word for what a value is: `sig`, `exp_neg_x`, `x_squared`, `positive`."""
+    if node in names:
+        return names[node].strip("_") or "value"
+    if node.op == "sym":
+        return str(node["name"]).strip("_") or "value"
+    if node.op in _COMPARED:
+        return _compared(node, names)
+    if node.op == "pow":
+        return _power(node, names)
+    word = _WORDS.get(node.op, node.op)
+    if node.op == "mul" and all(_is_short(a, names) for a in node.args):
+        joint = "_".join(describe(a, names, 0) for a in node.args)
+        if len(joint) <= 12:
+            return joint
+    inner = [a for a in node.args if not a.is_static]
+    if depth and len(inner) == 1 and node.op not in ("mul", "add", "sub", "div", "where"):
+        argument = describe(inner[0], names, depth - 1) if _is_short(inner[0], names) else ""
+        if argument and len(word) + len(argument) <= 14:
+            return f"{word}_{argument}"
+    return word
+
+
+def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
+    if node.op == "neg":
+        return _is_short(node.args[0], names)
+    return node in names or node.op == "sym"
+
+
+def _compared(node: Expr, names: Mapping[Expr, str]) -> str:
+    if node.args[1].number == 0:
+        word = {"gt": "positive", "ge": "nonnegative", "lt": "negative", "le": "nonpositive"}.get(node.op)
+        if word is not None:
+            return word
+    return _COMPARED[node.op]
+
+
+def _power(node: Expr, names: Mapping[Expr, str]) -> str:
+    n = node.args[1].number
+    base = describe(node.args[0], names, 1) if _is_short(node.args[0], names) else ""
+    if n == 2:
+        return f"{base}_squared" if base else "square"
+    if n is not None and n.denominator == 2 and n.numerator == 1:
+        return f"root_{base}" if base else "root"
+    return f"{base}_power" if base else "power"

@@ -1,0 +1,124 @@
+"""Generating without files: the texts of an operation, or its module, imported from memory."""
+
+from __future__ import annotations
+
+import importlib.abc
+import linecache
+import sys
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
+from os import PathLike
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from symgrad.spec import Spec
+
+__all__ = ["Generated", "generate", "load"]
+
+_PACKAGE = "symgrad.loaded"
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The texts of an operation's files: exactly what ``symgrad gen`` writes."""
+
+    op: str
+    module: str
+    test: str
+
+
+def generate(spec: str | PathLike[str] | Spec) -> Generated:
+    """Generate the files of ``spec``: a path, the YAML text itself (it has a line break), or a Spec.
+
+    Raises SpecError, whose message shows every mistake, and SymgradError for a spec that symgrad
+    cannot compile.
+    """
+    from symgrad.files import render
+    from symgrad.pipeline import compile_spec
+
+    compiled = compile_spec(_read(spec))
+    source = compiled.spec
+    texts = render(source.op, compiled.module, compiled.test, spec_path=source.path, spec_text=source.text)
+    return Generated(source.op, *texts.values())
+
+
+def load(spec: str | PathLike[str] | Spec) -> ModuleType:
+    """Generate the module of ``spec`` in memory and import it; takes and raises what generate() does.
+
+    The module is ``symgrad.loaded.<op>`` in ``sys.modules``, so its classes can be pickled (another
+    process has to load the spec before it unpickles them). Tracebacks, debuggers and
+    ``inspect.getsource`` show the generated source. Loading what is loaded already gives the same
+    module; after a change of the spec, a new one.
+    """
+    generated = generate(spec)
+    name = f"{_PACKAGE}.{generated.op}"
+    filename = f"<{name} {sha256(generated.module.encode()).hexdigest()[:12]}>"
+    before = sys.modules.get(name)
+    if before is not None and getattr(before, "__file__", None) == filename:
+        return before
+    loader = _TextLoader(filename, generated.module)
+    module_spec = ModuleSpec(name, loader, origin=filename)
+    module_spec.has_location = True  # inspect finds the source of a class through __file__
+    module = module_from_spec(module_spec)
+    package = _package()
+    _remember(filename, generated.module)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
+    setattr(package, generated.op, module)
+    return module
+
+
+class _TextLoader(importlib.abc.InspectLoader):
+    """Imports a module whose source is a text."""
+
+    def __init__(self, filename: str, text: str) -> None:
+        self._filename = filename
+        self._text = text
+
+    def get_source(self, fullname: str) -> str:
+        """The generated source."""
+        return self._text
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The generated source, compiled."""
+        return self.source_to_code(self._text, self._filename)
+
+    def is_package(self, fullname: str) -> bool:
+        """Never."""
+        return False
+
+
+def _read(spec: str | PathLike[str] | Spec) -> Spec:
+    from symgrad.spec import Spec, load_spec, parse_spec
+
+    if isinstance(spec, Spec):
+        return spec
+    if isinstance(spec, str) and "\n" in spec:
+        return parse_spec(spec)
+    if isinstance(spec, (str, PathLike)):
+        return load_spec(spec)
+    raise TypeError(f"a spec is a path, a YAML text or a Spec, not {type(spec).__name__}")
+
+
+def _remember(filename: str, text: str) -> None:
+    """Show ``text`` to tracebacks and inspect. An entry without a time is never checked against the disk."""
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+
+
+def _package() -> ModuleType:
+    """The package that loaded modules stand in; it holds nothing else."""
+    if _PACKAGE not in sys.modules:
+        package = ModuleType(_PACKAGE, "Modules that ``symgrad.load`` made.")
+        package.__path__ = []
+        sys.modules[_PACKAGE] = package
+    return sys.modules[_PACKAGE]

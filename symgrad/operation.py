@@ -1,0 +1,198 @@
+"""A parsed spec as a differentiated, stabilised, planned operation: what every backend emits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from symgrad import expr as ex
+from symgrad.branches import Roots, Split, guard, split
+from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
+from symgrad.expr import Expr, substitute, symbol, topological
+from symgrad.parse import Program
+from symgrad.plan import Plan, plan
+from symgrad.stabilise import Choice
+from symgrad.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Override:
+    """A gradient that the spec gives; `transposed` is the jvp of a linear one (output -> tangent), else None."""
+
+    gradient: Expr
+    transposed: Mapping[str, Expr] | None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One straight-line version of the operation.
+
+    `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
+    contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's.
+    `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs.
+    """
+
+    formulas: Mapping[str, Expr]
+    outputs: Mapping[str, Expr]
+    gradients: Mapping[tuple[str, str], Expr]
+    overrides: Mapping[str, Override]
+    tangents: Mapping[tuple[str, str], Expr]
+    plan: Plan
+    wide_values: bool
+    wide_slopes: bool
+    value_choices: Mapping[str, Choice]
+    slope_choices: Mapping[tuple[str, str], Choice]
+
+
+Body: TypeAlias = "Split | Variant"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A compiled operation: `body` is a variant, or Python branches with variants at their ends."""
+
+    program: Program
+    body: Body
+
+    def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
+        """All variants with the conditions that lead to them, in order."""
+        return _leaves(self.body, ())
+
+
+def _leaves(body: Body, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Variant]]:
+    from symgrad.formula import formula
+
+    if isinstance(body, Variant):
+        return [(path, body)]
+    condition = formula(body.condition)
+    then = _leaves(body.then, (*path, condition))  # type: ignore[arg-type]
+    return then + _leaves(body.otherwise, (*path, f"not ({condition})"))  # type: ignore[arg-type]
+
+
+def cotangent(output: str) -> Expr:
+    """The symbol of an output's cotangent."""
+    return symbol(f"grad_{output}", "cotangent")
+
+
+def tangent(tensor: str) -> Expr:
+    """The symbol of a tensor's tangent."""
+    return symbol(f"tangent_{tensor}", "tangent")
+
+
+def absent(tensor: str) -> Expr:
+    """The Python condition that an optional tensor was not given."""
+    return symbol(f"{tensor} is None", "bool")
+
+
+def compile_operation(program: Program) -> Operation:
+    """Differentiate, stabilise and plan a parsed spec."""
+    spec = program.spec
+    roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
+    for tensor in spec.tensors:
+        if tensor.default is not None:
+            condition, value = absent(tensor.name), ex.num(ex.Fraction(str(tensor.default)))
+            own = program.symbols[tensor.name]
+            roots = {n: ex.make("where", condition, substitute(r, {own: value}), r) for n, r in roots.items()}
+    choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
+    tree = split(roots, choices)  # type: ignore[arg-type]
+    return Operation(program, _map_leaves(tree, partial(_compile_variant, program)))
+
+
+def _map_leaves(tree, visit):  # type: ignore[no-untyped-def]
+    if isinstance(tree, Split):
+        return Split(tree.condition, _map_leaves(tree.then, visit), _map_leaves(tree.otherwise, visit))
+    return visit(tree)
+
+
+def _compile_variant(program: Program, roots: Roots) -> Variant:
+    spec = program.spec
+    formulas = {o.name: roots[o.name] for o in spec.outputs}
+    overridden = {t: roots[f"grad of {t}"] for t in program.gradients}
+    bench = Workbench(program)
+    recognised = {name: bench.recognise(root) for name, root in formulas.items()}
+    value_choices = {name: bench.choose_value(name, root) for name, root in recognised.items()}
+    outputs = {name: bench.settle(root) for name, root in recognised.items()}
+    present = frozenset(s for r in formulas.values() for s in r.tensors)
+    wanted = [
+        t.name
+        for t in spec.tensors
+        if t.grad and t.dtype == "float" and t.name not in overridden and program.symbols[t.name] in present
+    ]
+    gradients: dict[tuple[str, str], Expr] = {}
+    tangents: dict[tuple[str, str], Expr] = {}
+    for output in spec.outputs:
+        if not output.grad:
+            continue
+        root = recognised[output.name]
+        seeds = {root: cotangent(output.name)}
+        symbols = [program.symbols[t] for t in wanted]
+        for own, gradient in vjp(seeds, symbols, bench.slope_form).items():
+            gradients[output.name, own.name] = bench.finish(gradient)
+        for t in wanted:
+            pushed = jvp([root], {program.symbols[t]: tangent(t)}, bench.slope_form)
+            if root in pushed:
+                tangents[output.name, t] = bench.finish(pushed[root])
+    overrides = {t: _override(program, t, g, bench) for t, g in overridden.items()}
+    needed = [*gradients.values(), *(o.gradient for o in overrides.values())]
+    fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
+    chosen = plan(formulas, outputs, needed, spec.options.save, fixed)
+    return Variant(
+        formulas,
+        outputs,
+        gradients,
+        overrides,
+        tangents,
+        chosen,
+        wide_values=any(c.chosen.wide for c in bench.values.values()),
+        wide_slopes=any(c.chosen.wide for c in bench.slopes.values()),
+        value_choices=value_choices,
+        slope_choices=bench.labelled_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted),
+    )
+
+
+def _override(program: Program, tensor: str, gradient: Expr, bench: Workbench) -> Override:
+    cotangents = frozenset(s for s in gradient.symbols if s["kind"] == "cotangent")
+    settled = bench.finish(bench.settle(bench.recognise(gradient)))
+    if not is_linear(gradient, cotangents):
+        return Override(settled, None)
+    transposed: dict[str, Expr] = {}
+    for output in program.spec.outputs:
+        own = cotangent(output.name)
+        if own in cotangents:
+            # A cotangent stands for a value of the output's shape while the map is transposed.
+            stand_in = symbol(own.name, "tensor")
+            forward = substitute(gradient, {own: stand_in})
+            pulled = vjp({forward: tangent(tensor)}, [stand_in])
+            if stand_in in pulled:
+                transposed[output.name] = bench.finish(_without_reductions(pulled[stand_in], stand_in))
+    return Override(settled, transposed)
+
+
+def _without_reductions(root: Expr, stand_in: Expr) -> Expr:
+    """Sums to the shape of the cotangent are no-ops: an override has its output's shape."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [mapped[a] for a in node.args]
+        if node.op == "sum_to" and node.args[1] is stand_in:
+            mapped[node] = args[0]
+        else:
+            mapped[node] = ex.rebuild(node, args)
+    return mapped[root]
+
+
+__all__ = [
+    "Body",
+    "Operation",
+    "Override",
+    "Variant",
+    "absent",
+    "compile_operation",
+    "cotangent",
+    "guard",
+    "is_tensor_op",
+    "partials",
+    "region_leaves",
+    "tangent",
+]

@@ -1,0 +1,387 @@
+"""From Python's syntax tree to an expression.
+
+A walk over a whitelist of node types: what is not listed is refused. Nothing is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from symgrad import expr as ex
+from symgrad.errors import shown, suggestion
+from symgrad.evaluate import exact
+from symgrad.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
+from symgrad.functions import SPELLINGS
+from symgrad.parse import calls
+from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
+from symgrad.parse.scope import Bound, Scope, with_shape
+from symgrad.parse.text import Syntax, in_range
+from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
+
+__all__ = ["MAX_DEPTH", "Builder", "Reported"]
+
+T = TypeVar("T")
+
+Links: TypeAlias = Sequence[tuple[ast.operator, ast.expr]]
+"""The operators of a chain, each with the operand after it."""
+
+MAX_DEPTH = 100  # of the syntax tree; a chain of operators of one precedence counts once
+_MAX_ORDER = 1_000  # terms and factors beyond which a constant is not evaluated
+
+CONSTANTS: Mapping[str, Expr] = {"pi": ex.PI, "E": ex.E, "oo": ex.OO}
+_LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
+_COMPARED: Mapping[type[ast.cmpop], str] = {
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+}  # fmt: skip
+_LOGICAL: Mapping[type[ast.AST], str] = {
+    ast.And: "and", ast.Or: "or", ast.BitAnd: "and", ast.BitOr: "or",
+}  # fmt: skip
+_SUM = (ast.Add, ast.Sub)
+_PRODUCT = (ast.Mult, ast.Div)
+_METHODS = {row.method: row.name for row in TENSOR_OPS.values() if row.method}
+_FIELDS = {field for row in TENSOR_OPS.values() for field, _ in row.fields}
+
+
+class Reported(Exception):
+    """What was looked at is wrong, which has been noted."""
+
+
+def is_text(expr: Expr) -> bool:
+    """Whether the value is a text rather than a number or a truth value."""
+    return expr.op == "text" or (expr.op == "sym" and expr["kind"] == "str")
+
+
+class Builder:
+    """Builds the expression of one formula, and notes everything that is wrong with it.
+
+    ``sources`` are the values whose shapes have been broadcast so far: tensors and results of tensor operations, also
+    those that cancel out.
+    """
+
+    def __init__(self, syntax: Syntax, scope: Scope) -> None:
+        self.syntax = syntax
+        self.scope = scope
+        self.sources: set[Expr] = set()
+        self._faults: list[Fault] = []
+        self._depth = 0
+
+    def result(self) -> Bound:
+        """The value of the formula. Raises FormulaError."""
+        tree = self.syntax.tree
+        try:
+            fields = self.fields(tree)
+            if fields is not None:
+                return Bound(fields=fields)
+            return Bound(self.value(tree), frozenset(self.sources))
+        except Reported:
+            raise FormulaError(self._faults) from None
+
+    # ------------------------------------------------------------------------------------ mistakes
+    def fail(self, node: ast.AST, message: str) -> NoReturn:
+        """Note a mistake at ``node``, of which there is no value then."""
+        self._faults.append(Fault(self.syntax.offset(node), message))
+        if len(self._faults) >= MAX_FAULTS:
+            raise FormulaError(self._faults)
+        raise Reported
+
+    def each(self, read: Callable[[ast.expr], T], nodes: Iterable[ast.expr]) -> list[T]:
+        """What ``read`` makes of each node. All are looked at, whatever is wrong with one of them."""
+        values: list[T] = []
+        failed = False
+        for node in nodes:
+            try:
+                values.append(read(node))
+            except Reported:
+                failed = True
+        if failed:
+            raise Reported
+        return values
+
+    # ------------------------------------------------------------------------------------ values
+    def number(self, node: ast.expr) -> Expr:
+        """The value of a node as a number; a truth value counts as 1 or 0."""
+        return self.as_number(node, self.value(node))
+
+    def as_number(self, node: ast.expr, value: Expr) -> Expr:
+        """``value``, which is that of ``node``, as a number."""
+        if is_text(value):
+            self.fail(node, "a text cannot be calculated with; compare it with '==' or '!='")
+        return ex.where(value, ONE, ZERO) if value.is_boolean else value
+
+    def truth(self, node: ast.expr) -> Expr:
+        """The value of a node as a truth value."""
+        value = self.value(node)
+        if not value.is_boolean:
+            what = "a text" if is_text(value) else "a number"
+            self.fail(node, f"{what} where a condition is needed{self._condition_hint(node)}")
+        return value
+
+    def value(self, node: ast.expr) -> Expr:
+        """The value of a node, of whatever type."""
+        build = _BUILD.get(type(node))
+        if build is None:
+            self.fail(node, f"{shown(self.syntax.source(node))} is not part of the language")
+        self._depth += 1
+        try:
+            if self._depth > MAX_DEPTH:
+                self.fail(node, "nested too deeply; use 'let'")
+            return self.settled(node, build(self, node))
+        finally:
+            self._depth -= 1
+
+    def settled(self, node: ast.AST, value: Expr) -> Expr:
+        """``value``, after a look whether it is a constant that no float can hold.
+
+        Properties that walk down the expression are cached from the bottom up here, so that none of them recurses deeply.
+        """
+        _ = value.size, value.digest, value.tensors
+        if value.args and not value.symbols and not value.is_boolean:
+            self._check_constant(node, value)
+        elif not all(_is_moderate(ex.split_coefficient(part)[0]) for part in (value, *value.args)):
+            self.fail(node, "a constant beyond every floating-point number")
+        return value
+
+    def isolated(self, read: Callable[[ast.expr], T], node: ast.expr) -> tuple[T, frozenset[Expr]]:
+        """What ``read`` makes of a node whose shape is not simply broadcast with the rest, and the sources of it."""
+        outer, self.sources = self.sources, set()
+        try:
+            return read(node), frozenset(self.sources)
+        finally:
+            self.sources = outer
+
+    def scoped(self, node: ast.expr) -> Expr:
+        """The number that a node stands for, with the whole shape of its formula: an operand of a tensor operation."""
+        return with_shape(*self.isolated(self.number, node))
+
+    def fields(self, node: ast.expr) -> Mapping[str, Bound] | None:
+        """The named results that ``node`` stands for, None where it stands for a single value."""
+        if isinstance(node, ast.Name):
+            bound = self.scope.names.get(node.id)
+            return bound.fields if bound else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = calls.operation_with_fields(node.func.id, node)
+            if name is not None:
+                return calls.results(self, name, node)
+        return None
+
+    def suggestion(self, word: str, *candidates: Iterable[str]) -> str:
+        """``"; did you mean ...?"``, or an empty text."""
+        return suggestion(word, dict.fromkeys(name for names in candidates for name in names))
+
+    def _condition_hint(self, node: ast.expr) -> str:
+        if isinstance(node, ast.BinOp | ast.Compare) or self.syntax.source(node)[:1].isdigit():
+            return "; '&' and '|' bind tighter than comparisons: put these in parentheses"
+        return "; compare it with something"
+
+    def _check_constant(self, node: ast.AST, value: Expr) -> None:
+        """Refuse what is undefined, such as log(-1), and what is too large for a float."""
+        if value.size > _MAX_ORDER or any(n.op == "const" and n is ex.OO for n in ex.topological(value)):
+            return
+        number = exact([value], {}, 64)[0]
+        if not number == number:
+            self.fail(node, "this constant is undefined")
+        if abs(number) == math.inf:
+            self.fail(node, "this constant is infinite, or beyond every floating-point number")
+        if not (number == 0 or 2.0**-1070 < abs(number) < 2**1024):
+            self.fail(node, "a constant beyond every floating-point number")
+
+    # ------------------------------------------------------------------------------------ nodes
+    def _name(self, node: ast.Name) -> Expr:
+        name = node.id
+        bound = self.scope.names.get(name)
+        if bound is None:
+            if name in CONSTANTS:
+                return CONSTANTS[name]
+            self.fail(node, self._unknown(name))
+        if bound.fields:
+            self.fail(node, f"{name!r} has several results; write {_each_field(name, bound.fields)}")
+        if bound.expr is None:
+            raise Reported  # its own formula is wrong
+        self.sources |= bound.sources
+        return bound.expr
+
+    def _unknown(self, name: str) -> str:
+        if name in self.scope.elsewhere:
+            return self.scope.elsewhere[name]
+        if name in SPELLINGS or name in TENSOR_SPELLINGS or name in calls.SPECIAL:
+            return f"{name!r} is a function; it needs arguments: {name}(...)"
+        return f"unknown name {shown(name)}{self.suggestion(name, self.scope.names, CONSTANTS)}"
+
+    def _constant(self, node: ast.Constant) -> Expr:
+        value = node.value
+        if isinstance(value, bool):
+            return _LITERALS[value]
+        if isinstance(value, str):
+            return ex.text(value)
+        if isinstance(value, int | float):
+            return ex.num(Fraction(self.syntax.source(node).replace("_", "")))
+        self.fail(node, f"{self.syntax.source(node)} is not a value")
+
+    def _unary(self, node: ast.UnaryOp) -> Expr:
+        if isinstance(node.op, ast.Not | ast.Invert):
+            return ex.logical("not", self.truth(node.operand))
+        value = self.number(node.operand)
+        return MINUS_ONE * value if isinstance(node.op, ast.USub) else value
+
+    def _binary(self, node: ast.BinOp) -> Expr:
+        if isinstance(node.op, ast.Pow):
+            base, exponent = self.each(self.number, (node.left, node.right))
+            return ex.power(base, exponent)
+        if type(node.op) in _LOGICAL:
+            operator = type(node.op)
+            first, rest = _chain(node, (operator,))
+            parts = self.each(self.truth, [first, *(operand for _, operand in rest)])
+            return ex.logical(_LOGICAL[operator], *parts)
+        if isinstance(node.op, _SUM):
+            return self._sum(*_chain(node, _SUM))
+        if isinstance(node.op, (*_PRODUCT, ast.MatMult)):
+            return self._product(*_chain(node, (*_PRODUCT, ast.MatMult)))
+        self.fail(node, f"{shown(self.syntax.source(node))}: this operator is not part of the language")
+
+    def _sum(self, first: ast.expr, rest: Links) -> Expr:
+        values = self.each(self.number, [first, *(operand for _, operand in rest)])
+        signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
+        return ex.add(*(sign * value for sign, value in zip(signs, values, strict=True)))
+
+    def _product(self, first: ast.expr, rest: Links) -> Expr:
+        """Products and quotients from left to right; everything between two '@' at once."""
+        if any(isinstance(op, ast.MatMult) for op, _ in rest):
+            return self._matrix_product(first, rest)
+        values = self.each(self.number, [first, *(operand for _, operand in rest)])
+        return ex.mul(values[0], *self._factors(rest, values[1:]))
+
+    def _factors(self, links: Links, values: Sequence[Expr]) -> list[Expr]:
+        factors = []
+        for (op, node), value in zip(links, values, strict=True):
+            if isinstance(op, ast.Div) and value is ZERO:
+                self.fail(node, "division by zero")
+            factors.append(ex.power(value, -1) if isinstance(op, ast.Div) else value)
+        return factors
+
+    def _matrix_product(self, first: ast.expr, rest: Links) -> Expr:
+        parts = self.each(lambda node: self.isolated(self.number, node), [first, *(operand for _, operand in rest)])
+        total, sources = parts[0]
+        for (op, node), (value, own) in zip(rest, parts[1:], strict=True):
+            if isinstance(op, ast.MatMult):
+                pair = (with_shape(total, sources), with_shape(value, own))
+                total = calls.apply(self, node, "matmul", pair, {})
+                sources = frozenset({total})
+            else:
+                total = ex.mul(total, *self._factors([(op, node)], [value]))
+                sources |= own
+            self.settled(node, total)
+        self.sources |= sources
+        return total
+
+    def _compare(self, node: ast.Compare) -> Expr:
+        operands = [node.left, *node.comparators]
+        values = self.each(self.value, operands)
+        links = [(operands[i : i + 2], values[i], values[i + 1], op) for i, op in enumerate(node.ops)]
+        parts = []
+        for nodes, left, right, op in links:
+            if type(op) not in _COMPARED:
+                self.fail(node, "only numbers are compared, with < <= > >= == !=")
+            parts.append(self._comparison(nodes, _COMPARED[type(op)], left, right))
+        return ex.logical("and", *parts) if len(parts) > 1 else parts[0]
+
+    def _comparison(self, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:
+        if is_text(left) or is_text(right):
+            return self._compare_texts(nodes, op, left, right)
+        if left.is_boolean and right.is_boolean and op in ("eq", "ne"):
+            negated = [ex.logical("not", side) for side in (left, right)]
+            same = ex.logical("or", ex.logical("and", left, right), ex.logical("and", *negated))
+            return same if op == "eq" else ex.logical("not", same)
+        numbers = (ex.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
+        return ex.compare(op, *numbers)
+
+    def _compare_texts(self, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:
+        if not (is_text(left) and is_text(right)):
+            self.fail(nodes[is_text(left)], "a text is compared with a text: name == 'value'")
+        if op not in ("eq", "ne"):
+            self.fail(nodes[0], "texts are compared with '==' or '!='")
+        if left.op == "text":
+            left, right, nodes = right, left, nodes[::-1]
+        choices = self.scope.choices.get(left)
+        if choices is not None and right.op == "text" and right["value"] not in choices:
+            allowed = ", ".join(map(shown, choices[:10]))
+            near = self.suggestion(right["value"], choices)
+            self.fail(nodes[1], f"{left.name!r} is never {shown(right['value'])}, but one of {allowed}{near}")
+        return ex.compare(op, left, right)
+
+    def _logical(self, node: ast.BoolOp) -> Expr:
+        return ex.logical(_LOGICAL[type(node.op)], *self.each(self.truth, node.values))
+
+    def _attribute(self, node: ast.Attribute) -> Expr:
+        if node.attr in _METHODS:
+            operand = self.scoped(node.value)
+            return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
+        fields = self.fields(node.value)
+        if fields is None:
+            self.fail(node, self._unknown_attribute(node))
+        if node.attr not in fields:
+            near = self.suggestion(node.attr, fields)
+            self.fail(node, f"unknown result {shown(node.attr)}; there are {', '.join(fields)}{near}")
+        self.sources |= fields[node.attr].sources
+        found = fields[node.attr].expr
+        assert found is not None
+        return found
+
+    def _unknown_attribute(self, node: ast.Attribute) -> str:
+        known = {*_METHODS, *_FIELDS}
+        if node.attr in _FIELDS:
+            return f"'.{node.attr}' belongs to the result of {calls.spelled_with_fields()}"
+        if isinstance(node.value, ast.Name) and node.value.id not in self.scope.names:
+            return f"{shown(self.syntax.source(node))}: functions are called by their plain name"
+        return f"unknown attribute {shown(node.attr)}{self.suggestion(node.attr, known)}"
+
+    def shaped(self, value: Expr) -> Expr:
+        """A result of a tensor operation, which from now on has a part in the shape."""
+        self.sources.add(value)
+        return value
+
+    def _call(self, node: ast.Call) -> Expr:
+        if not isinstance(node.func, ast.Name):
+            if isinstance(node.func, ast.Attribute):
+                name = node.func.attr
+                self.fail(node.func, f"methods have no place in a formula; write {name}(...)")
+            self.fail(node, "only functions can be called, by their name")
+        return calls.call(self, node.func.id, node)
+
+    def _sequence(self, node: ast.expr) -> Expr:
+        self.fail(node, "several values where one is needed")
+
+
+_BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
+    ast.Name: Builder._name,
+    ast.Constant: Builder._constant,
+    ast.UnaryOp: Builder._unary,
+    ast.BinOp: Builder._binary,
+    ast.BoolOp: Builder._logical,
+    ast.Compare: Builder._compare,
+    ast.Attribute: Builder._attribute,
+    ast.Call: Builder._call,
+    ast.List: Builder._sequence,
+    ast.Tuple: Builder._sequence,
+}
+
+
+def _chain(node: ast.BinOp, operators: tuple[type[ast.operator], ...]) -> tuple[ast.expr, Links]:
+    """``a + b - c``, which Python nests to the left, as its first operand and the others with their operators."""
+    links: list[tuple[ast.operator, ast.expr]] = []
+    first: ast.expr = node
+    while isinstance(first, ast.BinOp) and isinstance(first.op, operators):
+        links.append((first.op, first.right))
+        first = first.left
+    return first, links[::-1]
+
+
+def _is_moderate(value: Fraction) -> bool:
+    return in_range(value) and max(value.numerator.bit_length(), value.denominator.bit_length()) <= 4096
+
+
+def _each_field(name: str, fields: Iterable[str]) -> str:
+    return " or ".join(f"{name}.{field}" for field in fields)

@@ -1,0 +1,256 @@
+"""Calls: the functions and tensor operations of the tables, and the few that are written in ways of their own."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from symgrad import expr as ex
+from symgrad import functions
+from symgrad.errors import shown
+from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
+from symgrad.functions import FUNCTIONS, SPELLINGS, Function
+from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
+from symgrad.parse.scope import Bound, with_shape
+from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
+
+if TYPE_CHECKING:
+    from symgrad.parse.build import Builder
+
+__all__ = ["SPECIAL", "apply", "call", "operation_with_fields", "results", "spelled_with_fields"]
+
+# Arguments that may be absent although the row has no definition with a default for them.
+_DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
+    "clamp": {"min": MINUS_ONE * OO, "max": OO},
+    "heaviside": {"values": HALF},
+}
+
+
+def call(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """The value of ``name(...)``."""
+    if name in SPECIAL:
+        return SPECIAL[name](builder, name, node)
+    if name in TENSOR_SPELLINGS:
+        return _tensor_call(builder, name, node)
+    if name in SPELLINGS:
+        return _function_call(builder, name, node)
+    if name in builder.scope.names:
+        builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
+    _unknown(builder, node.func, name)
+
+
+def _unknown(builder: Builder, node: ast.AST, name: str) -> NoReturn:
+    near = builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
+    builder.fail(node, f"unknown function {shown(name)}{near}")
+
+
+# ------------------------------------------------------------------------------------------------ functions
+@cache
+def _defaults(row: Function) -> dict[str, Expr | None]:
+    """Values of the arguments that may be absent, by parameter."""
+    known: dict[str, Expr | None] = dict(_DEFAULTS.get(row.name, {}))
+    if row.definition:
+        declared = inspect.signature(row.definition).parameters.values()
+        pairs = zip(row.parameters, declared, strict=False)
+        known |= {name: p.default for name, p in pairs if p.default is not inspect.Parameter.empty}
+    return known
+
+
+def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
+    row = FUNCTIONS[SPELLINGS[name]]
+    defaults = _defaults(row)
+    required = len(row.parameters) - len(defaults)
+    given = bind(builder, name, node, row.parameters, required)
+    given = {p: a for p, a in given.items() if not (p in defaults and is_none(a))}
+    if row.name in _DEFAULTS and len(given) == 1 < len(row.parameters) - 1:
+        usage = signature(name, row.parameters, required)
+        builder.fail(node, f"{usage} needs one of its optional arguments")
+    texts = {a for p, a in given.items() if _takes_text(defaults.get(p))}
+
+    def read(argument: ast.expr) -> Expr:
+        return _text(builder, argument) if argument in texts else builder.number(argument)
+
+    last = max(row.parameters.index(parameter) for parameter in given)
+    if row.name in _DEFAULTS:
+        last = len(row.parameters) - 1
+    values = dict(zip(given, builder.each(read, given.values()), strict=True))
+    positional = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
+    return _made(builder, node, lambda: functions.call(row.name, *(p for p in positional if p is not None)))
+
+
+def _takes_text(default: Expr | None) -> bool:
+    return default is not None and default.op == "text"
+
+
+def _text(builder: Builder, node: ast.expr) -> Expr:
+    value = builder.value(node)
+    if value.op != "text":
+        builder.fail(node, "this argument is a text in quotes")
+    return value
+
+
+def _made(builder: Builder, node: ast.AST, construct: Callable[[], Expr]) -> Expr:
+    """What a row's definition constructs; by a ValueError it says what is wrong with the arguments."""
+    try:
+        return construct()
+    except ValueError as error:
+        builder.fail(node, str(error))
+
+
+# ------------------------------------------------------------------------------------------------ tensor operations
+def _tensor_call(builder: Builder, name: str, node: ast.Call) -> Expr:
+    row = _row(builder, node, name)
+    if row.fields:
+        names = " or ".join(f".{field}" for field, _ in row.fields)
+        builder.fail(node, f"{name}(...) has several results; add {names}")
+    operands, attributes = tensor_arguments(builder, name, row, node)
+    values = builder.each(builder.scoped, operands)
+    return builder.shaped(apply(builder, node, name, values, attributes))
+
+
+def _row(builder: Builder, node: ast.AST, name: str) -> TensorOp:
+    if name not in TENSOR_SPELLINGS:
+        _unknown(builder, node, name)
+    return TENSOR_OPS[TENSOR_SPELLINGS[name]]
+
+
+def apply(builder: Builder, node: ast.AST, name: str, operands: Sequence[Expr], attributes: Mapping[str, Any]) -> Expr:
+    """A tensor operation on values; absent attributes have their defaults."""
+    row = _row(builder, node, name)
+    _need_tensors(builder, node, name, operands)
+    complete = {**{a.name: a.default for a in row.attributes}, **attributes}
+    definition = row.definition or (lambda *args, **attrs: make(row.name, *args, **attrs))
+    return _made(builder, node, lambda: definition(*operands, **complete))
+
+
+def _need_tensors(builder: Builder, node: ast.AST, operation: str, operands: Sequence[Expr]) -> None:
+    for value in operands:
+        if not value.tensors:
+            builder.fail(node, f"{operation} works on tensors; {value} depends on none")
+
+
+def operation_with_fields(name: str, node: ast.Call) -> str | None:
+    """The operation that ``name(...)`` calls, if it has several results with names of their own."""
+    operation = TENSOR_SPELLINGS.get(name)
+    if operation is None or not TENSOR_OPS[operation].fields:
+        return None
+    reduces = name not in _EXTREMA or any(keyword.arg == "dim" for keyword in node.keywords)
+    return operation if reduces else None
+
+
+def spelled_with_fields() -> str:
+    """The operations that have several results, for messages."""
+    names = [row.name for row in TENSOR_OPS.values() if row.fields]
+    return ", ".join(f"{name}(..., dim=...)" for name in names) or "no operation"
+
+
+def results(builder: Builder, operation: str, node: ast.Call) -> dict[str, Bound]:
+    """All results of an operation that has several."""
+    row = TENSOR_OPS[operation]
+    operands, attributes = tensor_arguments(builder, row.name, row, node)
+    values = builder.each(builder.scoped, operands)
+    _need_tensors(builder, node, operation, values)
+    made = {field: make(op, *values, **attributes) for field, op in row.fields}
+    return {field: Bound(value, frozenset({value})) for field, value in made.items()}
+
+
+# ------------------------------------------------------------------------------------------------ special forms
+def _where(builder: Builder, name: str, node: ast.Call) -> Expr:
+    parameters = ("condition", "input", "other")
+    bound = bind(builder, name, node, parameters, len(parameters))
+    return _choose(builder, [(bound["input"], bound["condition"])], bound["other"])
+
+
+def _piecewise(builder: Builder, name: str, node: ast.Call) -> Expr:
+    usage = "Piecewise((a, condition), ..., (b, True))"
+    if node.keywords or not node.args:
+        builder.fail(node, f"{name} is written {usage}")
+    cases: list[tuple[ast.expr, ast.expr]] = []
+    for case in node.args:
+        if not isinstance(case, ast.Tuple) or len(case.elts) != 2:
+            builder.fail(case, f"each case of {usage} is a pair of a value and its condition")
+        cases.append((case.elts[0], case.elts[1]))
+    otherwise, last = cases[-1]
+    if not (isinstance(last, ast.Constant) and last.value is True):
+        builder.fail(last, f"the last condition of {usage} is True")
+    return _choose(builder, cases[:-1], otherwise)
+
+
+def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherwise: ast.expr) -> Expr:
+    """The value of the first case whose condition holds, or ``otherwise``.
+
+    A condition without tensors becomes a branch in Python: then the shape is that of the branch taken.
+    """
+    conditions = {condition for _, condition in cases}
+    order = [node for case in cases for node in reversed(case)] + [otherwise]
+
+    def read(node: ast.expr) -> tuple[Expr, frozenset[Expr]]:
+        return builder.isolated(builder.truth if node in conditions else _number_or_truth(builder), node)
+
+    found = dict(zip(order, builder.each(read, order), strict=True))
+    branches = [value for value, _ in cases] + [otherwise]
+    boolean = all(found[branch][0].is_boolean for branch in branches)
+    value, sources = found[otherwise]
+    total = value if boolean else _as_number(value)
+    for branch, test in reversed(cases):
+        condition, condition_sources = found[test]
+        value, own = found[branch]
+        value = value if boolean else _as_number(value)
+        if condition.is_static and condition not in (TRUE, FALSE):
+            total = ex.where(condition, with_shape(value, own), with_shape(total, sources))
+            sources = frozenset({total} if total.tensors else ())
+        else:
+            total = ex.where(condition, value, total)
+            sources |= own | condition_sources
+        builder.settled(branch, total)
+    builder.sources |= sources
+    return total
+
+
+def _number_or_truth(builder: Builder) -> Callable[[ast.expr], Expr]:
+    def read(node: ast.expr) -> Expr:
+        value = builder.value(node)
+        return value if value.is_boolean else builder.as_number(node, value)
+
+    return read
+
+
+def _as_number(value: Expr) -> Expr:
+    return ex.where(value, ONE, ZERO) if value.is_boolean else value
+
+
+_EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, reduction of a single argument
+    "max": ("maximum", "amax"),
+    "min": ("minimum", "amin"),
+    "Max": ("maximum", None),
+    "Min": ("minimum", None),
+    "maximum": ("maximum", None),
+    "minimum": ("minimum", None),
+}
+
+
+def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """Element-wise of two or more; over all elements of one; along a ``dim`` it has two results."""
+    function, reduction = _EXTREMA[name]
+    if reduction and (operation_with_fields(name, node) or (node.keywords and len(node.args) < 2)):
+        return _tensor_call(builder, name, node)
+    if node.keywords:
+        builder.fail(node.keywords[0], f"{name}(a, b) of two expressions has no other arguments")
+    if len(node.args) == 1 and reduction:
+        return builder.shaped(apply(builder, node, reduction, (builder.scoped(node.args[0]),), {}))
+    if len(node.args) < 2:
+        builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
+    values = builder.each(builder.number, node.args)
+    if name in ("max", "Max") and len(values) == 2 and ZERO in values:
+        return functions.call("relu", values[values[0] is ZERO])
+    return reduce(lambda a, b: functions.call(function, a, b), values)
+
+
+SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
+    "where": _where,
+    "Piecewise": _piecewise,
+    **dict.fromkeys(_EXTREMA, _extremum),
+}

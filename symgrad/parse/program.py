@@ -1,0 +1,185 @@
+"""All formulas of a spec as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from symgrad.errors import Mistake, SpecError
+from symgrad.expr import Expr, symbol
+from symgrad.parse.build import Builder, is_text
+from symgrad.parse.faults import Fault, FormulaError
+from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
+from symgrad.parse.text import read
+from symgrad.spec.model import Formula, Output, Spec
+from symgrad.tensor_ops import TENSOR_OPS
+
+__all__ = ["Program", "parse_expression", "parse_formulas"]
+
+_MAX_MISTAKES = 100  # reported for one spec
+_TENSOR_KINDS = {"float": "tensor", "int": "int_tensor", "bool": "bool_tensor"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A spec whose formulas are expressions. All mappings are in the order of the file.
+
+    Attributes:
+        symbols: the tensors and hyperparameters.
+        lets: the named intermediates, which the later formulas contain as they are. One that has several results is
+            there as `name_values`, `name_indices`.
+        outputs: the results. Each has the shape that its formula broadcasts to: where a tensor cancels, by an `expand`.
+        gradients: overrides by tensor, in terms of the symbols and of `cotangents`.
+        cotangents: for each output that is differentiated, the symbol `grad_<output>`.
+    """
+
+    spec: Spec
+    symbols: Mapping[str, Expr]
+    lets: Mapping[str, Expr]
+    outputs: Mapping[str, Expr]
+    gradients: Mapping[str, Expr]
+    cotangents: Mapping[str, Expr]
+
+
+def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
+    """The expression that ``text`` writes, in terms of a scope or just of symbols.
+
+    Raises FormulaError with everything that is wrong with it.
+    """
+    bound = _parse(text, scope if isinstance(scope, Scope) else Scope.of(scope))
+    if bound.expr is None:
+        raise FormulaError([Fault(0, _several(bound))])
+    return with_shape(bound.expr, bound.sources)
+
+
+def parse_formulas(spec: Spec) -> Program:
+    """The formulas of a spec. Raises SpecError with everything that is wrong with them."""
+    return _Parser(spec).program()
+
+
+def _parse(text: str, scope: Scope) -> Bound:
+    return Builder(read(text), scope).result()
+
+
+def _several(bound: Bound) -> str:
+    return f"a value is needed, and this has several; add {' or '.join(f'.{name}' for name in bound.fields or ())}"
+
+
+@dataclass
+class _Parser:
+    spec: Spec
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def program(self) -> Program:
+        """Parse the formulas from top to bottom, each in a scope of what it may use."""
+        spec = self.spec
+        symbols = {t.name: symbol(t.name, _TENSOR_KINDS[t.dtype]) for t in spec.tensors}
+        symbols |= {h.name: symbol(h.name, h.type) for h in spec.hyperparameters}
+        scope = Scope(
+            {name: Bound(symbol, sources_of(symbol)) for name, symbol in symbols.items()},
+            self._choices(symbols),
+            self._elsewhere(),
+        )
+        lets = self._lets(scope)
+        outputs = {output.name: self._formula(output.formula, scope) for output in spec.outputs}
+        shaped = {o.name: self._output(o, outputs[o.name]) for o in spec.outputs}
+        cotangents = {o.name: symbol(f"grad_{o.name}", "cotangent") for o in spec.outputs if o.grad}
+        gradients = self._gradients(scope, outputs, cotangents)
+        if self.mistakes:
+            raise SpecError(self.mistakes)
+        return Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+
+    def _choices(self, symbols: Mapping[str, Expr]) -> dict[Expr, tuple[str, ...]]:
+        texts = [h for h in self.spec.hyperparameters if h.type == "str" and h.choices is not None]
+        return {symbols[h.name]: tuple(map(str, h.choices or ())) for h in texts}
+
+    def _elsewhere(self) -> dict[str, str]:
+        """Why a name of the spec is not to be used, where it is not."""
+        lets = {f.name: f"{f.name!r} is defined further down" for f in self.spec.let}
+        outputs = {o.name: f"{o.name!r} is an output; name what is shared under 'let'" for o in self.spec.outputs}
+        gradients = {f"grad_{o.name}": f"'grad_{o.name}' is known under 'gradients' only" for o in self.spec.outputs}
+        return {**gradients, **lets, **outputs}
+
+    def _lets(self, scope: Scope) -> dict[str, Expr]:
+        lets: dict[str, Expr] = {}
+        for formula in self.spec.let:
+            bound = self._formula(formula, scope)
+            scope.names[formula.name] = bound
+            for name, part in (bound.fields or {}).items():
+                if part.expr is not None and f"{formula.name}_{name}" not in scope.names:
+                    lets[f"{formula.name}_{name}"] = part.expr
+            if bound.expr is not None:
+                lets[formula.name] = bound.expr
+        return lets
+
+    def _output(self, output: Output, bound: Bound) -> Expr | None:
+        """The output with its whole shape, if it is one."""
+        if bound.fields:
+            return self._note(output.formula, _several(bound))
+        expr = bound.expr
+        if expr is None:
+            return None
+        shaped = with_shape(expr, bound.sources)
+        if not shaped.tensors:
+            return self._note(output.formula, "depends on no tensor")
+        kind = _undifferentiable(expr)
+        if kind and output.grad:
+            return self._note(output.formula, f"{kind} cannot be differentiated; write {{expr: ..., grad: false}}")
+        return shaped
+
+    def _gradients(
+        self, scope: Scope, outputs: Mapping[str, Bound], cotangents: Mapping[str, Expr]
+    ) -> dict[str, Expr | None]:
+        names = {**scope.names, **outputs}
+        elsewhere = {
+            f"grad_{o.name}": f"the output {o.name!r} has 'grad: false', so it has no gradient"
+            for o in self.spec.outputs
+            if not o.grad
+        }
+        for output, cotangent in cotangents.items():
+            name = cotangent.name
+            if names.pop(name, None):
+                elsewhere[name] = f"{name!r} is declared, and the gradient of {output!r} too; rename what is declared"
+            else:
+                names[name] = Bound(cotangent, sources_of(cotangent))
+        inner = Scope(names, scope.choices, elsewhere)
+        return {
+            name: self._gradient(formula, self._formula(formula, inner))
+            for name, formula in self.spec.gradients.items()
+        }
+
+    def _gradient(self, formula: Formula, bound: Bound) -> Expr | None:
+        if bound.fields:
+            return self._note(formula, _several(bound))
+        if bound.expr is not None and (bound.expr.is_boolean or is_text(bound.expr)):
+            return self._note(formula, "a gradient is a number; write where(condition, a, b)")
+        return bound.expr
+
+    def _formula(self, formula: Formula, scope: Scope) -> Bound:
+        """What a formula stands for; nothing, where it is wrong."""
+        if len(self.mistakes) >= _MAX_MISTAKES:
+            return Bound()
+        try:
+            return _parse(formula.text, scope)
+        except FormulaError as error:
+            for fault in error.faults:
+                self.mistakes.append(self.spec.mistake(formula, fault.offset, fault.message))
+            return Bound()
+
+    def _note(self, formula: Formula, message: str) -> None:
+        self.mistakes.append(self.spec.mistake(formula, 0, message))
+
+
+def _known(values: Mapping[str, Expr | None]) -> dict[str, Expr]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _undifferentiable(expr: Expr) -> str:
+    """What kind of value it is, if it is none that has derivatives."""
+    if expr.is_boolean:
+        return "a truth value"
+    if expr.op == "sym" and expr["kind"] == "int_tensor":
+        return "an integer"
+    if expr.op in TENSOR_OPS and not TENSOR_OPS[expr.op].differentiable:
+        return "an index"
+    return ""

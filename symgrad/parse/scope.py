@@ -1,0 +1,59 @@
+"""What the names in a formula stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from symgrad.expr import Expr, make
+from symgrad.shapes import shape_sources
+
+__all__ = ["Bound", "Scope", "with_shape"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a name stands for.
+
+    ``expr`` is None where that is not known because its own formula is wrong, and where it is not one value but several
+    with names of their own (``fields``). ``sources`` are all values whose shapes the formula broadcasts.
+    """
+
+    expr: Expr | None = None
+    sources: frozenset[Expr] = frozenset()
+    fields: Mapping[str, Bound] | None = None
+
+
+@dataclass
+class Scope:
+    """The names that a formula may use.
+
+    ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that the
+    spec does know cannot be used in this formula.
+    """
+
+    names: dict[str, Bound] = field(default_factory=dict)
+    choices: Mapping[Expr, tuple[str, ...]] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, symbols: Iterable[Expr]) -> Scope:
+        """A scope of nothing but symbols."""
+        return cls({symbol.name: Bound(symbol, sources_of(symbol)) for symbol in symbols})
+
+
+def sources_of(symbol: Expr) -> frozenset[Expr]:
+    """What a symbol adds to the shape of a formula."""
+    return frozenset({symbol}) if symbol.tensors else frozenset()
+
+
+def with_shape(expr: Expr, sources: Iterable[Expr]) -> Expr:
+    """``expr`` with the broadcast shape of ``sources``, some of which may have cancelled out of it."""
+    kept = shape_sources(expr) | {s for s in expr.symbols if not shape_sources(s)}
+    lost = [source for source in sources if not (shape_sources(source) or {source}) <= kept]
+    if not lost:
+        return expr
+    like = expr
+    for source in sorted(lost, key=lambda source: source.order):
+        like = like + source
+    return make("expand", expr, like, dim=None)

@@ -1,0 +1,257 @@
+"""From the text of a formula to Python's syntax tree, after a look at its tokens.
+
+Python's parser is fed only with what is known to be short, shallow and made of allowed tokens, so that no text takes it
+long or exhausts its stack. The tokens alone also tell most slips of the pen apart, at the character they are at.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+from symgrad.errors import shown
+from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
+
+__all__ = ["MAX_LENGTH", "Syntax", "in_range", "read"]
+
+MAX_LENGTH = 20_000  # characters of a formula
+MAX_BRACKETS = 50  # nested in each other
+MAX_TOKENS = 5_000
+MAX_NAME = 100
+MAX_DIGITS = 400  # characters of a number
+
+# Numbers outside of this range are infinite or zero in every floating-point format.
+_LARGEST, _SMALLEST = Fraction(2) ** 1024, Fraction(1, 2**1100)
+
+# A word is a run of letters, digits, '_' and everything beyond ASCII; whether it is a name is found out later.
+_WORD = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]"
+_TOKEN = re.compile(
+    rf"""(?P<blank>\s+)
+    |(?P<number>(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?)(?P<suffix>{_WORD}*)
+    |(?P<text>'[^'\\\r\n]*'|"[^"\\\r\n]*")
+    |(?P<word>{_WORD}+)
+    |(?P<mark>\*\*|//|<<|>>|->|:=|[=!<>]=|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
+
+_BINARY = frozenset({"*", "/", "@", "**", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or"})
+_SIGNS = frozenset({"+", "-"})
+_PREFIXES = frozenset({"~", "not"})
+_VALUES = frozenset({"True", "False", "None"})
+_CLOSING = {"(": ")", "[": "]"}
+
+# What other languages, or Python itself, would allow here; and what to write.
+_REFUSED: Mapping[str, str] = {
+    "^": "'^' is not an operator; did you mean '**'?",
+    "//": "'//' is not an operator; did you mean floor(a / b)?",
+    "%": "'%' is not an operator; did you mean a - b * floor(a / b)?",
+    "<<": "'<<' is not an operator; did you mean '<'?",
+    ">>": "'>>' is not an operator; did you mean '>'?",
+    ":=": "':=' is not an operator; name intermediates under 'let'",
+    "->": "'->' is not an operator",
+    "!": "'!' is not an operator; did you mean 'not', or lgamma(n + 1)?",
+    "{": "braces are not part of the language",
+    "}": "braces are not part of the language",
+    ":": "':' is not part of the language",
+    ";": "a formula is one expression; name intermediates under 'let'",
+    "#": "a comment cannot stand inside of a formula",
+    "\\": "a backslash has no place in a formula; it may extend over several lines as it is",
+    "'": "a text that is never closed, or that holds a backslash",
+    '"': "a text that is never closed, or that holds a backslash",
+    "if": "'if' is not part of the language; write where(condition, a, b)",
+    "else": "'else' is not part of the language; write where(condition, a, b)",
+    "in": "'in' is not an operator; compare with '==' and 'or'",
+    "is": "'is' is not an operator; did you mean '=='?",
+    "lambda": "'lambda' is not part of the language",
+}
+_MEANT: Mapping[str, str] = {
+    "×": "*", "·": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "−": "-", "–": "-", "—": "-", "≤": "<=", "≥": ">=",
+    "≠": "!=", "²": "**2", "³": "**3", "∞": "oo", "√": "sqrt", "∧": "and", "∨": "or", "¬": "not", "“": '"',
+    "”": '"', "‘": "'", "’": "'", "½": "1/2",
+}  # fmt: skip
+
+
+class Syntax:
+    """A formula as Python's syntax tree, whose nodes know their place in the text."""
+
+    def __init__(self, text: str, line: str) -> None:
+        self._shift = len(text) - len(line)
+        self._bytes = None if line.isascii() else line.encode()
+        self._line = line
+        self.tree = ast.parse(line, mode="eval").body
+
+    def offset(self, node: ast.AST) -> int:
+        """Where the node starts in the formula's text."""
+        return self._shift + self._column(getattr(node, "col_offset", 0))
+
+    def source(self, node: ast.expr) -> str:
+        """The text of the node."""
+        return self._line[self._column(node.col_offset) : self._column(node.end_col_offset or 0)]
+
+    def _column(self, column: int) -> int:
+        """Python counts the bytes of UTF-8."""
+        return column if self._bytes is None else len(self._bytes[:column].decode())
+
+
+def read(text: str) -> Syntax:
+    """The syntax tree of ``text``. Raises FormulaError."""
+    if len(text) > MAX_LENGTH:
+        raise FormulaError([Fault(MAX_LENGTH, f"a formula has at most {MAX_LENGTH} characters; use 'let'")])
+    scanner = _Scanner(text)
+    faults = scanner.faults()
+    if faults:
+        raise FormulaError(faults)
+    try:
+        return Syntax(text, "".join(scanner.pieces).lstrip())
+    except SyntaxError as error:
+        place = max(0, (error.offset or 1) - 1) + len(text) - len(text.lstrip())
+        raise FormulaError([Fault(min(place, len(text)), "not an expression from here on")]) from None
+    except (RecursionError, MemoryError):
+        raise FormulaError([Fault(0, "nested too deeply; use 'let'")]) from None
+
+
+class _Scanner:
+    """Looks at the tokens one by one. What came before is one of: start, operand, operator, open, comma."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._faults: list[Fault] = []
+        self._open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it is a call's
+        self._before = "start"
+        self._token = ""  # the one before
+        self._argument = False  # whether the token before is a word that may name an argument
+        self.pieces: list[str] = []  # the text on one line, of the same length
+
+    def faults(self) -> list[Fault]:
+        """What is wrong with the tokens."""
+        for count, match in enumerate(_TOKEN.finditer(self._text)):
+            if count > MAX_TOKENS:
+                self._add(match.start(), "a formula this long is better divided; use 'let'")
+            if len(self._faults) >= MAX_FAULTS or count > MAX_TOKENS:
+                return self._faults
+            kind, token = match.lastgroup or "", match.group()
+            if kind == "blank":
+                self.pieces.append(" " * len(token))
+                continue
+            self.pieces.append(token)
+            if not self._look(kind, token, match):
+                return self._faults
+        self._end()
+        return self._faults
+
+    def _add(self, offset: int, message: str) -> None:
+        self._faults.append(Fault(offset, message))
+
+    def _look(self, kind: str, token: str, match: re.Match[str]) -> bool:
+        """Check one token after the one before it; whether it makes sense to go on."""
+        at = match.start()
+        named = kind == "word" and not keyword.iskeyword(token)
+        argument = named and self._before in ("open", "comma")
+        if kind in ("number", "suffix"):
+            self._number(at, match["number"], match["suffix"])
+        elif named:
+            self._name(at, token)
+        if kind == "mark" and token in "()[]":
+            if not self._bracket(at, token):
+                return False
+        elif named or kind not in ("word", "mark") or token in _VALUES:
+            self._operand(at, token)
+        else:
+            self._operator(at, token)
+        self._token, self._argument = token, argument
+        return True
+
+    def _operand(self, at: int, token: str) -> None:
+        if self._before == "operand":
+            self._add(at, f"an operator is missing between {shown(self._token)} and {shown(token)}")
+        self._before = "operand"
+
+    def _operator(self, at: int, token: str) -> None:
+        before, self._before = self._before, "operator"
+        if token in _PREFIXES:
+            if before == "operand":
+                self._add(at, f"an operator is missing before {token!r}")
+        elif token in _BINARY or token in (",", "."):
+            if before != "operand":
+                self._add(at, f"an operand is missing before {token!r}")
+            elif token == "," and not self._open:
+                self._add(at, "a formula is one expression; what stands after ',' has no meaning")
+            self._before = "comma" if token == "," else "operator"
+        elif token == "=":
+            if not (self._argument and self._open and self._open[-1][2]):
+                self._add(at, "'=' has no meaning here; did you mean '=='?")
+        elif token not in _SIGNS:
+            self._add(at, _REFUSED.get(token) or f"{shown(token)} has no place in a formula")
+            self._before = "any"
+
+    def _bracket(self, at: int, token: str) -> bool:
+        if token in _CLOSING:
+            called = self._before == "operand"
+            if called and token == "[":
+                self._add(at, "a subscript has no place in a formula")
+            elif called and not self._token.isidentifier():
+                self._add(at, f"an operator is missing before '('; did you mean '{shown(self._token)[1:-1]}*('?")
+            self._open.append((token, at, called))
+            self._before = "open"
+            if len(self._open) > MAX_BRACKETS:
+                self._add(at, f"brackets are nested deeper than {MAX_BRACKETS} levels; use 'let'")
+                return False
+            return True
+        if not self._open or _CLOSING[self._open[-1][0]] != token:
+            self._add(at, f"{token!r} closes no bracket")
+            return False
+        self._missing_before(at, token)
+        self._open.pop()
+        self._before = "operand"
+        return True
+
+    def _end(self) -> None:
+        if self._before == "start":
+            self._add(0, "the formula is empty")
+        self._missing_before(len(self._text.rstrip()), "the end")
+        for bracket, at, _ in self._open:
+            self._add(at, f"{bracket!r} is never closed")
+
+    def _missing_before(self, at: int, what: str) -> None:
+        if self._before == "operator":
+            self._add(at, f"an operand is missing between {shown(self._token)} and {what}")
+
+    def _name(self, at: int, word: str) -> None:
+        if len(word) > MAX_NAME:
+            self._add(at, f"a name has at most {MAX_NAME} characters")
+            return
+        for place, char in enumerate(word):
+            if not ("_" + char).isidentifier():
+                meant = f"; did you mean {_MEANT[char]!r}?" if char in _MEANT else ""
+                self._add(at + place, f"the character {shown(char)} has no place in a formula{meant}")
+                return
+        if not word.isidentifier():
+            self._add(at, f"{shown(word)} is not a name")
+
+    def _number(self, at: int, digits: str, suffix: str) -> None:
+        if suffix in ("j", "J"):
+            self._add(at, f"{shown(digits + suffix)} is a complex number; formulas are real")
+        elif suffix:
+            self._add(at, f"{shown(digits + suffix)} is not a number; for a product write '{digits}*{suffix}'")
+        elif re.search("__|_$|_[.eE]|[.]_", digits):
+            self._add(at, f"{shown(digits)} is not a number: '_' stands between digits")
+        elif re.match("0_?[0-9]", digits) and digits.isdigit():
+            self._add(at, f"{shown(digits)} is not a number: it starts with 0")
+        elif not _readable(digits):
+            self._add(at, f"{shown(digits)} is beyond every floating-point number")
+
+
+def _readable(digits: str) -> bool:
+    exponent = _EXPONENT.search(digits)
+    if len(digits) > MAX_DIGITS or (exponent and len(exponent[2]) > 4):
+        return False
+    return in_range(Fraction(digits.replace("_", "")))
+
+
+def in_range(value: Fraction) -> bool:
+    """Whether some floating-point format has finite numbers about ``value``, and not only 0."""
+    return value == 0 or _SMALLEST < abs(value) < _LARGEST

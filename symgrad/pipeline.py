@@ -1,0 +1,33 @@
+"""The stages in order: from a spec to the texts of its module and its test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.backends.torch.module import render_module
+from symgrad.backends.torch.tests import render_test
+from symgrad.derivation import Derivation
+from symgrad.derive import derivation
+from symgrad.operation import compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.spec import Spec
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled spec: the texts of its files, without their headers, and how they came about."""
+
+    spec: Spec
+    module: str
+    test: str
+    derivation: Derivation
+
+
+def compile_spec(spec: Spec) -> Compiled:
+    """Compile one spec.
+
+    Raises SpecError with every mistake in its formulas.
+    """
+    program = parse_formulas(spec)
+    operation = compile_operation(program)
+    return Compiled(spec, render_module(operation), render_test(operation), derivation(operation))

@@ -1,0 +1,195 @@
+"""What is saved for backward and what is recomputed.
+
+Backward and forward together are one graph; the saved values are a cut of it between the inputs and the gradients. Only
+inputs, outputs and masks may be in that cut, because the derivative of anything else would be lost in second
+derivatives; the cheapest cut is a minimum vertex cut. On top of it `auto` and `speed` may keep float intermediates of
+forward, which backward uses only where nothing differentiates it and recomputes otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import networkx as nx
+
+from symgrad.cost import backward_cost, cost, operation_cost
+from symgrad.expr import Expr, topological
+from symgrad.machine import machine
+from symgrad.tensor_ops import TENSOR_OPS
+
+_FLOAT = 4  # bytes an element, in float32
+_MASK = 1
+_MOST_EXTRAS = 6
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One value kept for backward: `source` is `input`, `output`, `mask` or `intermediate`."""
+
+    value: Expr
+    source: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The saved values, the bytes an element they take and what the composite would save, and backward's cost."""
+
+    saved: tuple[Saved, ...]
+    bytes: int
+    composite_bytes: int
+    cost: float
+    composite_cost: float
+
+    @property
+    def base(self) -> tuple[Saved, ...]:
+        """The saved values from which everything else can be recomputed and differentiated."""
+        return tuple(s for s in self.saved if s.source != "intermediate")
+
+    @property
+    def extras(self) -> tuple[Saved, ...]:
+        """Float intermediates, for speed only."""
+        return tuple(s for s in self.saved if s.source == "intermediate")
+
+
+def plan(
+    formulas: Mapping[str, Expr],
+    outputs: Mapping[str, Expr],
+    gradients: Sequence[Expr],
+    policy: str,
+    fixed: frozenset[Expr] = frozenset(),
+) -> Plan:
+    """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
+
+    `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
+    `fixed` the tensors that are never differentiated.
+    """
+    names = {value: name for name, value in outputs.items() if value.op != "sym"}
+    base = tuple(_describe(value, names) for value in sorted(minimum_cut(gradients, names), key=lambda v: v.order))
+    composite_bytes = saved_by_composite(formulas.values(), fixed)
+    composite_cost = backward_cost(formulas.values(), fixed)
+    kept = frozenset(s.value for s in base)
+
+    def assess(extras: Sequence[Expr]) -> Plan:
+        described = tuple(
+            Saved(e, "intermediate", _FLOAT, "spares recomputing it; unused where backward is differentiated")
+            for e in extras
+        )
+        saved = base + described
+        spent = remaining_cost(gradients, kept | frozenset(extras))
+        return Plan(saved, sum(s.bytes for s in saved), composite_bytes, spent, composite_cost)
+
+    plans = [assess(())]
+    if policy != "memory":
+        candidates = _intermediates(outputs.values(), gradients, kept)
+        for size in range(1, 3):
+            plans += [assess(chosen) for chosen in combinations(candidates, size)]
+    allowed = [p for p in plans if p.bytes <= max(composite_bytes, plans[0].bytes)]
+    if policy == "auto":
+        fast = [p for p in allowed if p.cost <= p.composite_cost]
+        if fast:
+            return min(fast, key=lambda p: (p.bytes, p.cost))
+    if policy == "memory":
+        return plans[0]
+    return min(allowed, key=lambda p: (p.cost, p.bytes))
+
+
+def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str]) -> list[Expr]:
+    """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
+
+    Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs.
+    """
+    gradients = list(gradients)
+    order = [n for n in topological(*gradients) if _carries_data(n)]
+    present = frozenset(order)
+    network = nx.DiGraph()
+    network.add_nodes_from(("source", "sink"))
+    for index, node in enumerate(order):
+        weight = _weight(node, outputs)
+        network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
+        if node.op == "sym":
+            network.add_edge("source", ("in", index))
+    position = {node: index for index, node in enumerate(order)}
+    for node in order:
+        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
+        for k, argument in enumerate(node.args):
+            if argument in present and k not in skip:
+                network.add_edge(("out", position[argument]), ("in", position[node]))
+    for root in gradients:
+        for top in _data_roots(root, present):
+            network.add_edge(("out", position[top]), "sink")
+    _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
+    return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
+
+
+def _carries_data(node: Expr) -> bool:
+    """Whether the value depends on the data of a tensor of forward (not on a cotangent, nor on shapes alone)."""
+    cached: bool | None = node.__dict__.get("carries_data")
+    if cached is None:
+        if node.op == "sym":
+            cached = bool(node.tensors) and node["kind"] not in ("cotangent", "tangent")
+        elif any(s["kind"] in ("cotangent", "tangent") for s in node.symbols):
+            cached = False
+        else:
+            skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
+            cached = any(_carries_data(a) for k, a in enumerate(node.args) if k not in skip)
+        node.__dict__["carries_data"] = cached
+    return cached
+
+
+def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:
+    """The largest forward values that a gradient reads: those whose users contain a cotangent."""
+    if root in present:
+        return [root]
+    found: dict[Expr, None] = {}
+    for node in topological(root, leaves=present):
+        if node in present:
+            continue
+        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
+        for k, argument in enumerate(node.args):
+            if argument in present and k not in skip:
+                found[argument] = None
+    return list(found)
+
+
+def _weight(node: Expr, outputs: Mapping[Expr, str]) -> int | None:
+    """Bytes scaled, with a small preference for what is nearer to the gradients; None where not to be saved."""
+    if node.op == "sym":
+        return (_MASK if node.is_boolean else _FLOAT) * 1000 + 3
+    if node.is_boolean:
+        return _MASK * 1000 + 1
+    return _FLOAT * 1000 + 2 if node in outputs else None
+
+
+def _describe(value: Expr, outputs: Mapping[Expr, str]) -> Saved:
+    if value.op == "sym":
+        return Saved(value, "input", _MASK if value.is_boolean else _FLOAT, "an input, which lives anyway")
+    if value in outputs:
+        return Saved(value, "output", _FLOAT, "the derivative is a function of the output, which lives anyway")
+    return Saved(value, "mask", _MASK, "one byte an element in place of the input")
+
+
+def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """Float values that forward computes and the gradients need, the dearest first."""
+    forward = {n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean}
+    needed = topological(*gradients, leaves=kept)
+    shared = [n for n in needed if n in forward and n not in kept]
+    shared.sort(key=lambda n: -cost(n))
+    return shared[:_MOST_EXTRAS]
+
+
+def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr]) -> float:
+    """What computing the gradients costs when `saved` values are at hand."""
+    lowered = machine([*gradients, *saved])
+    at_hand = frozenset(lowered[len(gradients) :])
+    return sum(operation_cost(n) for n in topological(*lowered[: len(gradients)], leaves=at_hand) if n not in at_hand)
+
+
+def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> int:
+    """Bytes an element that autograd keeps for the formulas as written, in float32."""
+    from symgrad.cost import composite_saves
+
+    return sum(_MASK if value.is_boolean else _FLOAT for value in composite_saves(formulas, fixed))

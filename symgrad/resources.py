@@ -1,0 +1,45 @@
+"""Where the templates are, and how they are filled in."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symgrad.errors import SymgradError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["environment", "template_folder"]
+
+_PACKAGE = Path(__file__).resolve().parent
+_LANDMARK = "new.yaml.j2"  # tells our templates from another project's folder of the same name
+
+
+def template_folder(package: Path = _PACKAGE) -> Path:
+    """The folder of the templates that belong to the package in the folder ``package``.
+
+    A wheel carries them inside of the package; in a checkout (an editable install) they stand
+    beside it. Raises SymgradError if they are in neither place: the installation is broken.
+    """
+    places = (package / "templates", package.parent / "templates")
+    found = next((place for place in places if (place / _LANDMARK).is_file()), None)
+    if found is None:
+        raise SymgradError(f"symgrad's templates are missing from {places[0]}: install symgrad again")
+    return found
+
+
+@cache
+def environment() -> Environment:
+    """Jinja2 over the templates, for plain text: nothing is escaped, an unknown variable is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(template_folder()),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )

@@ -1,0 +1,42 @@
+"""What a rewrite rule is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from symgrad import expr as ex
+from symgrad.expr import Expr
+from symgrad.pattern import match_root
+
+
+def _always(_: Mapping[Expr, Expr]) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`pattern` becomes `replacement`, where `condition` holds of the bindings.
+
+    `why` says what it gains. `domain` bounds the wildcards when the rule is proven (both sides must agree there).
+    Rules of one `family` are not applied again to what one of them wrote, for a replacement may contain its pattern.
+    """
+
+    name: str
+    pattern: Expr
+    replacement: Expr
+    why: str
+    condition: Callable[[Mapping[Expr, Expr]], bool] = _always
+    domain: tuple[float, float] = (-4.0, 4.0)
+    family: str = ""
+
+    def apply(self, node: Expr) -> Expr | None:
+        """The rewritten node, or None where the rule does not match."""
+        for bindings, rest in match_root(self.pattern, node):
+            if self.condition(bindings):
+                result = ex.substitute(self.replacement, bindings)
+                if rest is not None:
+                    result = ex.add(result, rest) if node.op == "add" else ex.mul(result, rest)
+                if result is not node:
+                    return result
+        return None

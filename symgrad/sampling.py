@@ -1,0 +1,103 @@
+"""Where formulas are measured: deterministic points over the domain, extremes and neighbours of kinks included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
+from symgrad.expr import Expr
+from symgrad.spec.interval import Interval
+
+# Magnitudes at which elementary functions change character: cancellation near 0, the thresholds of exp in float32 (88,
+# 104) and float64 (709, 745), large arguments, squares that overflow float32.
+_MODERATE = (0.5, 1.0, 2.0, 0.1, 3.0, 1.5, 0.3, 0.75, 5.0, 8.0)
+_EXTREME = (
+    (0.0, 1e-30, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.7, 0.9, 1.1, 1.3, 2.5, 4.0, 6.0)
+    + (10.0, 13.0, 17.0, 20.0, 25.0, 33.0, 45.0, 60.0, 80.0, 88.5, 100.0, 200.0, 710.0, 1e3, 1e4, 1e6)
+    + (1e9, 1e13, 1e19, 1e22, 1e30)
+)
+# Irrational-looking factors, so that no sample is special; fixed, so that output is deterministic.
+_JITTER = (1.0, 0.97265625, 1.03271484375, 0.989013671875, 1.0107421875, 0.95458984375, 1.0458984375)
+
+
+ALL_REALS = Interval(-math.inf, math.inf, True, True)
+
+
+def magnitudes(values: Sequence[float], within: Interval, target: Format) -> list[float]:
+    """Signed samples of the given magnitudes inside a range, rounded to the format.
+
+    In a bounded range magnitudes become distances from its ends, so that the ends are approached closely.
+    """
+    found: dict[float, None] = {}
+    for i, size in enumerate(values):
+        scaled = size * _JITTER[i % len(_JITTER)]
+        for candidate in _placed(scaled, size, within):
+            rounded = target.round(candidate)
+            if rounded in within:
+                found[rounded] = None
+    if not found:
+        found[target.round(_middle(within))] = None
+    return list(found)
+
+
+def _placed(scaled: float, size: float, within: Interval) -> tuple[float, ...]:
+    low, high = math.isfinite(within.lower), math.isfinite(within.upper)
+    if low and high:
+        step = (within.upper - within.lower) * min(size, 0.5) if size <= 0.7 else 0.0
+        return (within.lower + step, within.upper - step, scaled, -scaled)
+    if low:
+        return (within.lower + scaled, scaled)
+    if high:
+        return (within.upper - scaled, -scaled)
+    return (scaled, -scaled)
+
+
+def _middle(within: Interval) -> float:
+    low = within.lower if math.isfinite(within.lower) else min(-1.0, within.upper - 1)
+    high = within.upper if math.isfinite(within.upper) else max(1.0, within.lower + 1)
+    return (low + high) / 2
+
+
+def sample_points(
+    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 160
+) -> dict[Format, list[Environment]]:
+    """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together.
+
+    `scalars` gives the values of the hyperparameters, which are cycled through. At most `most` points, evenly thinned.
+    """
+    return {target: _thin(_points(tensors, scalars, target), most) for target in (FLOAT32, FLOAT64)}
+
+
+def _points(
+    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], target: Format
+) -> list[Environment]:
+    combinations = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
+    sweeps: dict[Expr, list[Any]] = {}
+    moderate: dict[Expr, list[Any]] = {}
+    for symbol, within in tensors.items():
+        if symbol["kind"] == "bool_tensor":
+            sweeps[symbol] = moderate[symbol] = [True, False]
+        elif symbol["kind"] == "int_tensor":
+            sweeps[symbol] = moderate[symbol] = [float(i) for i in (1, 0, 2, -1, 5, 3) if float(i) in within]
+        else:
+            sweeps[symbol] = magnitudes((*_EXTREME, *_MODERATE), within, target)
+            moderate[symbol] = magnitudes(_MODERATE, within, target)
+    points: list[Environment] = []
+    for i, symbol in enumerate(tensors):
+        for k, value in enumerate(sweeps[symbol]):
+            others = {o: moderate[o][(k * (3 + j) + i) % len(moderate[o])] for j, o in enumerate(tensors)}
+            points.append({**others, symbol: value})
+    if len(tensors) > 1:
+        for k in range(60):
+            joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
+            points.append(joint)
+    return [{**point, **combinations[k % len(combinations)]} for k, point in enumerate(points)]
+
+
+def _thin(points: list[Environment], most: int) -> list[Environment]:
+    if len(points) <= most:
+        return points
+    return [points[i * len(points) // most] for i in range(most)]

@@ -1,0 +1,200 @@
+"""From what the keys of a spec hold to a Spec: what they mean together, and whether they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from symgrad.errors import shown
+from symgrad.spec.declarations import (
+    allowed_values,
+    check_inside,
+    make_formula,
+    make_hyperparameter,
+    make_output,
+    make_tensor,
+)
+from symgrad.spec.model import Hyperparameter, Module, Options, Output, Parameter, Sampling, Spec, Tensor
+from symgrad.spec.names import name_fault, op_fault
+from symgrad.spec.readers import Named, Path, Report
+from symgrad.spec.shapes import dims_fault, size_fault
+from symgrad.yaml_source import SourceText
+
+__all__ = ["build_spec"]
+
+T = TypeVar("T")
+
+Read: TypeAlias = Mapping[str, Any]
+ByName: TypeAlias = Mapping[str, T | None]
+"""What each name stands for; None where that has been reported as wrong."""
+
+_DECLARING = {
+    "tensors": "a tensor",
+    "hyperparameters": "a hyperparameter",
+    "let": "an intermediate",
+    "outputs": "an output",
+}
+_DOCUMENTATION = ("summary", "reference", "doc")
+
+
+def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
+    """Check ``read`` as a whole and make it a Spec, which is of use only if nothing was reported."""
+    _check_op(read, report)
+    _check_names(read, report)
+    tensors = _each(make_tensor, read, "tensors", report)
+    hyperparameters = _each(make_hyperparameter, read, "hyperparameters", report)
+    outputs = _each(make_output, read, "outputs", report)
+    gradients = _each(make_formula, read, "gradients", report)
+    _check_gradients(read, tensors, outputs, report)
+    return Spec(
+        path=source.path,
+        text=source.text,
+        op=read.get("op", ""),
+        tensors=_known(tensors),
+        hyperparameters=_known(hyperparameters),
+        let=_known(_each(make_formula, read, "let", report)),
+        outputs=_known(outputs),
+        gradients={gradient.name: gradient for gradient in _known(gradients)},
+        module=_module(read["module"], tensors, report) if "module" in read else None,
+        options=_options(read.get("options", {}), tensors, outputs, report),
+        test=_sampling(read.get("test", {}), tensors, hyperparameters, report),
+        **{key: read.get(key, "") for key in _DOCUMENTATION},
+    )
+
+
+def _each(make: Callable[[Named, Report], T], read: Read, section: str, report: Report) -> ByName[T]:
+    entries: Iterable[Named] = read.get(section, ())
+    return {entry.name: make(entry, report) if entry.value is not None else None for entry in entries}
+
+
+def _known(values: ByName[T]) -> tuple[T, ...]:
+    return tuple(value for value in values.values() if value is not None)
+
+
+# --------------------------------------------------------------------------- names
+
+
+def _check_op(read: Read, report: Report) -> None:
+    fault = op_fault(read["op"]) if "op" in read else None
+    if fault:
+        report.at_value(("op",), fault)
+
+
+def _check_names(read: Read, report: Report) -> None:
+    """Every name is one and is declared once; there is something to compute, from something."""
+    declared: dict[str, tuple[str, Path]] = {}
+    for section, what in _DECLARING.items():
+        for name, path, _ in read.get(section, ()):
+            fault = name_fault(name)
+            if not fault and name in declared:
+                other, place = declared[name]
+                fault = f"{name!r} is declared already: it is {other} on line {report.location(place).line}"
+            if fault:
+                report.at_key(path, fault)
+            else:
+                declared[name] = (what, path)
+    for section in ("tensors", "outputs"):
+        if read.get(section) == ():
+            report.at_key((section,), f"an operation has at least one {section.removesuffix('s')}")
+
+
+def _refer(entries: Iterable[Named], known: ByName[T], what: str, report: Report) -> Iterator[tuple[Named, T]]:
+    """The entries together with what their names stand for; names that stand for nothing are reported."""
+    seen: dict[str, Path] = {}
+    for entry in entries:
+        if entry.name not in known:
+            report.at_key(entry.path, f"unknown {what} {shown(entry.name)}{report.suggestion(entry.name, known)}")
+        elif entry.name in seen:
+            line = report.location(seen[entry.name]).line
+            report.at_key(entry.path, f"{entry.name!r} stands on line {line} already")
+        elif (found := known[entry.name]) is not None:
+            yield entry, found
+        seen.setdefault(entry.name, entry.path)
+
+
+# --------------------------------------------------------------------------- sections
+
+
+def _check_gradients(read: Read, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> None:
+    for entry, tensor in _refer(read.get("gradients", ()), tensors, "tensor", report):
+        if not tensor.grad:
+            report.at_key(entry.path, f"the tensor {tensor.name!r} is never differentiated")
+    if read.get("gradients") and outputs and all(output and not output.grad for output in outputs.values()):
+        report.at_key(("gradients",), "every output has 'grad: false', so there are no gradients")
+
+
+def _module(read: Read, tensors: ByName[Tensor], report: Report) -> Module:
+    parameters = []
+    for entry, tensor in _refer(read.get("parameters", ()), tensors, "tensor", report):
+        values = entry.value or {}
+        if not tensor.grad:
+            report.at_key(entry.path, f"the tensor {tensor.name!r} is never differentiated, so no parameter")
+        if "init" not in values:
+            continue
+        init, shape = values["init"], values.get("shape")
+        record = report.has((*entry.path, "init"))
+        check_inside(init, tensor.domain, (*entry.path, "init") if record else entry.path, report)
+        if shape is not None and (fault := _parameter_shape_fault(shape, tensor)):
+            report.at_value((*entry.path, "shape"), fault)
+        parameters.append(Parameter(tensor.name, init, shape))
+    return Module(tuple(parameters))
+
+
+def _parameter_shape_fault(shape: tuple[int | str, ...], tensor: Tensor) -> str | None:
+    if "..." in shape:
+        return "a parameter has definite sizes, not '...'"
+    declared = tensor.shape
+    if declared is not None and "..." not in declared and len(declared) != len(shape):
+        return f"the tensor {tensor.name!r} has the dimensions [{', '.join(map(str, declared))}]"
+    return dims_fault(shape)
+
+
+def _options(read: Read, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> Options:
+    inplace = read.get("inplace")
+    if inplace is not None and (fault := _inplace_fault(inplace, tensors, outputs, report)):
+        report.at_value(("options", "inplace"), fault)
+    return Options(**read)
+
+
+def _inplace_fault(name: str, tensors: ByName[Tensor], outputs: ByName[Output], report: Report) -> str | None:
+    if name not in tensors:
+        return f"unknown tensor {shown(name)}{report.suggestion(name, tensors)}"
+    tensor = tensors[name]
+    if tensor is not None and tensor.default is not None:
+        return f"the tensor {name!r} may be None, so it cannot be overwritten"
+    return "an operation in place has one output" if len(outputs) > 1 else None
+
+
+def _sampling(
+    read: Read,
+    tensors: ByName[Tensor],
+    hyperparameters: ByName[Hyperparameter],
+    report: Report,
+) -> Sampling:
+    shapes, ranges, values = {}, {}, {}
+    bound: dict[str, int] = {}
+    for entry, tensor in _refer(read.get("shapes", ()), tensors, "tensor", report):
+        if entry.value is not None:
+            shapes[entry.name] = entry.value
+            if fault := size_fault(entry.value, tensor.shape, bound):
+                report.at_value(entry.path, fault)
+    for entry, tensor in _refer(read.get("ranges", ()), tensors, "tensor", report):
+        if entry.value is not None:
+            ranges[entry.name] = entry.value
+            _check_range(entry, tensor, report)
+    for entry, hyperparameter in _refer(read.get("values", ()), hyperparameters, "hyperparameter", report):
+        if entry.value is not None:
+            values[entry.name] = allowed_values(entry.value, hyperparameter, entry.path, report)
+    return Sampling(shapes, ranges, values)
+
+
+def _check_range(entry: Named, tensor: Tensor, report: Report) -> None:
+    if tensor.dtype == "bool":
+        report.at_key(entry.path, "a tensor of dtype bool has no range")
+    elif len(entry.value) != 2:
+        report.at_value(entry.path, "must be two numbers: [low, high]")
+    elif entry.value[0] > entry.value[1]:
+        report.at_value(entry.path, "a reversed range: the lower number comes first")
+    else:
+        for index, number in enumerate(entry.value):
+            check_inside(number, tensor.domain, (*entry.path, index), report)

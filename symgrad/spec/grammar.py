@@ -1,0 +1,244 @@
+"""The keys of a spec: what each holds, and what it means. One table, read by parser and JSON schema."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad import yaml_source as yaml
+from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
+from symgrad.spec.model import Options, Output, Tensor
+from symgrad.spec.names import OP_PATTERN, normal
+from symgrad.spec.readers import Key, ListOf, NamesTo, OneOf, Path, Plain, Record, Report, Shorthand
+
+__all__ = ["MAX_FORMULA", "SPEC", "finite", "integer"]
+
+MAX_FORMULA = 10_000  # characters
+
+
+def finite(value: object) -> int | float | None:
+    """``value`` if it is a number that a float can hold (an int of over 64 bits as a float), else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if not abs(value) <= sys.float_info.max:  # so written, NaN is refused too
+        return None
+    return value if isinstance(value, float) or integer(value) is not None else float(value)
+
+
+def integer(value: object) -> int | None:
+    """``value`` if it is an integer of 64 bits, else None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+def _at_least(least: int, value: object) -> int | None:
+    number = integer(value)
+    return number if number is not None and number >= least else None
+
+
+def _text(scalar: yaml.Scalar) -> str | None:
+    return scalar.value if isinstance(scalar.value, str) else None
+
+
+def _boolean(scalar: yaml.Scalar) -> bool | None:
+    return scalar.value if isinstance(scalar.value, bool) else None
+
+
+def _literal(scalar: yaml.Scalar) -> bool | int | float | str | None:
+    value = scalar.value
+    return value if isinstance(value, (bool, str)) or finite(value) is not None else None
+
+
+def _formula(scalar: yaml.Scalar) -> yaml.Scalar | None:
+    empty = scalar.value is None or not scalar.text.strip()
+    return None if empty or len(scalar.text) > MAX_FORMULA else scalar
+
+
+def _dim(scalar: yaml.Scalar) -> int | str | None:
+    if scalar.text == "...":
+        return scalar.text
+    return normal(scalar.value) if isinstance(scalar.value, str) else _at_least(1, scalar.value)
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """An interval as a text, or a list of two bounds for a closed one."""
+
+    def read(self, node: yaml.Node, path: Path, report: Report) -> Interval | None:
+        text = node.text if isinstance(node, yaml.Scalar) else ""
+        if isinstance(node, yaml.Sequence):
+            text = ", ".join(item.text for item in node.items if isinstance(item, yaml.Scalar))
+            text = f"[{text}]" if len(node.items) == 2 else ""
+        try:
+            return parse_interval(text)
+        except ValueError as error:
+            if not isinstance(node, yaml.Refused):
+                report.at_value(path, str(error))
+            return None
+
+    def schema(self) -> dict[str, Any]:
+        bound = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": f"^{BOUND}$"}]}
+        return {
+            "anyOf": [
+                {"type": "string", "pattern": f"^{INTERVAL}$"},
+                {"type": "array", "items": bound, "minItems": 2, "maxItems": 2},
+            ]
+        }
+
+
+# --------------------------------------------------------------------------- scalars
+
+_SCALAR_TYPES = ["string", "number", "boolean"]
+
+TEXT = Plain("a text", {"type": "string"}, _text)
+BOOLEAN = Plain("true or false", {"type": "boolean"}, _boolean)
+NUMBER = Plain("a finite number", {"type": "number"}, lambda scalar: finite(scalar.value))
+LITERAL = Plain("a finite number, true, false or a text", {"type": _SCALAR_TYPES}, _literal)
+FORMULA = Plain(f"a formula of at most {MAX_FORMULA} characters", {"type": _SCALAR_TYPES}, _formula)
+NAME = Plain("the name of a tensor", {"type": "string"}, lambda scalar: normal(scalar.text))
+OP = Plain("a text", {"type": "string", "pattern": OP_PATTERN}, _text)
+SIZE = Plain(
+    "a size, 0 or more",
+    {"type": "integer", "minimum": 0},
+    lambda scalar: _at_least(0, scalar.value),
+)
+DIM = Plain(
+    "a positive size, a name or '...'",
+    {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
+    _dim,
+)
+DOMAIN = _Domain()
+DOC = Key(TEXT, "What it is, for the docstring.")
+
+# --------------------------------------------------------------------------- records
+
+TENSOR = Record(
+    {
+        "grad": Key(BOOLEAN, "false: the tensor is never differentiated (labels, masks, indices)."),
+        "default": Key(NUMBER, "The tensor may be None; the formula then holds with this number."),
+        "shape": Key(
+            ListOf(DIM, "a list of dimensions"),
+            "Dimensions, checked at the call: sizes, or names that agree over all tensors; '...' first "
+            "stands for any leading ones. Without a shape the tensor broadcasts with the others.",
+        ),
+        "domain": Key(DOMAIN, 'The values it may have, such as "(0, oo)": for simplification and sampling.'),
+        "dtype": Key(OneOf(("float", "int", "bool")), "The kind of its elements; only float has a gradient."),
+        "doc": DOC,
+    },
+    "a mapping of keys such as 'grad' or 'domain', or nothing",
+    model=Tensor,
+    or_nothing=True,
+)
+
+HYPERPARAMETER = Record(
+    {
+        "type": Key(OneOf(("float", "int", "bool", "str")), "Its Python type; if absent, that of the default."),
+        "default": Key(LITERAL, "Its value where the caller gives none; if absent, the caller must."),
+        "domain": Key(DOMAIN, 'The values it may have, such as "(0, oo)"; checked at the call.'),
+        "choices": Key(ListOf(LITERAL, "a list of values", least=1), "All its values; checked at the call."),
+        "doc": DOC,
+    },
+    "a value, or a mapping of keys such as 'type' and 'default'",
+)
+
+OUTPUT = Record(
+    {
+        "expr": Key(FORMULA, "The formula of the output.", required=True),
+        "grad": Key(BOOLEAN, "false: the output is marked non-differentiable."),
+        "doc": DOC,
+    },
+    "a formula, or a mapping with the key 'expr'",
+    model=Output,
+)
+
+PARAMETER = Record(
+    {
+        "init": Key(NUMBER, "Its initial value.", required=True),
+        "shape": Key(ListOf(DIM, "a list of sizes"), "Its shape: sizes, or names of constructor arguments."),
+    },
+    "an initial value, or a mapping of 'init' and 'shape'",
+)
+
+MODULE = Record(
+    {
+        "parameters": Key(
+            NamesTo(Shorthand("init", PARAMETER), "a mapping of tensor names to initial values"),
+            "The tensors that the module owns, with their initial values.",
+        ),
+    },
+    "a mapping with the key 'parameters'",
+    or_nothing=True,
+)
+
+OPTIONS = Record(
+    {
+        "save": Key(
+            OneOf(("auto", "memory", "speed")),
+            "What backward finds saved: memory saves the least, speed recomputes the least.",
+        ),
+        "double_backward": Key(BOOLEAN, "false: differentiating the gradient raises an error."),
+        "inplace": Key(NAME, "The tensor that an additional in-place variant overwrites."),
+        "accumulate": Key(OneOf(("float32", "same")), "The arithmetic inside for half-precision inputs."),
+        "kernels": Key(BOOLEAN, "true: also render fused kernels."),
+    },
+    "a mapping of keys such as 'save' or 'inplace'",
+    model=Options,
+    or_nothing=True,
+)
+
+TEST = Record(
+    {
+        "shapes": Key(
+            NamesTo(ListOf(SIZE, "a list of sizes"), "a mapping of tensor names to lists of sizes"),
+            "The shape of each tensor in the generated test.",
+        ),
+        "ranges": Key(
+            NamesTo(ListOf(NUMBER, "two numbers", least=2), "a mapping of tensor names to [low, high]"),
+            "Where the elements of each tensor are drawn from, as [low, high].",
+        ),
+        "values": Key(
+            NamesTo(
+                ListOf(LITERAL, "a list of values", least=1),
+                "a mapping of hyperparameter names to lists of values",
+            ),
+            "The values of each hyperparameter that are tested.",
+        ),
+    },
+    "a mapping of 'shapes', 'ranges' or 'values'",
+    or_nothing=True,
+)
+
+_FORMULAS = NamesTo(FORMULA, "a mapping of names to formulas")
+
+SPEC = Record(
+    {
+        "op": Key(OP, "The operation in snake_case; names module, function and classes.", required=True),
+        "summary": Key(TEXT, "One line on what the operation is."),
+        "reference": Key(TEXT, "Where the formula comes from: a paper, a book, a page."),
+        "doc": Key(TEXT, "More about the operation."),
+        "tensors": Key(
+            NamesTo(TENSOR, "a mapping of names to nothing or to mappings"),
+            "The tensors, in the order of the arguments.",
+            required=True,
+        ),
+        "hyperparameters": Key(
+            NamesTo(Shorthand("default", HYPERPARAMETER), "a mapping of names to defaults or to mappings"),
+            "Python values that are no tensors: the arguments after the tensors, as keywords.",
+        ),
+        "let": Key(_FORMULAS, "Named intermediates, in order; each may use all that stands above it."),
+        "outputs": Key(
+            NamesTo(Shorthand("expr", OUTPUT), "a mapping of names to formulas"),
+            "The results, in order.",
+            required=True,
+        ),
+        "gradients": Key(
+            _FORMULAS,
+            "Gradients to use in place of the derived ones, by tensor; each may use grad_<output>, the "
+            "outputs and everything that the outputs may use. 0 stops the gradient.",
+        ),
+        "module": Key(MODULE, "Also render a torch.nn.Module; hyperparameters become constructor arguments."),
+        "options": Key(OPTIONS, "How the code is rendered."),
+        "test": Key(TEST, "What the generated test samples; everything has a default."),
+    },
+    "a mapping",
+)

@@ -1,0 +1,56 @@
+"""Reading a spec, from a file or a text."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from symgrad.errors import Location, Mistake, SpecError
+from symgrad.spec.checks import build_spec
+from symgrad.spec.grammar import SPEC
+from symgrad.spec.model import Spec
+from symgrad.spec.readers import Report
+from symgrad.yaml_source import MAX_BYTES, decode, read_yaml
+
+__all__ = ["load_spec", "parse_spec"]
+
+
+def load_spec(path: str | os.PathLike[str]) -> Spec:
+    """The spec in the file ``path``.
+
+    Raises SpecError with all its mistakes; also where the file cannot be read.
+    """
+    name = os.fspath(path)
+    return parse_spec(_read(name), name)
+
+
+def parse_spec(text: str | bytes, path: str = "<spec>") -> Spec:
+    """The spec that ``text`` (bytes: in UTF-8) writes; ``path`` is what messages call it.
+
+    Raises SpecError with all its mistakes.
+    """
+    document = read_yaml(text if isinstance(text, str) else decode(text, path), path)
+    report = Report(document)
+    spec = build_spec(SPEC.read(document.root, (), report) or {}, document.source, report)
+    if report.mistakes:
+        raise SpecError(report.mistakes)
+    return spec
+
+
+def _read(name: str) -> bytes:
+    """At most one byte more than a spec may have. Raises SpecError."""
+    try:
+        if not stat.S_ISREG(Path(name).stat().st_mode):  # a folder, or a pipe that could block for ever
+            raise _unreadable(name, "not a file")
+        with open(name, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(name, (error.strerror or "cannot be read").lower()) from None
+    except ValueError:  # a NUL in the name
+        raise _unreadable(name, "not a path") from None
+
+
+def _unreadable(name: str, message: str) -> SpecError:
+    path = name.encode("utf-8", "backslashreplace").decode()
+    return SpecError([Mistake(path, Location(1, 1), "", message)])

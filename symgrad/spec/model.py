@@ -1,0 +1,168 @@
+"""What a spec says, as frozen values. Everything here has been checked, except for the formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from symgrad.errors import Location, Mistake
+from symgrad.spec.interval import Interval
+from symgrad.yaml_source import Scalar, SourceText
+
+__all__ = [
+    "Dim",
+    "Formula",
+    "Hyperparameter",
+    "Kind",
+    "Module",
+    "Options",
+    "Output",
+    "Parameter",
+    "Sampling",
+    "Spec",
+    "Tensor",
+    "Value",
+]
+
+Dim: TypeAlias = int | str
+"""A size, the name of one, or ``"..."`` for any leading ones."""
+
+Value: TypeAlias = bool | int | float | str
+"""What a hyperparameter can be."""
+
+
+Kind: TypeAlias = Literal["float", "int", "bool", "str"]
+"""The Python types of hyperparameters."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor argument.
+
+    ``default`` not None: the caller may pass ``None``, and the formula holds with this number.
+    ``shape`` None: it broadcasts with the others; ``"..."`` can only be its first dimension.
+    """
+
+    name: str
+    location: Location
+    grad: bool = True
+    default: int | float | None = None
+    shape: tuple[Dim, ...] | None = None
+    domain: Interval | None = None
+    dtype: Literal["float", "int", "bool"] = "float"
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """A Python value as an argument. ``default`` None: the caller must give it."""
+
+    name: str
+    location: Location
+    type: Kind = "float"
+    default: Value | None = None
+    domain: Interval | None = None
+    choices: tuple[Value, ...] | None = None
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The text of an expression, not parsed yet, and where it stands.
+
+    ``where`` is the path of its key (``outputs.y``). ``text`` is as YAML reads it: without quotes,
+    escapes and indentation.
+    """
+
+    name: str
+    text: str
+    location: Location
+    where: str = ""
+    scalar: Scalar | None = field(default=None, repr=False, compare=False)
+
+    def locate(self, offset: int) -> Location:
+        """Line and column in the file of ``text[offset]``; of the formula's end for a larger offset."""
+        if self.scalar is not None:
+            return self.scalar.locate(offset)
+        return Location(self.location.line, self.location.column + max(0, min(offset, len(self.text))))
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result. ``grad`` False: it is marked non-differentiable."""
+
+    formula: Formula
+    grad: bool = True
+    doc: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the output."""
+        return self.formula.name
+
+    @property
+    def location(self) -> Location:
+        """Where its formula starts."""
+        return self.formula.location
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor that the module owns. A name in ``shape`` is a size that the constructor takes."""
+
+    tensor: str
+    init: int | float
+    shape: tuple[Dim, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Module:
+    """The ``torch.nn.Module`` to render."""
+
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the code is rendered."""
+
+    save: Literal["auto", "memory", "speed"] = "auto"
+    double_backward: bool = True
+    inplace: str | None = None
+    accumulate: Literal["float32", "same"] = "float32"
+    kernels: bool = False
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What the generated test samples, by the names of tensors and hyperparameters."""
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One operation. ``text`` is the source; all sequences are in the order of the file."""
+
+    path: str
+    text: str = field(repr=False)
+    op: str
+    tensors: tuple[Tensor, ...]
+    outputs: tuple[Output, ...]
+    hyperparameters: tuple[Hyperparameter, ...] = ()
+    let: tuple[Formula, ...] = ()
+    gradients: Mapping[str, Formula] = field(default_factory=dict, hash=False)
+    module: Module | None = None
+    options: Options = Options()
+    test: Sampling = Sampling()
+    summary: str = ""
+    reference: str = ""
+    doc: str = ""
+
+    def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
+        """A mistake at a character of one of the formulas, for a SpecError."""
+        location = formula.locate(offset)
+        return SourceText(self.text, self.path).mistake(location, formula.where, message)

@@ -1,0 +1,76 @@
+"""What one row of the tensor-operation table holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.expr import Expr
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A hyperparameter used as an attribute, for example `dim`."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A constant argument of a tensor operation.
+
+    `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several) or
+    `text`. An integer hyperparameter stands in any but `text` as a `Ref`.
+    """
+
+    name: str
+    kind: str
+    default: Any = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class TensorOp:
+    """One tensor operation.
+
+    Attributes:
+        name: the operation's name in the intermediate representation.
+        operands: names of the tensor arguments; `optional` of the last may be absent; `variadic` repeats the last.
+        attributes: the constant arguments, in PyTorch's order.
+        torch: format string over the operands `{0}`, `{1}` and the attributes by name.
+        vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient.
+        jvp: `(node, tangents) -> tangent`; a tangent may be None for zero.
+        fields: PyTorch's named results (`values`, `indices`) -> operation name of each.
+        linear: whether it is linear in its first operand.
+        shape_of: index of the operand whose shape the result has; None for a shape of its own.
+        shape_only: indices of operands of which only the shape is read.
+        cost: time of one pass, in units of an addition; `recompute` is False where it must never be repeated.
+        saves: what torch's autograd keeps: `x` the operands, `y` the result, `i` the indices.
+        aliases: other accepted spellings.
+        method: accepted as an attribute of a tensor expression, such as `x.T`.
+        boolean: whether the result is a truth value; `differentiable` is False for integer results.
+    """
+
+    name: str
+    operands: tuple[str, ...] = ("input",)
+    attributes: tuple[Attribute, ...] = ()
+    torch: str = ""
+    vjp: Callable[[Expr, Expr], tuple[Expr | None, ...]] | None = None
+    jvp: Callable[[Expr, tuple[Expr | None, ...]], Expr | None] | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+    optional: int = 0
+    variadic: bool = False
+    linear: bool = False
+    shape_of: int | None = None
+    shape_only: frozenset[int] = frozenset()
+    cost: float = 1.0
+    recompute: bool = True
+    saves: str = ""
+    aliases: tuple[str, ...] = ()
+    method: str = ""
+    differentiable: bool = True
+    definition: Callable[..., Expr] | None = None

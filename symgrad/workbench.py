@@ -1,0 +1,170 @@
+"""Where the forms of one operation are measured and chosen: region by region, each once.
+
+A region is a pointwise formula between tensor operations; results of tensor operations count as free variables while it
+is measured. The chosen forms are remembered, so that forward, backward and jvp write the same value the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from symgrad import expr as ex
+from symgrad.accuracy import Judge
+from symgrad.branches import guard
+from symgrad.differentiate import is_tensor_op, partials, region_leaves
+from symgrad.evaluate import FLOAT64, Environment, Format
+from symgrad.expr import Expr, rebuild, substitute, symbol, topological
+from symgrad.parse import Program
+from symgrad.sampling import ALL_REALS, sample_points
+from symgrad.spec.interval import Interval
+from symgrad.stabilise import Choice, choose, recognise
+
+_BUDGET = 40_000  # point evaluations of one node: bounds the time spent on a large formula
+
+
+class Workbench:
+    """Measures and remembers forms for the regions of one variant."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.values: dict[Expr, Choice] = {}
+        self.slopes: dict[Expr, Choice] = {}
+
+    @cached_property
+    def _ranges(self) -> dict[Expr, Interval]:
+        symbols = self._program.symbols
+        return {symbols[t.name]: t.domain or ALL_REALS for t in self._program.spec.tensors}
+
+    @cached_property
+    def _scalars(self) -> dict[Expr, list[Any]]:
+        """Values of the hyperparameters at which forms are measured."""
+        spec = self._program.spec
+        return {self._program.symbols[h.name]: hyperparameter_values(spec, h) for h in spec.hyperparameters}
+
+    def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
+        """Sample points for a region."""
+        tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
+        scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
+        conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
+        return sample_points(tensors, {**scalars, **conditions}, most)
+
+    def judge(self, region: Expr) -> Judge:
+        """A judge for a region whose leaves are symbols."""
+        variables = len(region.tensors)
+        size = len(topological(region)) * (variables + 3)
+        return Judge(region, self.points(region, max(12, min(60 + 30 * variables, _BUDGET // size))))
+
+    # ------------------------------------------------------------------------------------------ choosing
+    def recognise(self, root: Expr) -> Expr:
+        """The formula in stable atoms, region by region."""
+        return self._by_region(root, self._recognise)
+
+    def _recognise(self, region: Expr) -> Expr:
+        flat, back = isolate(region)
+        if not flat.tensors:
+            return region
+        points = self.points(flat, 24)[FLOAT64]
+        return substitute(recognise(flat, points)[0], back)
+
+    def choose_value(self, name: str, root: Expr) -> Choice:
+        """Choose the form of an output's own region."""
+        return self._value(root)
+
+    def settle(self, root: Expr) -> Expr:
+        """The formula with every region in its chosen form."""
+        return self._by_region(root, lambda region: self._placed(self._value(region), region))
+
+    def slope_form(self, partial: Expr) -> Expr:
+        """The chosen form of a partial derivative."""
+        flat, back = isolate(partial)
+        if not flat.tensors:
+            return partial
+        if flat not in self.slopes:
+            self.slopes[flat] = choose(flat, self.judge(flat))
+        return substitute(self.slopes[flat].chosen.form, back)
+
+    def _value(self, region: Expr) -> Choice:
+        flat, _ = isolate(region)
+        if flat not in self.values:
+            self.values[flat] = choose(flat, self.judge(flat))
+        return self.values[flat]
+
+    def _placed(self, choice: Choice, region: Expr) -> Expr:
+        _, back = isolate(region)
+        return substitute(choice.chosen.form, back)
+
+    def finish(self, root: Expr) -> Expr:
+        """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
+        settled = self._settle_operations(root)
+        flat, back = isolate(settled)
+        points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
+        moderate = [{**p, **{s: 1.0 for s in flat.tensors if s["kind"] in ("cotangent", "tangent")}} for p in points]
+        return substitute(guard(flat, moderate), back) if flat.tensors else settled
+
+    def _settle_operations(self, root: Expr) -> Expr:
+        """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
+        mapped: dict[Expr, Expr] = {}
+        for node in topological(root):
+            args = [mapped[a] for a in node.args]
+            if is_tensor_op(node) and not _differential(node):
+                mapped[node] = self.settle(node)
+            else:
+                mapped[node] = rebuild(node, args)
+        return mapped[root]
+
+    def _by_region(self, root: Expr, visit: Any) -> Expr:
+        """Apply `visit` to every region of a formula, innermost first."""
+        mapped: dict[Expr, Expr] = {}
+        for node in topological(root):
+            if is_tensor_op(node):
+                mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
+        result = visit(root) if not is_tensor_op(root) else root
+        return substitute(result, mapped)
+
+    def labelled_slopes(self, outputs: Mapping[str, Expr], tensors: Iterable[str]) -> dict[tuple[str, str], Choice]:
+        """The choices for the partials of outputs that are pointwise in a tensor."""
+        found: dict[tuple[str, str], Choice] = {}
+        wanted = list(tensors)
+        for name, root in outputs.items():
+            leaves = [leaf for leaf in region_leaves(root) if leaf.op == "sym" and leaf.name in wanted]
+            for leaf, partial in partials(root, leaves).items():
+                choice = self.slopes.get(isolate(partial)[0])
+                if choice is not None:
+                    found[name, leaf.name] = choice
+        return dict(sorted(found.items(), key=lambda item: wanted.index(item[0][1])))
+
+
+def _differential(node: Expr) -> bool:
+    return any(s["kind"] in ("cotangent", "tangent") for s in node.symbols)
+
+
+def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
+    """A region with results of tensor operations as free symbols, and what these stand for."""
+    operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
+    if not operations:
+        return region, {}
+    symbols = {op: symbol(f"_{op.op}{i}", "tensor") for i, op in enumerate(operations)}
+    return substitute(region, symbols), {s: op for op, s in symbols.items()}
+
+
+def hyperparameter_values(spec: Any, hyperparameter: Any) -> list[Any]:
+    """Values of a hyperparameter worth trying: the test's, the choices, or some around the default."""
+    given: Sequence[Any] = spec.test.values.get(hyperparameter.name) or hyperparameter.choices or ()
+    if given:
+        return list(given)
+    if hyperparameter.type == "bool":
+        return [True, False]
+    if hyperparameter.type == "str":
+        return [hyperparameter.default or ""]
+    tried: list[Any] = [] if hyperparameter.default is None else [hyperparameter.default]
+    others: list[Any] = [2, 3, 1, 0] if hyperparameter.type == "int" else [0.75, 1.5, 2.0]
+    domain = hyperparameter.domain
+    inside = [v for v in others if domain is None or v in domain]
+    if not inside and not tried and domain is not None:
+        inside = [(max(domain.lower, -1e3) + min(domain.upper, 1e3)) / 2]
+    return list(dict.fromkeys([*tried, *inside]))[:3]
+
+
+__all__ = ["Workbench", "ex", "hyperparameter_values", "isolate"]

@@ -1,0 +1,1 @@
+_HALF = (torch.float16, torch.bfloat16)

@@ -1,0 +1,1 @@
+_aten = torch.ops.aten

@@ -1,0 +1,1 @@
+_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -1,0 +1,1 @@
+_Like = namedtuple("_Like", ("shape", "dtype"))

@@ -1,0 +1,17 @@
+def _dispatcher(function: Any, plain: Any = None, compiled: Any = None) -> Callable[..., Any]:
+    """Return the cheapest way into ``function`` that is right for whoever watches the call."""
+    members = {name: value for name, value in vars(function).items() if name != "jvp"}
+    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
+    compiled = compiled or traced.apply
+    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+
+    def apply(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return compiled(*args)
+        if _in_functorch():
+            return function.apply(*args)
+        if _in_jit_trace():
+            return function.forward(*args)  # torch.jit.save refuses a Function
+        return direct(*args)
+
+    return apply
