@@ -30,7 +30,8 @@ class Variant:
     """One straight-line version of the operation.
 
     `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
-    contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's.
+    contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's;
+    `partials` the derivatives themselves, where an output is pointwise in a tensor.
     `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs.
     """
 
@@ -43,6 +44,7 @@ class Variant:
     wide_values: bool
     wide_slopes: bool
     value_choices: Mapping[str, Choice]
+    partials: Mapping[tuple[str, str], Expr]
     slope_choices: Mapping[tuple[str, str], Choice]
 
 
@@ -138,6 +140,9 @@ def _compile_variant(program: Program, roots: Roots) -> Variant:
     needed = [*gradients.values(), *(o.gradient for o in overrides.values())]
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     chosen = plan(formulas, outputs, needed, spec.options.save, fixed)
+    slopes, slope_choices = bench.pointwise_slopes(
+        {o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted
+    )
     return Variant(
         formulas,
         outputs,
@@ -148,7 +153,8 @@ def _compile_variant(program: Program, roots: Roots) -> Variant:
         wide_values=any(c.chosen.wide for c in bench.values.values()),
         wide_slopes=any(c.chosen.wide for c in bench.slopes.values()),
         value_choices=value_choices,
-        slope_choices=bench.labelled_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted),
+        partials=slopes,
+        slope_choices=slope_choices,
     )
 
 

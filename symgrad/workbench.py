@@ -123,17 +123,22 @@ class Workbench:
         result = visit(root) if not is_tensor_op(root) else root
         return substitute(result, mapped)
 
-    def labelled_slopes(self, outputs: Mapping[str, Expr], tensors: Iterable[str]) -> dict[tuple[str, str], Choice]:
-        """The choices for the partials of outputs that are pointwise in a tensor."""
-        found: dict[tuple[str, str], Choice] = {}
-        wanted = list(tensors)
+    def pointwise_slopes(
+        self, outputs: Mapping[str, Expr], tensors: Sequence[str]
+    ) -> tuple[dict[tuple[str, str], Expr], dict[tuple[str, str], Choice]]:
+        """The partials of outputs that are pointwise in a tensor, by (output, tensor), and how they were chosen."""
+        forms: dict[tuple[str, str], Expr] = {}
+        choices: dict[tuple[str, str], Choice] = {}
         for name, root in outputs.items():
-            leaves = [leaf for leaf in region_leaves(root) if leaf.op == "sym" and leaf.name in wanted]
-            for leaf, partial in partials(root, leaves).items():
-                choice = self.slopes.get(isolate(partial)[0])
-                if choice is not None:
-                    found[name, leaf.name] = choice
-        return dict(sorted(found.items(), key=lambda item: wanted.index(item[0][1])))
+            own = {leaf.name: leaf for leaf in region_leaves(root) if leaf.op == "sym"}
+            leaves = [own[t] for t in tensors if t in own]
+            derived = partials(root, leaves)
+            for leaf in leaves:
+                forms[name, leaf.name] = self.slope_form(derived[leaf])
+                flat, _ = isolate(derived[leaf])
+                if flat in self.slopes:
+                    choices[name, leaf.name] = self.slopes[flat]
+        return forms, choices
 
 
 def _differential(node: Expr) -> bool:

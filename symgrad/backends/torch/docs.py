@@ -76,10 +76,9 @@ def _derivatives(layout: Layout) -> str:
 
 def derivative_rows(variant: Variant) -> list[tuple[str, str]]:
     """The partial derivatives and overrides of a variant as (label, text)."""
-    rows = [(f"d{o}/d{t}", formula(c.chosen.form)) for (o, t), c in variant.slope_choices.items()]
-    shown = {(o, t) for o, t in variant.slope_choices}
+    rows = [(f"d{o}/d{t}", formula(partial)) for (o, t), partial in variant.partials.items()]
     for (o, t), gradient in variant.gradients.items():
-        if (o, t) not in shown:
+        if (o, t) not in variant.partials:
             rows.append((f"grad_{t}", formula(gradient)))
     rows += [(f"grad_{t}", f"{formula(v.gradient)}  (override)") for t, v in variant.overrides.items()]
     return rows

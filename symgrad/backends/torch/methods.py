@@ -188,7 +188,10 @@ class Methods:
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         lines += statements(targets, scope, layout.constants)
-        return [*lines, self._return(variant, many)]
+        result = self._return(variant, many)
+        if targets and result == f"return {targets[-1].name}" and lines[-1].startswith(f"{targets[-1].name} = "):
+            return [*lines[:-1], lines[-1].replace(f"{targets[-1].name} =", "return", 1)]
+        return [*lines, result]
 
     def _gradient_targets(self, tensor: str, variant: Variant, many: bool) -> list[Target]:
         name = f"grad_{tensor}"
@@ -286,10 +289,33 @@ class Methods:
     def jvp(self) -> list[str]:
         """The tangents of the outputs from those of the inputs that have one."""
         layout = self.layout
+        if self._is_simple():
+            return self._simple_jvp()
         body = self._branches(self._jvp)
         lines = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
         refusals = self._refusals()
         return [*refusals, *lines, *body]
+
+    def _is_simple(self) -> bool:
+        """One tensor, one output of its shape and dtype, one variant: the tangent is one expression."""
+        layout = self.layout
+        if len(layout.spec.tensors) > 1 or len(layout.spec.outputs) > 1 or len(layout.variants) > 1:
+            return False
+        return self._fits(layout.variants[0]) and bool(layout.variants[0].tangents)
+
+    def _simple_jvp(self) -> list[str]:
+        layout, variant = self.layout, self.layout.variants[0]
+        ((key, value),) = variant.tangents.items()
+        scope = self._scope()
+        name = f"tangent_{key[1]}"
+        lines = self._unpack(variant, scope, "saved", with_kept=False)
+        result = "return {value}" if value.op != "sym" else "return {value}.clone()"
+        lines += statements([Target(name, value, template=result)], scope, layout.constants)
+        read = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(lines, h)]
+        start = [f"if {name} is None:", "    return None", *read]
+        if not variant.plan.base:
+            return [*start, *lines]
+        return [*start, "with _primals(ctx) as saved:", *(f"    {line}" for line in lines)]
 
     def _refusals(self) -> list[str]:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""

@@ -100,8 +100,11 @@ class Printer:
     def _infix(self, node: Expr) -> tuple[str, int]:
         symbol, strength = _INFIX[node.op]
         left, right = node.args
-        stricter = strength + 1 if node.op in ("sub", "div") or right.op in ("sub", "div", "add", "mul") else strength
-        return f"{self._at(left, strength)} {symbol} {self._at(right, stricter)}", strength
+        if node.op == "mul" and _is_name(left) and _is_name(right):
+            left, right = sorted(node.args, key=lambda a: a.order)
+        loose = right in self.names or (_is_power_of_two(left) if node.op == "mul" else node.op == "add")
+        closed = strength if loose and node.op in ("mul", "add") else strength + 1
+        return f"{self._at(left, strength)} {symbol} {self._at(right, closed)}", strength
 
     def _comparison(self, node: Expr) -> tuple[str, int]:
         left, right = (self._at(a, _BIT_OR) for a in node.args)
@@ -291,6 +294,16 @@ def number(value: Fraction) -> tuple[str, int]:
     else:
         return f"{value.numerator} / {value.denominator}", _PRODUCT
     return text, _ATOM if value >= 0 else _UNARY
+
+
+def _is_name(node: Expr) -> bool:
+    return node.op == "sym" and node["kind"] not in ("cotangent", "tangent")
+
+
+def _is_power_of_two(node: Expr) -> bool:
+    """A factor that is exact wherever it stands in a product."""
+    value = node.number
+    return value is not None and value > 0 and all(n & (n - 1) == 0 for n in (value.numerator, value.denominator))
 
 
 def _is_decimal(denominator: int) -> bool:

@@ -280,7 +280,7 @@ def module(layout: Layout) -> dict[str, Any] | None:
         "init": init,
         "reset": [f"torch.nn.init.constant_(self.{p.tensor}, self.initial_{p.tensor})" for p in parameters],
         "inputs": "".join(
-            f", {t.name}: {tensor_type(t, layout)}{' = None' if _may_be_left_out(t, layout) else ''}" for t in inputs
+            f", {t.name}: Tensor{' | None' if t.default is not None else ''}{' = None' if _may_be_left_out(t, layout) else ''}" for t in inputs
         ),
         "call": f"{spec.op}({', '.join(call)})",
         "repr": f'f"{", ".join(pieces)}"' if pieces else '""',
