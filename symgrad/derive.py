@@ -1,8 +1,81 @@
-"""The derivation record of a compiled operation."""
+"""The derivation record of a compiled operation, for `symgrad explain` and the notes of `gen`."""
 
-from symgrad.derivation import Derivation
-from symgrad.operation import Operation
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symgrad.backends.torch.docs import derivative_rows, ulp_text
+from symgrad.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
+from symgrad.formula import formula
+from symgrad.operation import Operation, Variant
+from symgrad.stabilise import Choice
+
+_ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 
 
 def derivation(operation: Operation) -> Derivation:
-    return Derivation()
+    """Collect formula, derivatives, rules, candidates, plan and accuracy over all variants."""
+    spec = operation.program.spec
+    variants = operation.variants()
+    subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
+    return Derivation(
+        formula=tuple((b.name, b.text) for b in (*spec.let, *(o.formula for o in spec.outputs))),
+        derivatives=tuple((_label(path, name), text) for path, v in variants for name, text in derivative_rows(v)),
+        steps=tuple(_steps(subjects)),
+        candidates=tuple(_candidates(subjects)),
+        plan=tuple(_plan(variants)),
+        accuracy=tuple(_accuracy(subjects)),
+        notes=tuple(_notes(subjects)),
+    )
+
+
+def _label(path: tuple[str, ...], subject: str) -> str:
+    return f"{subject} [{', '.join(path)}]" if path else subject
+
+
+def _choices(variant: Variant) -> Iterator[tuple[str, Choice]]:
+    yield from variant.value_choices.items()
+    for (output, tensor), choice in variant.slope_choices.items():
+        yield f"d{output}/d{tensor}", choice
+
+
+def _steps(subjects: list[tuple[str, Choice]]) -> Iterator[Step]:
+    for subject, choice in subjects:
+        for step in choice.steps:
+            yield Step(subject, step.rule, formula(step.before), formula(step.after), step.why)
+
+
+def _candidates(subjects: list[tuple[str, Choice]]) -> Iterator[Candidate]:
+    for subject, choice in subjects:
+        for c in choice.candidates:
+            text = formula(c.form) + (" (in float64)" if c.wide else "")
+            nonfinite = c.float32.nonfinite + c.float64.nonfinite
+            yield Candidate(subject, text, c.float32.ulp, c.float64.ulp, nonfinite, c.cost, c == choice.chosen)
+
+
+def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry]:
+    for path, variant in variants:
+        plan = variant.plan
+        for saved in plan.saved:
+            yield PlanEntry(_label(path, formula(saved.value)), saved.bytes, saved.reason)
+        summary = (
+            f"{plan.bytes} bytes an element, {plan.composite_bytes} for the composite; backward costs about "
+            f"{plan.cost:.1f} passes over memory, the composite's {plan.composite_cost:.1f}"
+        )
+        yield PlanEntry(_label(path, "in all"), plan.bytes, summary)
+
+
+def _accuracy(subjects: list[tuple[str, Choice]]) -> Iterator[AccuracyRow]:
+    for subject, choice in subjects:
+        best, raw = choice.chosen, choice.candidates[0]
+        nonfinite = best.float32.nonfinite + best.float64.nonfinite
+        yield AccuracyRow(subject, best.float32.ulp, best.float64.ulp, raw.float32.ulp, raw.float64.ulp, nonfinite)
+
+
+def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:
+    for subject, choice in subjects:
+        best = choice.chosen
+        if best.float32.nonfinite or best.float64.nonfinite:
+            yield f"{subject} is not finite at some points where the true value is"
+        if best.float32.ulp > _ACCURATE:
+            yield f"{subject} is {ulp_text(best.float32.ulp)} ulp off in float32"

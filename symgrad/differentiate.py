@@ -104,10 +104,16 @@ def _chain(node: Expr, derivative: Mapping[Expr, Expr]) -> Expr:
 def _product(left: Expr, right: Expr) -> Expr:
     """A product that enters branches with constant values: where(c, 0, 1) * f is where(c, 0, f)."""
     for branch, factor in ((left, right), (right, left)):
-        if branch.op == "where" and any(b.number is not None for b in branch.args[1:]):
+        if _has_constant_branch(branch):
             condition, then, otherwise = branch.args
             return where(condition, _product(then, factor), _product(otherwise, factor))
     return left * right
+
+
+def _has_constant_branch(node: Expr) -> bool:
+    if node.op != "where":
+        return False
+    return any(b.number is not None or _has_constant_branch(b) for b in node.args[1:])
 
 
 Settle = Callable[[Expr], Expr]

@@ -61,7 +61,10 @@ class Expr:
     @cached_property
     def digest(self) -> bytes:
         """A hash of the structure that is the same in every process."""
-        text = f"{self.op}|{self.attrs!r}|".encode() + b"".join(a.digest for a in self.args)
+        value = self.number
+        # In hexadecimal, because Python refuses to write thousands of decimal digits.
+        own = repr(self.attrs) if value is None else f"{value.numerator:x}/{value.denominator:x}"
+        text = f"{self.op}|{own}|".encode() + b"".join(a.digest for a in self.args)
         return hashlib.blake2b(text, digest_size=12).digest()
 
     @cached_property
@@ -82,6 +85,9 @@ class Expr:
         """The free symbols."""
         if self.op == "sym":
             return frozenset({self})
+        largest: frozenset[Expr] = max((a.symbols for a in self.args), key=len, default=frozenset())
+        if all(a.symbols <= largest for a in self.args):
+            return largest
         return frozenset().union(*(a.symbols for a in self.args))
 
     @cached_property
@@ -157,6 +163,8 @@ def make(op: str, *args: Expr, **attrs: Any) -> Expr:
     if found is None:
         found = Expr()
         found.op, found.args, found.attrs = op, args, items
+        # Read now, while the arguments have theirs: later these properties would recurse down a long chain.
+        _ = found.digest, found.size, found.symbols
         _interned[key] = found
     return found
 
@@ -219,10 +227,10 @@ def add(*terms: Scalar) -> Expr:
 
 
 def _term_order(term: Expr) -> tuple[Any, ...]:
-    """Positive terms first, larger ones before smaller ones, the constant last."""
+    """Positive terms first, larger ones before smaller ones, constants last: x + 1, and 1 - x."""
     factor, rest = split_coefficient(term)
     degree = -rest.size if rest.op != "sym" else -1
-    return (term.op == "num", factor < 0, degree, rest.order)
+    return (factor < 0, term.op == "num", degree, rest.order)
 
 
 def split_coefficient(term: Expr) -> tuple[Fraction, Expr]:
@@ -276,8 +284,11 @@ def make_power(base: Expr, exponent: Expr) -> Expr:
     return base if exponent is ONE else make("pow", base, exponent)
 
 
+_MOST_SPLIT = 64  # exponents up to which constants leave a power
+
+
 def power(base: Scalar, exponent: Scalar) -> Expr:
-    """The power; exact for rational constants, merged for nested integer exponents."""
+    """The power; exact for rational constants, merged for nested integer exponents, without constant factors."""
     base, exponent = as_expr(base), as_expr(exponent)
     n = exponent.number
     if n is None:
@@ -297,9 +308,14 @@ def power(base: Scalar, exponent: Scalar) -> Expr:
     if n.denominator == 1:
         if base.op == "pow":
             return power(base.args[0], mul(base.args[1], exponent))
-        factor, rest = split_coefficient(base)
-        if factor != 1 and rest is not ONE and abs(n) <= 64:
-            return mul(num(factor ** int(n)), power(rest, exponent))
+        if base.op == "mul" and abs(n) <= _MOST_SPLIT:
+            constants = [a for a in base.args if not a.symbols]
+            if constants and len(constants) < len(base.args):
+                rest = mul(*(a for a in base.args if a.symbols))
+                return mul(*(power(c, exponent) for c in constants), power(rest, exponent))
+            factor, rest = split_coefficient(base)
+            if factor != 1:
+                return mul(power(num(factor), exponent), power(rest, exponent))
     inner = base.args[1].number if base.op == "pow" else None
     if inner is not None and inner.denominator == 1 and inner.numerator % 2 == 0:
         if inner * n == 1:

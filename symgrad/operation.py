@@ -140,9 +140,7 @@ def _compile_variant(program: Program, roots: Roots) -> Variant:
     needed = [*gradients.values(), *(o.gradient for o in overrides.values())]
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     chosen = plan(formulas, outputs, needed, spec.options.save, fixed)
-    slopes, slope_choices = bench.pointwise_slopes(
-        {o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted
-    )
+    slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     return Variant(
         formulas,
         outputs,

@@ -22,6 +22,7 @@ from symgrad.tensor_ops import TENSOR_OPS
 _FLOAT = 4  # bytes an element, in float32
 _MASK = 1
 _MOST_EXTRAS = 6
+_WORTH_KEEPING = 2.0  # passes that recomputing a value costs; writing and reading it costs about one
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: fro
     """Float values that forward computes and the gradients need, the dearest first."""
     forward = {n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean}
     needed = topological(*gradients, leaves=kept)
-    shared = [n for n in needed if n in forward and n not in kept]
+    shared = [n for n in needed if n in forward and n not in kept and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     return shared[:_MOST_EXTRAS]
 

@@ -6,23 +6,27 @@ values with the same sources have the same shape, whatever the sizes turn out to
 
 from __future__ import annotations
 
-from symgrad.expr import Expr
+from symgrad.expr import Expr, topological
 from symgrad.tensor_ops import TENSOR_OPS
 
 
 def shape_sources(root: Expr) -> frozenset[Expr]:
     """The values whose shapes broadcast to the shape of `root`."""
-    cached: frozenset[Expr] | None = root.__dict__.get("shape_sources")
-    if cached is not None:
-        return cached
-    if root.op in TENSOR_OPS:
-        preserved = TENSOR_OPS[root.op].shape_of
-        result = shape_sources(root.args[preserved]) if preserved is not None else frozenset({root})
-    elif root.op == "sym":
+    if "shape_sources" not in root.__dict__:
+        for node in topological(root):  # from the bottom up, for chains may be longer than Python's stack
+            if "shape_sources" not in node.__dict__:
+                node.__dict__["shape_sources"] = _own_sources(node)
+    found: frozenset[Expr] = root.__dict__["shape_sources"]
+    return found
+
+
+def _own_sources(node: Expr) -> frozenset[Expr]:
+    """The sources of a node whose arguments have theirs."""
+    if node.op in TENSOR_OPS:
+        preserved = TENSOR_OPS[node.op].shape_of
+        return shape_sources(node.args[preserved]) if preserved is not None else frozenset({node})
+    if node.op == "sym":
         # A cotangent or tangent has the shape of a value that its user knows and adds.
-        own = root.tensors and root["kind"] not in ("cotangent", "tangent")
-        result = frozenset({root}) if own else frozenset()
-    else:
-        result = frozenset().union(*(shape_sources(a) for a in root.args))
-    root.__dict__["shape_sources"] = result
-    return result
+        own = node.tensors and node["kind"] not in ("cotangent", "tangent")
+        return frozenset({node}) if own else frozenset()
+    return frozenset().union(*(shape_sources(a) for a in node.args))

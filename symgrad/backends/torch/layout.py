@@ -15,10 +15,36 @@ from symgrad.plan import Saved
 from symgrad.spec import Spec
 
 # Names that the methods of a generated module use themselves.
-_RESERVED = (
-    "ctx inputs outputs output saved terms dtype torch math F Any Tensor Function forward_ad self device value "
-    "isinstance tuple sum len None True False staticmethod property super type"
-).split()
+_RESERVED = [
+    "ctx",
+    "inputs",
+    "outputs",
+    "output",
+    "saved",
+    "terms",
+    "dtype",
+    "torch",
+    "math",
+    "F",
+    "Any",
+    "Tensor",
+    "Function",
+    "forward_ad",
+    "self",
+    "device",
+    "value",
+    "isinstance",
+    "tuple",
+    "sum",
+    "len",
+    "None",
+    "True",
+    "False",
+    "staticmethod",
+    "property",
+    "super",
+    "type",
+]
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})

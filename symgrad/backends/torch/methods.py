@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from symgrad import expr as ex
@@ -9,6 +10,7 @@ from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, topological
+from symgrad.machine import machine
 from symgrad.naming import describe
 from symgrad.operation import Variant, absent, cotangent
 from symgrad.plan import Saved
@@ -63,9 +65,8 @@ class Methods:
                 targets.append(Target(local, form))
                 results.append(value.format(value=local))
         scope = self._scope()
-        kept = [self._kept_name(s) for s in layout.keeps]
-        for saved, local in zip(layout.keeps, kept, strict=True):
-            targets.insert(0, Target(local, saved.value))
+        kept = self._kept_names(scope)
+        targets = [*(Target(local, s.value) for local, s in zip(kept, layout.keeps, strict=True)), *targets]
         lines = statements(targets, scope, layout.constants)
         return lines if single else [*lines, f"return {', '.join([*results, *kept])}"]
 
@@ -80,18 +81,19 @@ class Methods:
             return pattern.replace("{value}", "{value}.clone()")
         return pattern
 
-    def _kept_name(self, saved: Saved) -> str:
-        return describe(saved.value, self.layout.symbols())
+    def _kept_names(self, scope: Scope) -> list[str]:
+        """Local names for the intermediates that a plain call keeps."""
+        symbols = self.layout.symbols()
+        return [scope.names.fresh(describe(s.value, symbols)) for s in self.layout.keeps]
 
     # ------------------------------------------------------------------------------------------ setup_context
     def setup_context(self) -> list[str]:
         """Keeps what the plan says, each value only if a wanted gradient needs it."""
         layout = self.layout
         lines = []
-        arguments = [layout.arguments[a] for a in layout.argument_names]
-        lines.append(f"{joined(arguments)} = inputs" if len(arguments) > 1 else f"({arguments[0]},) = inputs")
+        unpacked: list[tuple[list[str], str]] = [([layout.arguments[a] for a in layout.argument_names], "inputs")]
         if len(layout.outputs) > 1:
-            lines.append(f"{', '.join(layout.outputs.values())} = outputs")
+            unpacked.append((list(layout.outputs.values()), "outputs"))
         undifferentiable = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
         if undifferentiable:
             lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
@@ -103,7 +105,8 @@ class Methods:
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants:
             lines.append(self._wants_line("_wanted(ctx)", wants))
-        return lines + body
+        lines += body
+        return [*(_unpacking(names, source, lines) for names, source in unpacked if _reads(lines, names)), *lines]
 
     def _needs_shapes(self) -> bool:
         """Whether backward or jvp read shapes and dtypes of the inputs."""
@@ -112,12 +115,7 @@ class Methods:
     def _wants_line(self, source: str, wants: Sequence[str]) -> str:
         """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
         layout = self.layout
-        flags = [f"wants_{a}" if a in wants else "_" for a in layout.argument_names]
-        while len(flags) > 1 and flags[-1] == "_" and flags[-2] == "_":
-            flags.pop()
-        if len(flags) < len(layout.argument_names):
-            flags[-1] = "*_"
-        return f"{joined(flags)} = {source}" if len(flags) > 1 else f"({flags[0]},) = {source}"
+        return _unpacking([f"wants_{a}" for a in layout.argument_names], source, [f"wants_{t}" for t in wants])
 
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout
@@ -125,11 +123,9 @@ class Methods:
         names = {**scope.known, **{form: layout.outputs[n] for n, form in variant.outputs.items()}}
         arguments = []
         for saved in variant.plan.base:
-            text = Printer(names, layout.constants)(saved.value)
+            text = Printer(names, layout.constants)(machine([saved.value])[0])
             needed = self._needed_by(saved.value, variant)
-            if set(needed) < set(self._wanted_tensors(variant)):
-                text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
-            elif saved.source == "mask":
+            if set(needed) < set(self._wanted_tensors(variant)) or saved.source == "mask":
                 text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
             arguments.append(text)
         if layout.keeps:
@@ -139,7 +135,9 @@ class Methods:
         return [f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
 
     def _wanted_tensors(self, variant: Variant) -> list[str]:
-        present = {t for _, t in variant.gradients} | set(variant.overrides)
+        """The tensors with a gradient other than zero."""
+        present = {t for _, t in variant.gradients}
+        present |= {t for t, o in variant.overrides.items() if o.gradient is not ex.ZERO}
         return [t for t in self.layout.differentiable if t in present]
 
     def _needed_by(self, value: Expr, variant: Variant) -> list[str]:
@@ -162,6 +160,8 @@ class Methods:
         test = " and ".join(f"{g} is None" for g in grads)
         lines = [f"if {test}:", f"    return {nothing}"] if grads else []
         body = self._branches(self._backward)
+        if body in ([f"return {g}"] for g in grads) or body == [f"return {nothing}"]:
+            return body  # undefined in, undefined out
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants and len(layout.differentiable) > 1:
             lines.append(self._wants_line("ctx.needs_input_grad", wants))
@@ -177,21 +177,34 @@ class Methods:
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
         cotangents = self._cotangents(variant)
         if layout.widens_slopes:
-            lines += self._widened([*self._float_names(variant, scope), *cotangents])
+            rounds = "dtype" if self._rounds(variant) else "_"
+            lines += self._widened([*self._float_names(variant, scope), *cotangents], rounds)
         lines += self._recomputed(variant, scope)
+        lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
         initial = [f"grad_{t}" for t in wanted]
-        if many and initial:
+        if initial and (many or len(cotangents) > 1):
             lines.append(f"{' = '.join(initial)} = None")
         targets = []
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         lines += statements(targets, scope, layout.constants)
         result = self._return(variant, many)
-        if targets and result == f"return {targets[-1].name}" and lines[-1].startswith(f"{targets[-1].name} = "):
-            return [*lines[:-1], lines[-1].replace(f"{targets[-1].name} =", "return", 1)]
-        return [*lines, result]
+        return _direct([*lines, result])
+
+    def _materialised(self, variant: Variant) -> list[str]:
+        """Zeros for cotangents that an override of several outputs reads and that may be undefined."""
+        outputs = [o.name for o in self.layout.spec.outputs]
+        read = {s.name for o in variant.overrides.values() for s in o.gradient.symbols if s["kind"] == "cotangent"}
+        if len(outputs) == 1:
+            return []
+        return [
+            line
+            for k, name in enumerate(outputs)
+            if f"grad_{name}" in read
+            for line in (f"if grad_{name} is None:", f"    grad_{name} = _zeros(ctx, {k})")
+        ]
 
     def _gradient_targets(self, tensor: str, variant: Variant, many: bool) -> list[Target]:
         name = f"grad_{tensor}"
@@ -215,21 +228,25 @@ class Methods:
         nones = len(layout.argument_names) - len(layout.spec.tensors)
         if not wanted:
             return f"return {', '.join(['None'] * len(layout.argument_names))}"
-        if len(layout.spec.tensors) == 1 and not nones and self._fits(variant):
-            return f"return grad_{wanted[0]}"
         grads = [f"grad_{t.name}" if t.name in wanted else "None" for t in layout.spec.tensors]
         rest = ", None" * nones
         if len(layout.spec.tensors) == 1 and self._fits(variant):
-            return f"return {grads[0]}{rest}"
+            value = f"_round({grads[0]}, dtype)" if self._rounds(variant) else grads[0]
+            return self._once(f"{value}{rest}")
         star = "*" if nones else ""
-        return f"return {star}_fit(ctx.inputs, {', '.join(grads)}){rest}"
+        return self._once(f"{star}_fit(ctx.inputs, {', '.join(grads)}){rest}")
+
+    def _once(self, value: str) -> str:
+        """The return of a derivative, which may be one that must not be differentiated."""
+        spec = self.layout.spec
+        return f"return {value}" if spec.options.double_backward else f'return _once("{spec.op}", {value})'
 
     def _fits(self, variant: Variant) -> bool:
         """Whether the only gradient has its input's shape and dtype by itself."""
         (tensor,) = (t.name for t in self.layout.spec.tensors)
         own = frozenset({self.layout.symbol(tensor)})
         pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
-        return pointwise and not self.layout.widens_slopes and not variant.overrides
+        return pointwise and all(shape_sources(o.gradient) <= own for o in variant.overrides.values())
 
     def _cotangents(self, variant: Variant) -> list[str]:
         return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
@@ -268,22 +285,30 @@ class Methods:
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
         return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]
 
-    def _widened(self, names: Sequence[str]) -> list[str]:
+    def _widened(self, names: Sequence[str], dtype: str = "_") -> list[str]:
         helper = "_widen_all" if self.layout.wide_slopes else "_widen"
-        return [f"{', '.join(names)}, _ = {helper}({', '.join(names)})"]
+        return [f"{', '.join(names)}, {dtype} = {helper}({', '.join(names)})"]
+
+    def _rounds(self, variant: Variant) -> bool:
+        """Whether the only gradient needs no more than rounding to its input's dtype."""
+        return self.layout.widens_slopes and len(self.layout.spec.tensors) == 1 and self._fits(variant)
 
     def _recomputed(self, variant: Variant, scope: Scope) -> list[str]:
         """Kept intermediates, or their recomputation where something differentiates this backward."""
         layout = self.layout
-        lines: list[str] = []
-        for i, saved in enumerate(layout.keeps):
-            local = scope.names.fresh(self._kept_name(saved))
-            again = statements([Target(local, saved.value)], Scope(layout.names(), dict(scope.known)), layout.constants)
-            index = f"kept[{i}]"
-            lines += [f"if kept and not _differentiated():", f"    {local} = {index}", "else:"]
-            lines += [f"    {line}" for line in again]
-            scope.known[saved.value] = local
-        return lines
+        if not layout.keeps:
+            return []
+        kept = self._kept_names(scope)
+        targets = [Target(local, saved.value) for local, saved in zip(kept, layout.keeps, strict=True)]
+        again = statements(targets, Scope(scope.names, dict(scope.known)), layout.constants)
+        scope.known.update({saved.value: local for local, saved in zip(kept, layout.keeps, strict=True)})
+        taken = f"({kept[0]},) = kept" if len(kept) == 1 else f"{', '.join(kept)} = kept"
+        return [
+            "if kept and not _differentiated():",
+            f"    {taken}",
+            "else:  # a kept intermediate would lose its part of the second derivative",
+            *(f"    {line}" for line in again),
+        ]
 
     # ------------------------------------------------------------------------------------------ jvp
     def jvp(self) -> list[str]:
@@ -301,17 +326,24 @@ class Methods:
         layout = self.layout
         if len(layout.spec.tensors) > 1 or len(layout.spec.outputs) > 1 or len(layout.variants) > 1:
             return False
-        return self._fits(layout.variants[0]) and bool(layout.variants[0].tangents)
+        variant = layout.variants[0]
+        return self._fits(variant) and bool(self._tangent_terms(layout.spec.outputs[0].name, variant))
 
     def _simple_jvp(self) -> list[str]:
         layout, variant = self.layout, self.layout.variants[0]
-        ((key, value),) = variant.tangents.items()
+        ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
-        name = f"tangent_{key[1]}"
+        name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
-        result = "return {value}" if value.op != "sym" else "return {value}.clone()"
-        lines += statements([Target(name, value, template=result)], scope, layout.constants)
+        if layout.widens_slopes:
+            lines += self._widened([*self._float_names(variant, scope), name], "dtype")
+        result = "_round({value}, dtype)" if layout.widens_slopes else "{value}"
+        if value.op == "sym":
+            result += ".clone()"
+        lines += statements([Target(name, value, template=self._once(result))], scope, layout.constants)
         read = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(lines, h)]
+        if value.op == "sym" and not layout.widens_slopes and layout.spec.options.double_backward:
+            return [f"return None if {name} is None else {name}.clone()"]
         start = [f"if {name} is None:", "    return None", *read]
         if not variant.plan.base:
             return [*start, *lines]
@@ -335,10 +367,9 @@ class Methods:
         unpacked = self._unpack(variant, scope, "saved", with_kept=False)
         header = "with _primals(ctx) as saved:" if unpacked else "with _primals(ctx):"
         lines = list(unpacked)
-        if layout.widens_slopes and unpacked:
-            names = self._float_names(variant, scope)
-            if names:
-                lines += self._widened(names)
+        names = self._float_names(variant, scope)
+        if layout.widens_slopes and names:
+            lines += self._widened(names)
         results = []
         for k, output in enumerate(layout.spec.outputs):
             terms = self._tangent_terms(output.name, variant)
@@ -355,7 +386,7 @@ class Methods:
             results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
         if results == ["None"] * len(results):
             return [f"return {', '.join(results)}"]
-        lines.append(f"return {', '.join(results)}")
+        lines.append(self._once(", ".join(results)))
         return [header, *(f"    {line}" for line in lines)]
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
@@ -369,6 +400,31 @@ class Methods:
             if value is not None:
                 terms.append((tensor, value))
         return terms
+
+
+def _reads(lines: Sequence[str], names: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(n)}\b", line) for n in names for line in lines)
+
+
+def _unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
+    """Unpack the names that the lines read; `_` stands for the others."""
+    used = [n if _reads(lines, [n]) else "_" for n in names]
+    while len(used) > 2 and used[-1] == "_" and used[-2] == "_":
+        used.pop()
+    if len(used) < len(names):
+        used[-1] = "*_"
+    return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
+
+
+def _direct(lines: list[str]) -> list[str]:
+    """`name = value` and `return name` as one statement."""
+    *rest, assignment, result = lines if len(lines) > 1 else ["", *lines]
+    name, equals, value = assignment.partition(" = ")
+    if equals and name.isidentifier() and len(value) + len(result) < 90:
+        for pattern in (f"return {name}", f"return {name}, None", f"return _round({name}, dtype)"):
+            if result == pattern:
+                return [*rest, result.replace(name, value, 1)]
+    return lines
 
 
 def _without_outer_sum(gradient: Expr) -> Expr:

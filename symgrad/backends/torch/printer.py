@@ -133,9 +133,20 @@ class Printer:
         return f"torch.where({', '.join(self(a) for a in node.args)})", _ATOM
 
     def _conditional(self, node: Expr) -> tuple[str, int]:
+        """A Python choice; a number beside a tensor becomes a tensor of its shape."""
         condition, then, otherwise = node.args
-        text = f"{self._at(then, _OR)} if {self._at(condition, _OR)} else {self._at(otherwise, _CONDITIONAL)}"
-        return text, _CONDITIONAL
+        if not node.is_static:
+            then_text, otherwise_text = (self._filled(b, node) for b in (then, otherwise))
+        else:
+            then_text, otherwise_text = self._at(then, _OR), self._at(otherwise, _CONDITIONAL)
+        return f"{then_text} if {self._at(condition, _OR)} else {otherwise_text}", _CONDITIONAL
+
+    def _filled(self, branch: Expr, choice: Expr) -> str:
+        if not branch.is_static:
+            return self._at(branch, _OR)
+        differential = [s for s in choice.tensors if s["kind"] in ("cotangent", "tangent")]
+        like = self.names[min(differential or choice.tensors, key=lambda s: s.name)]
+        return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
     def _float_tensor(self, condition: Expr) -> str:
         """Some tensor that decides the dtype of a choice between two numbers."""

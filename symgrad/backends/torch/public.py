@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
-from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.printer import Printer
+from symgrad.machine import machine
+from symgrad.operation import Variant, tangent
 from symgrad.spec.model import Hyperparameter, Parameter, Tensor
 
 
@@ -25,7 +28,9 @@ def exported(layout: Layout) -> list[str]:
     """The names of `__all__`, sorted."""
     names = [layout.spec.op, f"{layout.class_name}Function"]
     if layout.spec.options.inplace:
-        names += [f"{layout.spec.op}_", f"{layout.class_name}InplaceFunction"]
+        names.append(f"{layout.spec.op}_")
+        if not _reads_overwritten(layout):
+            names.append(f"{layout.class_name}InplaceFunction")
     if layout.spec.module is not None:
         names.append(layout.class_name)
     return sorted(names)
@@ -101,7 +106,13 @@ def functions(layout: Layout) -> list[PublicFunction]:
     if spec.options.inplace:
         text = f"Write the result of ``{spec.op}`` over ``{spec.options.inplace}`` and return it."
         name = f"{spec.op}_"
-        found.append(PublicFunction(name, signature(layout), text, tuple(_body(layout, name, "_apply_inplace"))))
+        body = _body(layout, name, "_apply_inplace")
+        if _reads_overwritten(layout):
+            own = spec.options.inplace
+            body[-1] = f"return {own}.copy_(_apply({', '.join(layout.argument_names)}))"
+            body.insert(-1, f"{own}, target = {own}.clone(), {own}  # backward needs what is overwritten")
+            body[-1] = body[-1].replace(f"{own}.copy_", "target.copy_")
+        found.append(PublicFunction(name, signature(layout), text, tuple(body)))
     return found
 
 
@@ -153,7 +164,7 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
     for h in spec.hyperparameters:
         lines += _hyperparameter_checks(h, op)
     lines += _shape_checks(layout, op)
-    if any(o.transposed is None for v in layout.variants for o in v.overrides.values()):
+    if is_nonlinear(layout):
         lines.append(f'_refuse_compilers("{op}")')
     arguments = ", ".join(layout.argument_names)
     return [*lines, f"return {apply}({arguments})"]
@@ -225,28 +236,86 @@ def dispatched(layout: Layout) -> str:
     return name
 
 
+def is_nonlinear(layout: Layout) -> bool:
+    """Whether some gradient is overridden by a rule that is not linear in the cotangent."""
+    return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
+
+
 def detached(layout: Layout) -> list[str]:
-    """The outputs with their gradients in a form that compilers cannot differentiate otherwise."""
-    return []
+    """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
+
+    The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
+    rule, and the formula itself for the others, each with the rest held fixed.
+    """
+    if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
+        return []
+    tensors = [layout.arguments[t.name] for t in layout.spec.tensors]
+    held = {t.name: f"fixed_{layout.arguments[t.name]}" for t in layout.spec.tensors}
+    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
+    forward = f"{layout.class_name}Function.forward"
+    symbols = layout.symbols()
+    fixed = {layout.symbol(t): name for t, name in held.items()}
+    live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
+
+    def leaf(variant: Variant) -> list[str]:
+        surrogates = []
+        for output in layout.spec.outputs:
+            terms = [
+                o.transposed[output.name] for o in variant.overrides.values() if output.name in (o.transposed or {})
+            ]
+            rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
+            texts = [Printer({**symbols, **fixed, **live}, layout.constants)(e) for e in machine(terms)]
+            if rest:
+                arguments = [
+                    layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names
+                ]
+                value = f"{forward}({', '.join(arguments)})"
+                index = layout.spec.outputs.index(output)
+                texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
+            surrogates.append(" + ".join(texts) or f"torch.zeros_like({live[tangent(layout.spec.tensors[0].name)]})")
+        if len(surrogates) == 1:
+            return [f"return _straight_through({forward}({call}), {surrogates[0]})"]
+        pairs = [f"_straight_through(values[{k}], {s})" for k, s in enumerate(surrogates)]
+        return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
+
+    body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
+    used = [t for t in tensors if any(f"fixed_{t}" in line for line in body)]
+    return [*(f"fixed_{t} = {t}.detach()" for t in used), *body]
 
 
 def inplace(layout: Layout, bodies: dict[str, list[str]]) -> dict[str, Any] | None:
-    """The parts of the in-place Function: the same methods with the result written over a tensor."""
+    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten."""
     tensor = layout.spec.options.inplace
-    if tensor is None:
+    if tensor is None or _reads_overwritten(layout):
         return None
-    local = layout.arguments[tensor]
-    arguments = [layout.arguments[a] for a in layout.argument_names]
-    call = ", ".join(arguments)
     output = next(iter(layout.outputs.values()))
-    needs_input = any(s.value is layout.symbol(tensor) for v in layout.variants for s in v.plan.base)
-    del needs_input
+    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
     return {
-        "tensor": local,
+        "tensor": layout.arguments[tensor],
         "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {output})"],
-        "jvp": bodies["jvp"],
-        "vmap": [f"return _vmap_inplace(_apply_inplace, in_dims, {call})"],
+        "jvp": _inplace_jvp(layout, bodies["jvp"], tensor),
+        "vmap": [f"return _vmap_inplace(_apply_inplace, {layout.argument_names.index(tensor)}, in_dims, {call})"],
     }
+
+
+def _inplace_jvp(layout: Layout, body: list[str], tensor: str) -> list[str]:
+    """The tangent, written over the tangent of the tensor as the value is over the tensor."""
+    call = ", ".join(
+        [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in layout.spec.tensors]
+        + ["None"] * len(layout.spec.hyperparameters)
+    )
+    return [
+        f"tangent = {layout.class_name}Function.jvp(ctx, {call})",
+        f"return tangent if tangent_{tensor} is None else tangent_{tensor}.copy_(tangent)",
+    ]
+
+
+def _reads_overwritten(layout: Layout) -> bool:
+    """Whether backward needs the tensor that the in-place variant overwrites."""
+    tensor = layout.spec.options.inplace
+    assert tensor is not None
+    own = layout.symbol(tensor)
+    return any(own in s.value.symbols for v in layout.variants for s in v.plan.base if s.source != "output")
 
 
 # ------------------------------------------------------------------------------------------------ nn.Module
@@ -280,7 +349,8 @@ def module(layout: Layout) -> dict[str, Any] | None:
         "init": init,
         "reset": [f"torch.nn.init.constant_(self.{p.tensor}, self.initial_{p.tensor})" for p in parameters],
         "inputs": "".join(
-            f", {t.name}: Tensor{' | None' if t.default is not None else ''}{' = None' if _may_be_left_out(t, layout) else ''}" for t in inputs
+            f", {t.name}: Tensor{' | None' if t.default is not None else ''}{' = None' if _may_be_left_out(t, layout) else ''}"
+            for t in inputs
         ),
         "call": f"{spec.op}({', '.join(call)})",
         "repr": f'f"{", ".join(pieces)}"' if pieces else '""',

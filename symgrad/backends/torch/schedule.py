@@ -68,7 +68,7 @@ def statements(targets: Sequence[Target], scope: Scope, constants: dict[Expr, st
         if root in temporaries and root not in names and not target.conditions and target.name.isidentifier():
             names[root] = target.name
             emitted.add(root)
-    return _grouped(blocks)
+    return _grouped(blocks, [c for t in targets for c in t.conditions])
 
 
 def _conditions_of_uses(
@@ -113,7 +113,7 @@ def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], cho
     return width.get(node, 4)
 
 
-def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]]) -> list[str]:
+def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str]) -> list[str]:
     """Statements with equal conditions share one `if`."""
     lines: list[str] = []
     previous: frozenset[str] | None = None
@@ -122,7 +122,7 @@ def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]]) -> list[str]:
             lines.append(text)
         else:
             if condition != previous:
-                lines.append(f"if {' or '.join(sorted(condition))}:")
+                lines.append(f"if {' or '.join(sorted(condition, key=rank.index))}:")
             lines.append(f"    {text}")
         previous = condition
     return lines

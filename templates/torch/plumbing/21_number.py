@@ -3,7 +3,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     dtype = _result_dtype(*tensors)
     if isinstance(value, float) and not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
-    elif dtype == torch.bool:
+    elif dtype == torch.bool and not isinstance(value, bool):
         dtype = torch.int64
     elif any(t.dtype in _HALF and t.dim() > 0 for t in tensors):
         dtype = torch.promote_types(dtype, torch.float32)  # beside half, a number is not rounded

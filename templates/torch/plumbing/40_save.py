@@ -4,4 +4,4 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     ctx.save_for_backward(*tensors)
     if _forward_mode():
         ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype) for y in outputs]
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]

@@ -12,7 +12,7 @@ class _Once(Function):
         _, ctx.op = inputs
 
     @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
+    def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{ctx.op}: has no second derivative (double_backward: false)")
 
     jvp = backward
