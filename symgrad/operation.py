@@ -13,6 +13,7 @@ from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region
 from symgrad.expr import Expr, substitute, symbol, topological
 from symgrad.parse import Program
 from symgrad.plan import Plan, plan
+from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.stabilise import Choice
 from symgrad.workbench import Workbench
 
@@ -137,21 +138,33 @@ def _compile_variant(program: Program, roots: Roots) -> Variant:
             if root in pushed:
                 tangents[output.name, t] = bench.finish(pushed[root])
     overrides = {t: _override(program, t, g, bench) for t, g in overridden.items()}
-    needed = [*gradients.values(), *(o.gradient for o in overrides.values())]
-    fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
-    chosen = plan(formulas, outputs, needed, spec.options.save, fixed)
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
+    fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
+
+    def make_plan(derivatives: Derivatives) -> Plan:
+        needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
+        return plan(formulas, outputs, needed, spec.options.save, fixed)
+
+    def error(partials: Mapping[tuple[str, str], Expr]) -> float:
+        return max(
+            (bench.slope_error(slope_choices[k], form) for k, form in partials.items() if k in slope_choices),
+            default=0.0,
+        )
+
+    derived, chosen = reuse_outputs(
+        Derivatives(gradients, tangents, slopes), outputs, make_plan, error, spec.options.save
+    )
     return Variant(
         formulas,
         outputs,
-        gradients,
+        derived.gradients,
         overrides,
-        tangents,
+        derived.tangents,
         chosen,
         wide_values=any(c.chosen.wide for c in bench.values.values()),
         wide_slopes=any(c.chosen.wide for c in bench.slopes.values()),
         value_choices=value_choices,
-        partials=slopes,
+        partials=derived.partials,
         slope_choices=slope_choices,
     )
 

@@ -6,7 +6,8 @@ is measured. The chosen forms are remembered, so that forward, backward and jvp 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from symgrad import expr as ex
 from symgrad.accuracy import Judge
 from symgrad.branches import guard
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
-from symgrad.evaluate import FLOAT64, Environment, Format
+from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr, rebuild, substitute, symbol, topological
 from symgrad.parse import Program
 from symgrad.sampling import ALL_REALS, sample_points
@@ -84,6 +85,11 @@ class Workbench:
         if flat not in self.slopes:
             self.slopes[flat] = choose(flat, self.judge(flat))
         return substitute(self.slopes[flat].chosen.form, back)
+
+    def slope_error(self, choice: Choice, form: Expr) -> float:
+        """The float32 error in ulp of another form of a chosen partial; infinite where it is not finite."""
+        score = self.judge(choice.formula).score(isolate(form)[0], FLOAT32, wide=choice.chosen.wide)
+        return math.inf if score.nonfinite else score.ulp
 
     def _value(self, region: Expr) -> Choice:
         flat, _ = isolate(region)

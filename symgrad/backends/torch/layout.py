@@ -142,9 +142,13 @@ class Layout:
         """Whether backward does."""
         if self.spec.options.accumulate == "same":
             return False
-        gradients = [g for v in self.variants for g in v.gradients.values()]
-        gradients += [o.gradient for v in self.variants for o in v.overrides.values()]
-        return self.wide_slopes or any(_roundings(g) > 1 for g in gradients)
+        if self.wide_slopes:
+            return True
+        for variant in self.variants:
+            kept = frozenset(s.value for s in variant.plan.base)
+            if any(_roundings(g, kept) > 1 for g in derivatives(variant)):
+                return True
+        return False
 
     @cached_property
     def wide_values(self) -> bool:
@@ -157,7 +161,7 @@ class Layout:
     @cached_property
     def keeps(self) -> tuple[Saved, ...]:
         """Float intermediates that a plain call keeps; only operations without Python branches do."""
-        return self.variants[0].plan.extras if len(self.variants) == 1 else ()
+        return self.variants[0].plan.extras if len(self.variants) == 1 and not self.wide_slopes else ()
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:
@@ -228,13 +232,19 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _roundings(form: Expr) -> int:
-    """How many operations of a form round."""
-    (lowered,) = machine([form])
+def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
+    """How many operations of a form round, beside those whose values are at hand."""
+    lowered, *known = machine([form, *at_hand])
+    leaves = frozenset(known)
     return sum(
         1
-        for n in topological(lowered)
-        if n.args and not n.is_static and not n.is_boolean and n.op not in _EXACT and not _is_exact(n)
+        for n in topological(lowered, leaves=leaves)
+        if n not in leaves
+        and n.args
+        and not n.is_static
+        and not n.is_boolean
+        and n.op not in _EXACT
+        and not _is_exact(n)
     )
 
 

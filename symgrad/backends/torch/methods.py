@@ -377,7 +377,7 @@ class Methods:
                 results.append("None")
                 continue
             local = "terms" if len(layout.spec.outputs) == 1 else scope.names.fresh(f"terms_{output.name}")
-            lines.append(f"{local}: list[Tensor] = []")
+            lines.append(f"{local} = []")
             targets = [
                 Target(local, value, (f"tangent_{tensor} is not None",), "{target}.append({value})")
                 for tensor, value in terms

@@ -1,0 +1,76 @@
+"""Decides whether backward reads outputs in place of inputs: where that saves bytes and the accuracy allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from symgrad.expr import Expr, substitute
+from symgrad.plan import Plan
+from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
+
+_ALLOWED = 4.0  # ulp in float32 that a derivative in terms of the output may be off
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Gradients, tangents and partials of a variant, which are rewritten together."""
+
+    gradients: Mapping[tuple[str, str], Expr]
+    tangents: Mapping[tuple[str, str], Expr]
+    partials: Mapping[tuple[str, str], Expr]
+
+    def replaced(self, part: Expr, replacement: Expr) -> Derivatives:
+        """All of them with `part` replaced."""
+        pair = {part: replacement}
+        return Derivatives(_map(self.gradients, pair), _map(self.tangents, pair), _map(self.partials, pair))
+
+
+def _map(values: Mapping[K, Expr], pair: Mapping[Expr, Expr]) -> dict[K, Expr]:
+    return {key: substitute(value, pair) for key, value in values.items()}
+
+
+def reuse_outputs(
+    derivatives: Derivatives,
+    outputs: Mapping[str, Expr],
+    make_plan: Callable[[Derivatives], Plan],
+    error: Callable[[Mapping[tuple[str, str], Expr]], float],
+    policy: str,
+) -> tuple[Derivatives, Plan]:
+    """The derivatives, in terms of outputs where that pays, and their plan.
+
+    `make_plan` plans derivatives; `error` is the worst float32 error in ulp of partials.
+    """
+    best = make_plan(derivatives)
+    for output in outputs.values():
+        for row in OUTPUT_REUSE:
+            found = row.at(output)
+            if found is None:
+                continue
+            candidate = derivatives.replaced(*found)
+            if candidate == derivatives or not _accurate(row, candidate, error, policy):
+                continue
+            plan = make_plan(candidate)
+            if _pays(plan, best, policy):
+                derivatives, best = candidate, plan
+    return derivatives, best
+
+
+def _accurate(
+    row: Reuse, candidate: Derivatives, error: Callable[[Mapping[tuple[str, str], Expr]], float], policy: str
+) -> bool:
+    return (policy == "memory" and row.autograd) or error(candidate.partials) <= _ALLOWED
+
+
+def _pays(plan: Plan, best: Plan, policy: str) -> bool:
+    """Fewer bytes; with `memory` also as many, if they are an output's in place of an input's."""
+    if plan.bytes != best.bytes or policy != "memory":
+        return plan.bytes < best.bytes
+    return _inputs(plan) < _inputs(best)
+
+
+def _inputs(plan: Plan) -> int:
+    return sum(s.source == "input" for s in plan.saved)
