@@ -1,4 +1,4 @@
-"""How accurate a form is, and which of several forms to emit.
+"""How accurate a form is.
 
 The error of a form at a point is its distance from the true value in ulp of the true value, less what half an ulp in
 each input would change (the formula's conditioning, which no implementation can undo). A non-finite result where the
@@ -15,9 +15,12 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.evaluate import FLOAT64, Environment, Format, exact, simulate, truth
+from symgrad.evaluate import FLOAT64, Check, Environment, Format, Table, Truth
 from symgrad.expr import Expr
 from symgrad.machine import machine
+from symgrad.simulate import Simulation
+
+__all__ = ["Judge", "Measurement", "Sample", "Score"]
 
 
 @dataclass(frozen=True, order=True)
@@ -33,86 +36,127 @@ class Score:
         return not self.nonfinite and self.ulp <= 2.5
 
 
+_MOST_CHECKS = 20  # points at which a rewritten form is compared
+
+
+class Sample:
+    """Points of each format, with the values that expressions have there: shared by all formulas measured on them."""
+
+    def __init__(self, points: Mapping[Format, Sequence[Environment]]) -> None:
+        self.points = points
+        self._tables: dict[Format, Table] = {}
+        self._simulations: dict[tuple[Format, Format], Simulation] = {}
+
+    def truth(self, target: Format) -> Table:
+        """True values at the points of a format."""
+        if target not in self._tables:
+            self._tables[target] = Table(self.points[target])
+        return self._tables[target]
+
+    @cached_property
+    def check(self) -> Check:
+        """Compares expressions at some of the points."""
+        points = self.points[FLOAT64]
+        return Check(points[:: max(1, len(points) // _MOST_CHECKS)])
+
+    def simulation(self, target: Format, arithmetic: Format) -> Simulation:
+        """Values at the points of `target`, computed in `arithmetic`."""
+        key = target, arithmetic
+        if key not in self._simulations:
+            self._simulations[key] = Simulation(self.points[target], arithmetic)
+        return self._simulations[key]
+
+
 @dataclass(frozen=True)
-class Reference:
-    """The true value of one formula at one point, and how much an input error of half an ulp moves it."""
+class _Reference:
+    """The truth at one point, ready for comparison: as two floats, with one ulp, and the conditioning in ulp."""
 
-    point: Environment
-    value: Any
-    slopes: tuple[tuple[float, Any], ...]  # (input, |derivative|)
+    index: int
+    high: float
+    low: float
+    ulp: float
+    credit: float
+    boolean: bool = False
 
-    def credit(self, target: Format) -> Any:
-        """The conditioning of the formula in this format."""
-        return sum((slope * target.ulp(x) / 2 for x, slope in self.slopes), mp.mpf(0))
+    def error(self, value: Any, smallest: float) -> float:
+        """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed."""
+        if self.boolean:
+            return 0.0 if bool(value) == bool(self.high) else math.inf
+        if not math.isfinite(value):
+            return math.inf
+        if abs(self.high) < smallest > abs(value):
+            return 0.0  # below the normal range results may flush to zero
+        excess = abs((value - self.high) - self.low) / self.ulp - self.credit
+        return excess if excess > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The errors of one form: `errors` by index of the point, infinite where not finite."""
+
+    errors: Mapping[int, float]
+
+    @property
+    def score(self) -> Score:
+        nonfinite = sum(map(math.isinf, self.errors.values()))
+        return Score(nonfinite, max((e for e in self.errors.values() if not math.isinf(e)), default=0.0))
 
 
 class Judge:
-    """Scores forms of one formula, which is true by definition, over fixed sample points."""
+    """Measures forms of one formula, which is true by definition, on the points of a sample."""
 
-    def __init__(self, formula: Expr, points: Mapping[Format, Sequence[Environment]]) -> None:
+    def __init__(self, formula: Expr, sample: Sample | Mapping[Format, Sequence[Environment]]) -> None:
         self.formula = formula
-        self._points = points
-        self._references: dict[Format, list[Reference]] = {}
-        self._scores: dict[tuple[Expr, Format, bool], Score] = {}
+        self.sample = sample if isinstance(sample, Sample) else Sample(sample)
+        self._references: dict[Format, list[_Reference]] = {}
+        self._measured: dict[tuple[Expr, Format, bool], Measurement] = {}
 
-    def references(self, target: Format) -> list[Reference]:
+    @property
+    def check(self) -> Check:
+        """Compares expressions at some of the points."""
+        return self.sample.check
+
+    def references(self, target: Format) -> list[_Reference]:
         """True values where they are finite and representable."""
         if target not in self._references:
-            found = (_reference(self.formula, point) for point in self._points[target])
-            self._references[target] = [r for r in found if r is not None and abs(r.value) <= target.largest]
+            symbols = sorted((s for s in self.formula.tensors if s["kind"] == "tensor"), key=lambda s: s.name)
+            truths = self.sample.truth(target)(self.formula, symbols)
+            points = self.sample.points[target]
+            found = (
+                _reference(i, truth, point, target) for i, (truth, point) in enumerate(zip(truths, points, strict=True))
+            )
+            self._references[target] = [r for r in found if r is not None]
         return self._references[target]
 
-    @cached_property
-    def check_points(self) -> list[Environment]:
-        """Some of the points, for checks of equality."""
-        return [r.point for r in self.references(FLOAT64)][::3]
+    def measure(self, form: Expr, target: Format, wide: bool = False) -> Measurement:
+        """The errors of `form` in `target`; `wide` evaluates in float64 and rounds once."""
+        key = (form, target, wide)
+        if key not in self._measured:
+            (lowered,) = machine([form])
+            values = self.sample.simulation(target, FLOAT64 if wide else target)(lowered)
+            smallest = math.ldexp(1.0, target.min_exponent - 1)
+            self._measured[key] = Measurement(
+                {
+                    r.index: r.error(target.round(values[r.index]) if wide else values[r.index], smallest)
+                    for r in self.references(target)
+                }
+            )
+        return self._measured[key]
 
     def score(self, form: Expr, target: Format, wide: bool = False) -> Score:
-        """The worst error of `form` in `target`; `wide` evaluates in float64 and rounds once."""
-        key = (form, target, wide)
-        if key not in self._scores:
-            (lowered,) = machine([form])
-            nonfinite, worst = 0, 0.0
-            for reference in self.references(target):
-                (value,) = simulate([lowered], reference.point, FLOAT64 if wide else target)
-                error = ulp_error(target.round(value), reference, target)
-                nonfinite += math.isinf(error)
-                worst = max(worst, 0.0 if math.isinf(error) else error)
-            self._scores[key] = Score(nonfinite, worst)
-        return self._scores[key]
+        """The worst error of `form` in `target`."""
+        return self.measure(form, target, wide).score
 
 
-def ulp_error(value: Any, reference: Reference, target: Format) -> float:
-    """Error in ulp with the conditioning credited; infinite where a finite truth was missed."""
-    if isinstance(value, bool):
-        return 0.0 if value == reference.value else math.inf
-    if not math.isfinite(value):
-        return math.inf
-    with mp.workprec(200):
-        excess = abs(mp.mpf(value) - reference.value) - reference.credit(target)
-        if excess <= 0 or abs(reference.value) < mp.ldexp(1, target.min_exponent - 1) > abs(value):
-            return 0.0  # below the normal range results may flush to zero
-        return float(excess / target.ulp(reference.value))
-
-
-_STEP = mp.mpf(2) ** -70
-
-
-def _reference(formula: Expr, point: Environment) -> Reference | None:
-    (value,) = truth([formula], point)
-    if value is None or isinstance(value, str) or (not isinstance(value, bool) and not mp.isfinite(value)):
+def _reference(index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
+    if truth is None or isinstance(truth.value, str):
         return None
-    if isinstance(value, bool):
-        return Reference(point, value, ())
-    slopes = []
-    for symbol in sorted(formula.tensors, key=lambda s: s.name):
-        x = point[symbol]
-        if symbol["kind"] == "tensor" and x:
-            with mp.workprec(300):
-                moved = dict(point)
-                step = abs(mp.mpf(x)) * _STEP
-                moved[symbol] = mp.mpf(x) + step
-                ahead, here = exact([formula], moved, 300)[0], exact([formula], point, 300)[0]
-                slope = abs(ahead - here) / step
-            slopes.append((x, slope if mp.isfinite(slope) else mp.mpf(0)))
-    return Reference(point, value, tuple(slopes))
+    if isinstance(truth.value, bool):
+        return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True)
+    with mp.workprec(200):
+        if abs(truth.value) > target.largest:
+            return None
+        ulp = target.ulp(truth.value)
+        credit = sum((slope * target.ulp(point[s]) / 2 for s, slope in truth.slopes.items() if point[s]), mp.mpf(0))
+        high = float(truth.value)
+        return _Reference(index, high, float(truth.value - high), float(ulp), float(credit / ulp))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from symgrad import expr as ex
-from symgrad.evaluate import FLOAT32, Environment, simulate
+from symgrad.evaluate import FLOAT32, Environment
 from symgrad.expr import FALSE, TRUE, Expr, rebuild, substitute, topological, where
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
+from symgrad.simulate import simulate
 
 _MOST_VARIANTS = 16
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from symgrad import expr as ex
 from symgrad.expr import COMPARISONS, LOGICAL, ZERO, Expr, make, topological, where
 from symgrad.functions import FUNCTIONS
-from symgrad.shapes import shape_sources
-from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.shapes import common_extent, same_shape, shape_sources
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.tensor_ops.shaping import unsqueeze
 
 
 def is_tensor_op(node: Expr) -> bool:
@@ -141,7 +142,8 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
         sources = shape_sources(root)
         for leaf, partial in partials(root, leaves).items():
             if partial is not ZERO:
-                term = _product(settle(partial), cotangent)
+                slope = settle(partial)
+                term = _product(slope, _spread(cotangent, slope))
                 pending.setdefault(leaf, {}).setdefault(sources | shape_sources(term), []).append(term)
 
     def collect(value: Expr) -> Expr | None:
@@ -157,20 +159,38 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
             rule = TENSOR_OPS[node.op].vjp
             assert rule is not None, node.op
             for operand, cotangent in zip(node.args, rule(node, total), strict=True):
-                if cotangent is not None:
+                if cotangent is not None and operand in relevant:
                     send(operand, cotangent)
     return {value: total for value in wanted if (total := collect(value)) is not None}
 
 
+def _spread(cotangent: Expr, slope: Expr) -> Expr:
+    """The cotangent before it is expanded to a shape that the slope has anyway."""
+    if cotangent.op == "expand" and shape_sources(cotangent) <= shape_sources(slope):
+        return cotangent.args[0]
+    return cotangent
+
+
 def sum_to(value: Expr, like: Expr, sources: frozenset[Expr]) -> Expr:
     """`value`, broadcast from `sources`, summed to the shape of `like`; nothing to do for equal shapes."""
-    return value if sources == shape_sources(like) else make("sum_to", value, like)
+    if same_shape(sources, like):
+        return value
+    of, to = common_extent(sources), common_extent(shape_sources(like))
+    if not (of.exact and to.exact and to.dims):
+        return make("sum_to", value, like)
+    missing = len(of.dims) - len(to.dims)
+    ones = [k for k, d in enumerate(to.dims) if d == 1 and of.dims[k + missing] != 1]
+    dims = (*range(missing), *(k + missing for k in ones))
+    total = make("sum", value, dim=dims if len(dims) > 1 else dims[0], keepdim=False)
+    return unsqueeze(total, *(k - len(to.dims) for k in ones)) if ones else total
 
 
 def _depends_on(roots: Iterable[Expr], wanted: frozenset[Expr]) -> frozenset[Expr]:
     found: set[Expr] = set()
     for node in topological(*roots):
-        if node in wanted or any(a in found for a in node.args):
+        row = TENSOR_OPS.get(node.op)
+        flows = row is None or row.differentiable
+        if node in wanted or (flows and any(a in found for a in data_arguments(node))):
             found.add(node)
     return frozenset(found)
 
@@ -182,25 +202,51 @@ def jvp(outputs: Iterable[Expr], tangents: Mapping[Expr, Expr], settle: Settle =
     """
     known: dict[Expr, Expr] = dict(tangents)
     outputs = list(outputs)
+    shapes = {pushed: shape_sources(value) for value, pushed in tangents.items()}
 
     def tangent(root: Expr) -> Expr | None:
+        if root in known:
+            return known[root]
         leaves = [leaf for leaf in region_leaves(root) if leaf in known]
         if not leaves:
             return None
-        if root in known:
-            return known[root]
         total = ex.add(*(_product(settle(p), known[leaf]) for leaf, p in partials(root, leaves).items()))
         return None if total is ZERO else total
+
+    def whole(root: Expr) -> Expr | None:
+        """The tangent with the shape of the value, of which it may have lost a part."""
+        total = tangent(root)
+        if total is None or same_shape(_with_tangents(total, shapes), root):
+            return total
+        return make("expand", total, root)
 
     for node in topological(*outputs):
         if is_tensor_op(node):
             rule = TENSOR_OPS[node.op].jvp
-            operands = tuple(tangent(a) for a in node.args)
+            read = frozenset(data_arguments(node))
+            operands = tuple(whole(a) if a in read else None for a in node.args)
             if rule is not None and any(t is not None for t in operands):
                 result = rule(node, operands)
                 if result is not None:
                     known[node] = result
+                    shapes.setdefault(result, shape_sources(node))
     return {out: t for out in outputs if (t := tangent(out)) is not None}
+
+
+def _with_tangents(root: Expr, shapes: Mapping[Expr, frozenset[Expr]]) -> frozenset[Expr]:
+    """The shape sources of a value that contains tangents, whose shapes are given."""
+    found: set[Expr] = set()
+    stack, seen = [root], {root}
+    while stack:
+        node = stack.pop()
+        if node in shapes:
+            found |= shapes[node]
+        elif is_tensor_op(node) or not node.args:
+            found |= shape_sources(node)
+        else:
+            stack += [a for a in node.args if a not in seen]
+            seen.update(node.args)
+    return frozenset(found)
 
 
 def is_linear(root: Expr, variables: frozenset[Expr]) -> bool:

@@ -1,13 +1,8 @@
-"""What an expression is worth: exactly, in mpmath, and in a floating-point format, operation by operation.
-
-`truth` is the reference for every accuracy figure. `simulate` is an idealised machine: each operation correctly rounded
-to the format, the same on every computer, so that what symgrad writes never depends on where it ran.
-"""
+"""What an expression is worth over the reals, in mpmath: the reference for every accuracy figure."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,9 +15,9 @@ from symgrad.functions import FUNCTIONS, real
 
 Environment = Mapping[Expr, Any]
 
-_CONSTANTS = {"pi": lambda: +mp.pi, "E": lambda: +mp.e, "oo": lambda: mp.inf, "nan": lambda: mp.nan}
+_CONSTANTS: dict[str, Callable[[], Any]] = {"pi": lambda: +mp.pi, "E": lambda: +mp.e, "oo": lambda: mp.inf, "nan": lambda: mp.nan}
 
-_COMPARE = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
@@ -56,13 +51,11 @@ FLOAT32 = Format("float32", 24, 3.4028234663852886e38, -125)
 FLOAT64 = Format("float64", 53, 1.7976931348623157e308, -1021)
 
 
-class TruthUndecided(ArithmeticError):
-    """Two precisions disagree: cancellation beyond what was tried."""
-
-
-def meaning(op: str, node: Expr) -> Any:
+def meaning(op: str) -> Callable[..., Any]:
     """The mpmath function of an operation."""
-    return _ARITHMETIC.get(op) or FUNCTIONS[op].meaning
+    found = _ARITHMETIC.get(op) or FUNCTIONS[op].meaning
+    assert found is not None, op
+    return found
 
 
 def _product(*factors: Any) -> Any:
@@ -89,58 +82,147 @@ _ARITHMETIC: dict[str, Any] = {
     "where": lambda c, a, b: a if c else b,
     "true": lambda: True,
     "false": lambda: False,
-    **_COMPARE,
+    **COMPARE,
 }
 
-_UNDEFINED = (ValueError, ZeroDivisionError, OverflowError, TypeError, NotImplementedError)
+UNDEFINED = (ValueError, ZeroDivisionError, OverflowError, TypeError, NotImplementedError)
 
 
-def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[Any]:
-    """Values of the roots in mpmath with `bits` of precision; NaN where undefined over the reals."""
-    with mp.workprec(bits):
-        values: dict[Expr, Any] = {}
-        for node in topological(*roots):
-            values[node] = _exact_node(node, values, environment)
-        return [values[r] for r in roots]
-
-
-def _exact_node(node: Expr, values: Mapping[Expr, Any], environment: Environment) -> Any:
-    if node.op == "sym":
-        value = environment[node]
-        return value if isinstance(value, bool | str) else mp.mpf(value)
+def leaf_value(node: Expr) -> Any:
+    """The value of a constant, at mpmath's current precision."""
     if node.op == "num":
         fraction: Fraction = node["value"]
         return mp.mpf(fraction.numerator) / fraction.denominator
     if node.op == "const":
         return _CONSTANTS[node["name"]]()
-    if node.op == "text":
-        return node["value"]
-    arguments = [values[a] for a in node.args]
+    return node["value"] if node.op == "text" else node.op == "true"
+
+
+class Exact:
+    """Values of expressions at fixed points with `bits` of precision; every node is computed once.
+
+    NaN stands where a value is undefined over the reals. `moved` adds to one symbol's value at each point; what does not
+    depend on that symbol is read from `base`.
+    """
+
+    def __init__(self, points: Sequence[Environment], bits: int) -> None:
+        self.points = points
+        self.bits = bits
+        self._columns: dict[Expr, list[Any]] = {}
+        self._moved: dict[Expr, Exact] = {}
+
+    def __call__(self, root: Expr) -> list[Any]:
+        """The value of `root` at each point."""
+        columns = self._columns
+        if root not in columns:
+            with mp.workprec(self.bits):
+                for node in topological(root, leaves=columns.keys()):
+                    if node not in columns:
+                        columns[node] = self._column(node)
+        return columns[root]
+
+    def _column(self, node: Expr) -> list[Any]:
+        if node.op == "sym":
+            return [_as_mpf(point[node]) for point in self.points]
+        if not node.symbols:
+            value = _apply(node, [self._columns[a][0] for a in node.args]) if node.args else leaf_value(node)
+            return [value] * len(self.points)
+        arguments = [self._columns[a] for a in node.args]
+        return [_apply(node, values) for values in zip(*arguments, strict=True)]
+
+    def slope(self, root: Expr, symbol: Expr) -> list[Any]:
+        """The size of the derivative of `root` with respect to `symbol` at each point, to a few digits."""
+        if symbol not in self._moved:
+            self._moved[symbol] = _Moved(self, symbol)
+        ahead, here = self._moved[symbol](root), self(root)
+        with mp.workprec(self.bits):
+            pairs = zip(ahead, here, self._moved[symbol].steps, strict=True)
+            return [abs(a - b) / step if step else mp.mpf(0) for a, b, step in pairs]
+
+
+_STEP = mp.mpf(2) ** -70  # relative
+
+
+class _Moved(Exact):
+    """The values of `base` with one symbol moved a little; what does not depend on it is read from there."""
+
+    def __init__(self, base: Exact, symbol: Expr) -> None:
+        super().__init__(base.points, base.bits)
+        self._base = base
+        self._symbol = symbol
+        self.steps = [abs(value) * _STEP for value in base(symbol)]
+
+    def _column(self, node: Expr) -> list[Any]:
+        if node is self._symbol:
+            return [value + step for value, step in zip(self._base(node), self.steps, strict=True)]
+        return super()._column(node) if self._symbol in node.symbols else self._base(node)
+
+
+def _as_mpf(value: Any) -> Any:
+    return value if isinstance(value, bool | str) else mp.mpf(value)
+
+
+def _apply(node: Expr, arguments: Sequence[Any]) -> Any:
+    """The value of a node from those of its arguments; NaN where undefined."""
     if node.op in COMPARISONS and any(mp.isnan(a) for a in arguments if isinstance(a, mp.mpf)):
         return node.op == "ne"
     try:
-        result = meaning(node.op, node)(*arguments)
-    except _UNDEFINED:
+        result = meaning(node.op)(*arguments)
+    except UNDEFINED:
         return mp.nan
     return mp.nan if isinstance(result, mp.mpc) else result
 
 
-def truth(roots: Sequence[Expr], environment: Environment) -> list[Any]:
-    """Values of the roots to at least 70 correct bits, by evaluation at growing precision.
+def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[Any]:
+    """Values of the roots at one point in mpmath with `bits` of precision; NaN where undefined over the reals."""
+    values = Exact([environment], bits)
+    return [values(root)[0] for root in roots]
 
-    An undecided value (cancellation beyond 1500 bits) is None, one too small for any format is 0.
-    """
-    found: list[Any] = [None] * len(roots)
-    previous = exact(roots, environment, 120)
-    for bits in (240, 600, 1500):
-        current = exact(roots, environment, bits)
-        for i, (coarse, fine) in enumerate(zip(previous, current, strict=True)):
-            if found[i] is None and _agree(coarse, fine):
-                found[i] = fine
-        if all(v is not None for v in found):
-            break
-        previous = current
-    return found
+
+_PRECISIONS = (120, 240, 600, 1500)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true value of a formula at one point, and the sizes of its derivatives by symbol."""
+
+    value: Any
+    slopes: Mapping[Expr, Any]
+
+
+class Table:
+    """Truth at fixed points, to at least 70 correct bits, by evaluation at growing precision."""
+
+    def __init__(self, points: Sequence[Environment]) -> None:
+        self.points = points
+        self._coarse = [Exact(points, bits) for bits in _PRECISIONS[:2]]
+
+    def __call__(self, formula: Expr, symbols: Sequence[Expr] = ()) -> list[Truth | None]:
+        """The truth at each point; None where 1500 bits do not decide it, or where it is not finite.
+
+        A value too small for any format is as good as 0. `symbols` are those whose derivatives are wanted.
+        """
+        found: list[Truth | None] = [None] * len(self.points)
+        pending = list(range(len(self.points)))
+        tables, rows = self._coarse, pending
+        for coarse, fine in zip(_PRECISIONS, _PRECISIONS[1:], strict=False):
+            if fine > _PRECISIONS[1]:
+                if not pending:
+                    break
+                points = [self.points[i] for i in pending]
+                tables, rows = [Exact(points, coarse), Exact(points, fine)], list(range(len(points)))
+            earlier, later = (table(formula) for table in tables)
+            decided = [k for k in rows if _agree(earlier[k], later[k])]
+            slopes = {s: tables[1].slope(formula, s) for s in symbols} if decided else {}
+            for k in decided:
+                if isinstance(later[k], bool | str) or mp.isfinite(later[k]):
+                    found[pending[k]] = Truth(later[k], {s: _finite(column[k]) for s, column in slopes.items()})
+            pending = [index for k, index in enumerate(pending) if k not in set(decided)]
+        return found
+
+
+def _finite(value: Any) -> Any:
+    return value if mp.isfinite(value) else mp.mpf(0)
 
 
 def _agree(coarse: Any, fine: Any) -> bool:
@@ -150,133 +232,37 @@ def _agree(coarse: Any, fine: Any) -> bool:
         return str(coarse) == str(fine)
     if not mp.isfinite(coarse):
         return False
-    difference = abs(coarse - fine)
-    return bool(difference <= abs(fine) * mp.mpf(2) ** -70 or max(abs(coarse), abs(fine)) < mp.mpf(2) ** -2000)
+    with mp.workprec(120):
+        difference = abs(coarse - fine)
+        return bool(difference <= abs(fine) * mp.mpf(2) ** -70 or max(abs(coarse), abs(fine)) < mp.mpf(2) ** -2000)
 
 
-# ------------------------------------------------------------------------------------------------ simulation
-_BITS = 90  # working precision from which one correct rounding is made
+_SURE = (240, 1000, 4000)  # bits at which values are compared, the later ones only where they differ
 
 
-def simulate(roots: Sequence[Expr], environment: Environment, target: Format) -> list[Any]:
-    """Values of machine-level roots, every tensor operation correctly rounded to `target`.
+class Check:
+    """Whether two expressions are equal: to 40 bits wherever the first is finite, at fixed points."""
 
-    Python scalars (no tensor below them) are computed in float64, as generated code does.
-    """
-    values: dict[Expr, Any] = {}
-    with mp.workprec(_BITS):
-        for node in topological(*roots):
-            if node.op == "sym":
-                value = environment[node]
-                values[node] = value if isinstance(value, bool | str) else float(value)
-            elif node.op in ("num", "const", "text"):
-                value = _exact_node(node, values, environment)
-                values[node] = value if isinstance(value, str) else float(value)
-            else:
-                scalar = node.is_static
-                arguments = [_operand(values[a], a, target, scalar) for a in node.args]
-                values[node] = _rounded(node, arguments, FLOAT64 if scalar else target)
-    return [values[r] for r in roots]
+    def __init__(self, points: Sequence[Environment]) -> None:
+        self._values = Exact(points, _SURE[0])
+
+    def __call__(self, before: Expr, after: Expr) -> bool:
+        pairs = zip(self._values(before), self._values(after), strict=True)
+        differing = [i for i, pair in enumerate(pairs) if not _equal(*pair)]
+        for bits in _SURE[1:]:
+            if not differing:
+                break
+            values = Exact([self._values.points[i] for i in differing], bits)
+            pairs = zip(values(before), values(after), strict=True)
+            differing = [i for i, pair in zip(differing, pairs, strict=True) if not _equal(*pair)]
+        return not differing
 
 
-def _operand(value: Any, node: Expr, target: Format, scalar: bool) -> Any:
-    """Python scalars enter a tensor operation in its format."""
-    if scalar or isinstance(value, bool | str) or node.tensors:
-        return value
-    return target.round(value)
-
-
-def _float_power(x: float, exponent: float) -> Any:
-    if exponent == 2:
-        return x * x
-    if exponent == 0.5:
-        return math.sqrt(x) if x >= 0 else math.nan
-    if exponent == -1:
-        return _divide(1.0, x)
-    return None
-
-
-def _divide(x: float, y: float) -> float:
-    if y == 0:
-        return math.nan if x == 0 or math.isnan(x) else math.copysign(math.inf, x) * math.copysign(1, y)
-    return x / y
-
-
-# Exact enough in double for both formats: correctly rounded in float64, and innocuously twice in float32.
-_NATIVE: dict[str, Any] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": _divide,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "sign": lambda a: math.nan if math.isnan(a) else float((a > 0) - (a < 0)),
-    "relu": lambda a: a if a > 0 or math.isnan(a) else 0.0,
-    "maximum": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
-    "minimum": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
-    "clamp": lambda x, low, high: x if math.isnan(x) else min(max(x, low), high),
-    "where": lambda c, a, b: a if c else b,
-    "not": lambda a: not a,
-    "and": lambda *a: all(a),
-    "or": lambda *a: any(a),
-    "true": lambda: True,
-    "false": lambda: False,
-    **_COMPARE,
-}
-
-# Limits that mpmath's functions, told of an infinity, do not all know.
-_AT_INFINITY: dict[str, tuple[float, float]] = {  # at -inf, at +inf
-    "exp": (0.0, math.inf),
-    "expm1": (-1.0, math.inf),
-    "log": (math.nan, math.inf),
-    "log1p": (math.nan, math.inf),
-    "log2": (math.nan, math.inf),
-    "log10": (math.nan, math.inf),
-    "sigmoid": (0.0, 1.0),
-    "softplus": (0.0, math.inf),
-    "logsigmoid": (-math.inf, 0.0),
-    "tanh": (-1.0, 1.0),
-    "sinh": (-math.inf, math.inf),
-    "cosh": (math.inf, math.inf),
-    "asinh": (-math.inf, math.inf),
-    "acosh": (math.nan, math.inf),
-    "atan": (-math.pi / 2, math.pi / 2),
-    "erf": (-1.0, 1.0),
-    "erfc": (2.0, 0.0),
-    "sin": (math.nan, math.nan),
-    "cos": (math.nan, math.nan),
-    "tan": (math.nan, math.nan),
-    "sinc": (0.0, 0.0),
-    "lgamma": (math.inf, math.inf),
-    "digamma": (math.nan, math.inf),
-    "floor": (-math.inf, math.inf),
-    "ceil": (-math.inf, math.inf),
-    "round": (-math.inf, math.inf),
-}
-
-
-def _rounded(node: Expr, arguments: list[Any], target: Format) -> Any:
-    native = _NATIVE.get(node.op)
-    if native is not None and len(arguments) == 2 and node.op in ("add", "mul"):
-        return target.round(native(*arguments))
-    if native is not None and node.op not in ("add", "mul"):
-        result = native(*arguments)
-        return result if isinstance(result, bool | str) else target.round(result)
-    if native is not None:  # n-ary sums and products, from left to right
-        result = arguments[0]
-        for argument in arguments[1:]:
-            result = target.round(native(result, argument))
-        return result
-    if node.op == "pow":
-        result = _float_power(*arguments)
-        if result is not None:
-            return target.round(result)
-    if any(math.isnan(a) for a in arguments if isinstance(a, float)):
-        return math.nan
-    if len(arguments) == 1 and math.isinf(arguments[0]) and node.op in _AT_INFINITY:
-        return target.round(_AT_INFINITY[node.op][arguments[0] > 0])
-    try:
-        result = meaning(node.op, node)(*(mp.mpf(a) if isinstance(a, float) else a for a in arguments))
-    except _UNDEFINED:
-        return math.nan
-    return math.nan if isinstance(result, mp.mpc) else target.round(result)
+def _equal(before: Any, after: Any) -> bool:
+    if isinstance(before, bool | str):
+        return bool(before == after)
+    if not mp.isfinite(before):
+        return True
+    with mp.workprec(100):
+        tolerance = abs(before) * mp.mpf(2) ** -40 + mp.mpf(2) ** -1200
+        return bool(mp.isfinite(after) and abs(before - after) <= tolerance)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -413,7 +413,7 @@ def rebuild(node: Expr, args: Iterable[Expr]) -> Expr:
     return make(node.op, *args, **dict(node.attrs))
 
 
-def topological(*roots: Expr, leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
+def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Expr]:
     """All nodes below the roots, arguments before users, each once; does not look below `leaves`."""
     order: list[Expr] = []
     seen: set[Expr] = set()

@@ -1,7 +1,7 @@
 """An expression as the text of a formula, as a person would write it.
 
-`parse_expression(formula(e), e.symbols)` is `e` again for every expression that the language can write. What only the
-compiler writes (`expand`, machine operations) is shown in the same style.
+`parse_expression(formula(e), e.symbols)` is `e` again for every expression that the language can write. What
+only the compiler writes (`expand`, machine operations) is shown in the same style.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from symgrad.tensor_ops import TENSOR_OPS, TensorOp
 __all__ = ["formula"]
 
 _MAX_LENGTH = 20_000  # of a text; a longer part is shown as "..."
-_MAX_DECIMALS = 12
+_SHORT, _LONG = 12, 40  # digits of a decimal that is preferred to a fraction; of one that is if it is shorter
 
 # How tightly a text binds, from the loosest to the tightest.
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(9)
@@ -83,8 +83,10 @@ def _product_of(factor: Fraction, factors: Iterable[Expr], known: Known) -> _Tex
         exponent = part.args[1].number if part.op == "pow" else None
         if exponent is not None and exponent < 0:
             below.append(_raised(part.args[0], num(-exponent), known))
+        elif part.op == "pow":
+            above.append(_raised(part.args[0], part.args[1], known))
         else:
-            above.append(_raised(*part.args, known) if part.op == "pow" else known[part])
+            above.append(known[part])
     number, divisor = _over(abs(factor), bool(above))
     if number is not None:
         above.insert(0, number)
@@ -121,15 +123,16 @@ def _over(value: Fraction, others: bool) -> tuple[_Text | None, int]:
 
 
 def _decimal(value: Fraction) -> str | None:
-    """An exact decimal of few digits, or None."""
+    """The exact decimal, or None where a fraction is shorter."""
     if value.denominator == 1:
         return str(value.numerator)
-    for digits in range(1, _MAX_DECIMALS + 1):
+    longest = _SHORT if len(str(value)) <= _LONG else _LONG
+    for digits in range(1, longest + 1):
         scaled = value * 10**digits
         if scaled.denominator == 1:
             whole, part = divmod(scaled.numerator, 10**digits)
             text = f"{part:0{digits}}"
-            return f"{part}e-{digits}" if not whole and text.startswith("0000") else f"{whole}.{text}"
+            return f"{part}e-{digits}" if not whole and text.startswith("000") else f"{whole}.{text}"
     return None
 
 
@@ -142,12 +145,11 @@ def _raised(base: Expr, exponent: Expr, known: Known) -> _Text:
         return known[base]
     if exponent is HALF:
         return _Text(f"sqrt({known[base].text})", _ATOM)
-    text = known[exponent].text if exponent in known else _number(exponent, known).text
-    binding = known[exponent].binding if exponent in known else _number(exponent, known).binding
-    return _Text(f"{known[base].within(_ATOM)}**{_Text(text, binding).within(_ATOM)}", _POWER)
+    over = known[exponent] if exponent in known else _number(exponent, known)
+    return _Text(f"{known[base].within(_ATOM)}**{over.within(_ATOM)}", _POWER)
 
 
-# ------------------------------------------------------------------------------------------------ truth values
+# ------------------------------------------------------------------------------------------ truth values
 def _comparison(node: Expr, known: Known) -> _Text:
     left, right = (known[side].within(_SUM) for side in node.args)
     return _Text(f"{left} {COMPARISONS[node.op]} {right}", _COMPARE)
@@ -209,8 +211,9 @@ def _clamp(node: Expr, known: Known) -> _Text:
     x, low, high = node.args
     if low is not -OO and high is not OO:
         return _application(node, known)
-    bounds = [f"{name}={known[b].text}" for name, b, none in (("min", low, -OO), ("max", high, OO)) if b is not none]
-    return _Text(f"clamp({', '.join([known[x].text, *bounds])})", _ATOM)
+    bounds = [("min", low)] * (low is not -OO) + [("max", high)] * (high is not OO)
+    texts = [known[x].text, *(f"{name}={known[bound].text}" for name, bound in bounds)]
+    return _Text(f"clamp({', '.join(texts)})", _ATOM)
 
 
 _FIELDS: Mapping[str, tuple[TensorOp, str]] = {

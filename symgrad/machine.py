@@ -24,7 +24,7 @@ def machine(roots: Iterable[Expr]) -> list[Expr]:
     """The roots in machine form; shared subexpressions stay shared."""
     roots = list(roots)
     order = topological(*roots)
-    lowered = Lowered(_popularity(order))
+    lowered = Lowered(_shared_factors(order))
     for node in order:
         if node.is_static or not node.args:
             lowered[node] = node
@@ -34,21 +34,33 @@ def machine(roots: Iterable[Expr]) -> list[Expr]:
 
 
 class Lowered(dict[Expr, Expr]):
-    """The machine form of each node, and in how many products each factor stands."""
+    """The machine form of each node, and for each product, by its factors, those that another product has too."""
 
-    def __init__(self, popularity: Mapping[Expr, int]) -> None:
+    def __init__(self, shared: Mapping[frozenset[Expr], frozenset[Expr]]) -> None:
         super().__init__()
-        self.popularity = popularity
+        self.shared = shared
 
 
-def _popularity(order: Iterable[Expr]) -> dict[Expr, int]:
-    count: dict[Expr, int] = {}
-    for node in order:
-        if node.op == "mul":
-            for factor in node.args:
-                base, _ = ex.split_power(factor)
-                count[base] = count.get(base, 0) + 1
-    return count
+_MOST_PRODUCTS = 120  # beyond which products are not compared pair by pair
+
+
+def _shared_factors(order: Iterable[Expr]) -> dict[frozenset[Expr], frozenset[Expr]]:
+    """For each product its largest common part with another one: computed first, it is computed once."""
+    products = list(dict.fromkeys(frozenset(_bases(n)) for n in order if n.op == "mul"))
+    if len(products) > _MOST_PRODUCTS:
+        return {}
+    found: dict[frozenset[Expr], frozenset[Expr]] = {}
+    for own in products:
+        common = max((own & other for other in products if other is not own), key=len, default=frozenset())
+        if len(common) > 1:
+            found[own] = common
+    return found
+
+
+def _bases(product: Expr) -> list[Expr]:
+    """The tensor factors that stand above the fraction line, squares counted once."""
+    split = (ex.split_power(f) for f in product.args if not f.is_static and not _is_divisor(f))
+    return [base for base, _ in split]
 
 
 def _same(node: Expr, lowered: Lowered) -> Expr:
@@ -127,14 +139,17 @@ def _is_divisor(factor: Expr) -> bool:
 
 
 def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
-    """Bounded values, other values, variables, cotangents; squares beside other factors as two factors.
+    """Bounded values, other values, variables; squares beside other factors as two factors.
 
-    Among equals the factors of many products come first, so that more is shared.
+    Beyond the bounded ones, factors that another product has too come first.
     """
-    operands: list[tuple[tuple[int, int], Expr]] = []
+    operands: list[tuple[tuple[bool, bool, int], Expr]] = []
+    own = frozenset(ex.split_power(f)[0] for f in numerators)
+    shared = lowered.shared.get(own, own)
     for f in numerators:
         base, exponent = ex.split_power(f)
-        rank = (_growth(base), -lowered.popularity.get(base, 0))
+        growth = _growth(base)
+        rank = (growth > 0, base not in shared, growth)
         if exponent.number == 2 and len(numerators) > 1:
             operands += [(rank, lowered[base])] * 2
         else:
@@ -146,7 +161,7 @@ def _growth(factor: Expr) -> int:
     if factor.op in _BOUNDED:
         return 0
     if factor.op == "sym":
-        return 3 if factor["kind"] in ("cotangent", "tangent") else 2
+        return 2
     return 1
 
 

@@ -8,11 +8,12 @@ from functools import partial
 from typing import TypeAlias
 
 from symgrad import expr as ex
+from symgrad.backends.torch.fusion import distribute_cotangents
 from symgrad.branches import Roots, Split, guard, split
 from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
 from symgrad.expr import Expr, substitute, symbol, topological
 from symgrad.parse import Program
-from symgrad.plan import Plan, plan
+from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.stabilise import Choice
 from symgrad.workbench import Workbench
@@ -154,10 +155,13 @@ def _compile_variant(program: Program, roots: Roots) -> Variant:
     derived, chosen = reuse_outputs(
         Derivatives(gradients, tangents, slopes), outputs, make_plan, error, spec.options.save
     )
+    kept = frozenset(s.value for s in chosen.saved)
+    keys = list(derived.gradients)
+    inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept))
     return Variant(
         formulas,
         outputs,
-        derived.gradients,
+        dict(zip(keys, inside, strict=True)),
         overrides,
         derived.tangents,
         chosen,

@@ -14,6 +14,7 @@ from itertools import combinations
 
 import networkx as nx
 
+from symgrad.backends.torch.fusion import fuse
 from symgrad.cost import backward_cost, cost, operation_cost
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
@@ -69,39 +70,47 @@ def plan(
     `fixed` the tensors that are never differentiated.
     """
     names = {value: name for name, value in outputs.items() if value.op != "sym"}
-    base = tuple(_describe(value, names) for value in sorted(minimum_cut(gradients, names), key=lambda v: v.order))
     composite_bytes = saved_by_composite(formulas.values(), fixed)
     composite_cost = backward_cost(formulas.values(), fixed)
-    kept = frozenset(s.value for s in base)
 
-    def assess(extras: Sequence[Expr]) -> Plan:
-        described = tuple(
-            Saved(e, "intermediate", _FLOAT, "spares recomputing it; unused where backward is differentiated")
-            for e in extras
-        )
-        saved = base + described
-        spent = remaining_cost(gradients, kept | frozenset(extras))
+    def assess(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
+        saved = (*base, *(Saved(e, "intermediate", _FLOAT, _WHY_EXTRA) for e in extras))
+        spent = remaining_cost(gradients, frozenset(s.value for s in saved))
         return Plan(saved, sum(s.bytes for s in saved), composite_bytes, spent, composite_cost)
 
-    plans = [assess(())]
-    if policy != "memory":
-        candidates = _intermediates(outputs.values(), gradients, kept)
-        for size in range(1, 3):
-            plans += [assess(chosen) for chosen in combinations(candidates, size)]
-    allowed = [p for p in plans if p.bytes <= max(composite_bytes, plans[0].bytes)]
-    if policy == "auto":
-        fast = [p for p in allowed if p.cost <= p.composite_cost]
-        if fast:
-            return min(fast, key=lambda p: (p.bytes, p.cost))
+    plans = []
+    for masks in (True, False):
+        cut = minimum_cut(gradients, names, masks=masks)
+        base = [_describe(value, names) for value in sorted(cut, key=lambda v: v.order)]
+        plans.append(assess(base, ()))
+        if policy != "memory":
+            candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
+            plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
+    return min(plans, key=lambda p: rank(p, policy))
+
+
+_WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
+
+
+def rank(plan: Plan, policy: str) -> tuple[float, ...]:
+    """What a policy minimises, first things first.
+
+    `memory`: bytes, and of as many rather an output's than an input's. `speed`: the time of backward, with at most the
+    composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time.
+    """
+    too_large = plan.bytes > plan.composite_bytes
     if policy == "memory":
-        return plans[0]
-    return min(allowed, key=lambda p: (p.cost, p.bytes))
+        return (plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
+    if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
+        return (0, plan.bytes, plan.cost)
+    return (1 + too_large, plan.cost, plan.bytes)
 
 
-def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str]) -> list[Expr]:
+def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str], *, masks: bool = True) -> list[Expr]:
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
-    Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs.
+    Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
+    only inputs and outputs are considered.
     """
     gradients = list(gradients)
     order = [n for n in topological(*gradients) if _carries_data(n)]
@@ -109,7 +118,7 @@ def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str]) -> list[
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for index, node in enumerate(order):
-        weight = _weight(node, outputs)
+        weight = _weight(node, outputs) if masks or not node.is_boolean or node.op == "sym" else None
         network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
         if node.op == "sym":
             network.add_edge("source", ("in", index))
@@ -183,10 +192,11 @@ def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: fro
 
 
 def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr]) -> float:
-    """What computing the gradients costs when `saved` values are at hand."""
+    """What computing the gradients costs in eager operations when `saved` values are at hand."""
     lowered = machine([*gradients, *saved])
     at_hand = frozenset(lowered[len(gradients) :])
-    return sum(operation_cost(n) for n in topological(*lowered[: len(gradients)], leaves=at_hand) if n not in at_hand)
+    roots = fuse(lowered[: len(gradients)], at_hand)
+    return sum(operation_cost(n) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
 
 
 def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> int:

@@ -1,4 +1,4 @@
-"""Decides whether backward reads outputs in place of inputs: where that saves bytes and the accuracy allows it."""
+"""Decides whether backward reads outputs in place of inputs: where the plan gains and the accuracy allows it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from symgrad.expr import Expr, substitute
-from symgrad.plan import Plan
+from symgrad.plan import Plan, rank
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 
 _ALLOWED = 4.0  # ulp in float32 that a derivative in terms of the output may be off
@@ -54,7 +54,7 @@ def reuse_outputs(
             if candidate == derivatives or not _accurate(row, candidate, error, policy):
                 continue
             plan = make_plan(candidate)
-            if _pays(plan, best, policy):
+            if rank(plan, policy) < rank(best, policy):
                 derivatives, best = candidate, plan
     return derivatives, best
 
@@ -63,14 +63,3 @@ def _accurate(
     row: Reuse, candidate: Derivatives, error: Callable[[Mapping[tuple[str, str], Expr]], float], policy: str
 ) -> bool:
     return (policy == "memory" and row.autograd) or error(candidate.partials) <= _ALLOWED
-
-
-def _pays(plan: Plan, best: Plan, policy: str) -> bool:
-    """Fewer bytes; with `memory` also as many, if they are an output's in place of an input's."""
-    if plan.bytes != best.bytes or policy != "memory":
-        return plan.bytes < best.bytes
-    return _inputs(plan) < _inputs(best)
-
-
-def _inputs(plan: Plan) -> int:
-    return sum(s.source == "input" for s in plan.saved)

@@ -1,32 +1,54 @@
 """Where the shape of a value comes from.
 
 The shape of a pointwise value is the broadcast of its sources: tensor symbols and results of tensor operations. Two
-values with the same sources have the same shape, whatever the sizes turn out to be.
+values with the same sources have the same shape, whatever the sizes turn out to be; so have two values of which the
+declared shapes say so.
 """
 
 from __future__ import annotations
 
-from symgrad.expr import Expr, topological
+from collections.abc import Iterable
+
+from symgrad.expr import Expr
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.extent import SCALAR, Extent, ShapeConflict, broadcast, extent
+
+__all__ = ["Extent", "ShapeConflict", "broadcast", "common_extent", "extent", "same_shape", "shape_sources"]
 
 
 def shape_sources(root: Expr) -> frozenset[Expr]:
-    """The values whose shapes broadcast to the shape of `root`."""
-    if "shape_sources" not in root.__dict__:
-        for node in topological(root):  # from the bottom up, for chains may be longer than Python's stack
-            if "shape_sources" not in node.__dict__:
-                node.__dict__["shape_sources"] = _own_sources(node)
-    found: frozenset[Expr] = root.__dict__["shape_sources"]
-    return found
+    """The values whose shapes broadcast to the shape of `root`; none for a scalar."""
+    cached: frozenset[Expr] | None = root.__dict__.get("shape_sources")
+    if cached is None:
+        cached = root.__dict__["shape_sources"] = _shape_sources(root)
+    return cached
 
 
-def _own_sources(node: Expr) -> frozenset[Expr]:
-    """The sources of a node whose arguments have theirs."""
-    if node.op in TENSOR_OPS:
-        preserved = TENSOR_OPS[node.op].shape_of
-        return shape_sources(node.args[preserved]) if preserved is not None else frozenset({node})
-    if node.op == "sym":
+def _shape_sources(root: Expr) -> frozenset[Expr]:
+    if root.op in TENSOR_OPS:
+        preserved = TENSOR_OPS[root.op].shape_of
+        if preserved is not None:
+            return shape_sources(root.args[preserved])
+        return frozenset() if extent(root) == SCALAR else frozenset({root})
+    if root.op == "sym":
         # A cotangent or tangent has the shape of a value that its user knows and adds.
-        own = node.tensors and node["kind"] not in ("cotangent", "tangent")
-        return frozenset({node}) if own else frozenset()
-    return frozenset().union(*(shape_sources(a) for a in node.args))
+        own = root.tensors and root["kind"] not in ("cotangent", "tangent") and extent(root) != SCALAR
+        return frozenset({root}) if own else frozenset()
+    return _absorbed(frozenset().union(*(shape_sources(a) for a in root.args)))
+
+
+def _absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
+    """The sources without those that broadcast to others: what is reduced with `keepdim`, beside what it reduces."""
+    reduced = [s for s in sources if s.get("keepdim") is True]
+    return sources - {s for s in reduced if shape_sources(s.args[0]) <= sources - {s}}
+
+
+def common_extent(sources: Iterable[Expr]) -> Extent:
+    """What is known of the shape that `sources` broadcast to."""
+    return broadcast([extent(s) for s in sources])
+
+
+def same_shape(sources: frozenset[Expr], like: Expr) -> bool:
+    """Whether what broadcasts from `sources` certainly has the shape of `like`."""
+    own = shape_sources(like)
+    return _absorbed(sources) == own or common_extent(sources) == common_extent(own)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from symgrad.accuracy import Judge, Score
 from symgrad.cost import cost
-from symgrad.evaluate import FLOAT32, FLOAT64
+from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment
 from symgrad.expr import Expr
-from symgrad.rewrite import Step, agree, rewrite, single_steps
+from symgrad.rewrite import Step, rewrite, single_steps
 from symgrad.rules import ALTERNATIVES, KINKS, RECOGNISE, STABILISE, Rule
 
 _ROUNDS = 3
@@ -56,20 +56,20 @@ def _graded(ulp: float) -> float:
     return grade
 
 
-def directed(formula: Expr, judge: Judge | None = None) -> tuple[Expr, tuple[Step, ...]]:
+def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
     """Apply all directed rules."""
-    points = judge.check_points if judge else ()
-    return rewrite(formula, (*RECOGNISE, *KINKS, *STABILISE), points)
+    return rewrite(formula, (*RECOGNISE, *KINKS, *STABILISE), check)
 
 
-def recognise(formula: Expr, points: Sequence[dict[Expr, object]] = ()) -> tuple[Expr, tuple[Step, ...]]:
+def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, tuple[Step, ...]]:
     """Apply the rules that introduce stable atoms, before differentiation."""
-    return rewrite(formula, (*RECOGNISE, *KINKS), points)
+    return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
 
 
 def choose(formula: Expr, judge: Judge, *, search: bool = True, allow_wide: bool = True) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge`."""
     measured: dict[Expr, Candidate] = {}
+    check = judge.check
 
     def measure(form: Expr) -> Candidate:
         if form not in measured:
@@ -78,7 +78,7 @@ def choose(formula: Expr, judge: Judge, *, search: bool = True, allow_wide: bool
         return measured[form]
 
     best = measure(formula)
-    ruled, steps = directed(formula, judge)
+    ruled, steps = directed(formula, check)
     trace = list(steps)
     if measure(ruled).key <= best.key:
         best = measure(ruled)
@@ -109,7 +109,7 @@ def _best_step(best: Candidate, measure, judge: Judge) -> tuple[Candidate, Step]
         if accurate and cost(form) >= best.cost:
             continue
         settled, _ = directed(form)
-        if agree(best.form, settled, judge.check_points):
+        if judge.check(best.form, settled):
             found.append((measure(settled), step))
     winner = min(found, key=lambda item: item[0].key, default=None)
     return winner if winner is not None and winner[0].key < best.key else None

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from symgrad import expr as ex
-from symgrad.accuracy import Judge
+from symgrad.accuracy import Judge, Sample
 from symgrad.branches import guard
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -32,6 +32,7 @@ class Workbench:
         self._program = program
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
+        self._samples: dict[tuple[frozenset[Expr], int], Sample] = {}
 
     @cached_property
     def _ranges(self) -> dict[Expr, Interval]:
@@ -55,7 +56,15 @@ class Workbench:
         """A judge for a region whose leaves are symbols."""
         variables = len(region.tensors)
         size = len(topological(region)) * (variables + 3)
-        return Judge(region, self.points(region, max(12, min(60 + 30 * variables, _BUDGET // size))))
+        return Judge(region, self._sample(region, max(12, min(60 + 30 * variables, _BUDGET // size))))
+
+    def _sample(self, region: Expr, most: int) -> Sample:
+        """The points for a region; regions of the same variables share them, and the values that they share there."""
+        steps = [m for m in (12, 16, 24, 32, 48, 64, 96, 128, 192) if m <= most]
+        key = (region.symbols, steps[-1])
+        if key not in self._samples:
+            self._samples[key] = Sample(self.points(region, steps[-1]))
+        return self._samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
     def recognise(self, root: Expr) -> Expr:

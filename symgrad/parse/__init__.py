@@ -1,4 +1,4 @@
-"""Formulas: text to expressions, by walking Python's syntax tree over a whitelist. Nothing is ever evaluated."""
+"""Formulas: text to expressions, by walking Python's syntax tree over a whitelist. Nothing is evaluated."""
 
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.program import Program, parse_expression, parse_formulas

@@ -25,7 +25,7 @@ def signature(name: str, parameters: Sequence[str], required: int | None = None)
 
 
 def bind(builder: Builder, name: str, node: ast.Call, parameters: Sequence[str], required: int) -> dict[str, ast.expr]:
-    """The arguments of a call by the names of the parameters, the first ``required`` of which must be given."""
+    """The arguments of a call by parameter; the first ``required`` parameters must be given."""
     usage = signature(name, parameters, required)
     if len(node.args) > len(parameters):
         most = f"{'at most ' if required < len(parameters) else ''}{_counted(len(parameters))}"
@@ -42,7 +42,7 @@ def _bind_keywords(
     builder: Builder, usage: str, node: ast.Call, parameters: Sequence[str], bound: dict[str, ast.expr]
 ) -> None:
     for keyword in node.keywords:
-        if keyword.arg not in parameters:
+        if keyword.arg is None or keyword.arg not in parameters:
             word = keyword.arg or "**"
             near = builder.suggestion(word, parameters)
             builder.fail(keyword, f"{usage} has no argument {shown(word)}{near}")

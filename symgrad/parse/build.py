@@ -24,13 +24,15 @@ from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 Links: TypeAlias = Sequence[tuple[ast.operator, ast.expr]]
 """The operators of a chain, each with the operand after it."""
 
 MAX_DEPTH = 100  # of the syntax tree; a chain of operators of one precedence counts once
-_MAX_ORDER = 1_000  # terms and factors beyond which a constant is not evaluated
+_MAX_SIZE = 1_000  # of a constant that is evaluated
+_MAX_BITS = 64_000  # of all numbers in a sum or product
 
 CONSTANTS: Mapping[str, Expr] = {"pi": ex.PI, "E": ex.E, "oo": ex.OO}
 _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
@@ -41,7 +43,7 @@ _LOGICAL: Mapping[type[ast.AST], str] = {
     ast.And: "and", ast.Or: "or", ast.BitAnd: "and", ast.BitOr: "or",
 }  # fmt: skip
 _SUM = (ast.Add, ast.Sub)
-_PRODUCT = (ast.Mult, ast.Div)
+_PRODUCT = (ast.Mult, ast.Div, ast.MatMult)
 _METHODS = {row.method: row.name for row in TENSOR_OPS.values() if row.method}
 _FIELDS = {field for row in TENSOR_OPS.values() for field, _ in row.fields}
 
@@ -58,8 +60,8 @@ def is_text(expr: Expr) -> bool:
 class Builder:
     """Builds the expression of one formula, and notes everything that is wrong with it.
 
-    ``sources`` are the values whose shapes have been broadcast so far: tensors and results of tensor operations, also
-    those that cancel out.
+    ``sources`` are the values whose shapes have been broadcast so far: tensors and results of tensor operations,
+    also those that cancel out.
     """
 
     def __init__(self, syntax: Syntax, scope: Scope) -> None:
@@ -67,6 +69,7 @@ class Builder:
         self.scope = scope
         self.sources: set[Expr] = set()
         self._faults: list[Fault] = []
+        self._constants: set[Expr] = set()  # found to be moderate
         self._depth = 0
 
     def result(self) -> Bound:
@@ -88,7 +91,7 @@ class Builder:
             raise FormulaError(self._faults)
         raise Reported
 
-    def each(self, read: Callable[[ast.expr], T], nodes: Iterable[ast.expr]) -> list[T]:
+    def each(self, read: Callable[[S], T], nodes: Iterable[S]) -> list[T]:
         """What ``read`` makes of each node. All are looked at, whatever is wrong with one of them."""
         values: list[T] = []
         failed = False
@@ -136,17 +139,19 @@ class Builder:
     def settled(self, node: ast.AST, value: Expr) -> Expr:
         """``value``, after a look whether it is a constant that no float can hold.
 
-        Properties that walk down the expression are cached from the bottom up here, so that none of them recurses deeply.
+        Properties that walk down the expression are cached from the bottom up here: none of them recurses deeply.
         """
         _ = value.size, value.digest, value.tensors
-        if value.args and not value.symbols and not value.is_boolean:
-            self._check_constant(node, value)
-        elif not all(_is_moderate(ex.split_coefficient(part)[0]) for part in (value, *value.args)):
+        for part in (value, *value.args):
+            if part.args and not part.symbols and not part.is_boolean and part not in self._constants:
+                self._check_constant(node, part)
+                self._constants.add(part)
+        if not all(_is_moderate(ex.split_coefficient(part)[0]) for part in (value, *value.args)):
             self.fail(node, "a constant beyond every floating-point number")
         return value
 
     def isolated(self, read: Callable[[ast.expr], T], node: ast.expr) -> tuple[T, frozenset[Expr]]:
-        """What ``read`` makes of a node whose shape is not simply broadcast with the rest, and the sources of it."""
+        """What ``read`` makes of a node whose shape is not broadcast with the rest, and its sources."""
         outer, self.sources = self.sources, set()
         try:
             return read(node), frozenset(self.sources)
@@ -154,7 +159,7 @@ class Builder:
             self.sources = outer
 
     def scoped(self, node: ast.expr) -> Expr:
-        """The number that a node stands for, with the whole shape of its formula: an operand of a tensor operation."""
+        """The number that a node stands for, with the shape of its formula: an operand of a tensor operation."""
         return with_shape(*self.isolated(self.number, node))
 
     def fields(self, node: ast.expr) -> Mapping[str, Bound] | None:
@@ -177,12 +182,17 @@ class Builder:
             return "; '&' and '|' bind tighter than comparisons: put these in parentheses"
         return "; compare it with something"
 
+    def _check_digits(self, node: ast.AST, values: Iterable[Expr]) -> None:
+        """Refuse what would take long to add up or multiply exactly."""
+        if sum(_bits(ex.split_coefficient(value)[0]) for value in values) > _MAX_BITS:
+            self.fail(node, "too many digits to calculate with exactly")
+
     def _check_constant(self, node: ast.AST, value: Expr) -> None:
         """Refuse what is undefined, such as log(-1), and what is too large for a float."""
-        if value.size > _MAX_ORDER or any(n.op == "const" and n is ex.OO for n in ex.topological(value)):
+        if value.size > _MAX_SIZE or any(n.op == "const" and n is ex.OO for n in ex.topological(value)):
             return
         number = exact([value], {}, 64)[0]
-        if not number == number:
+        if number != number:
             self.fail(node, "this constant is undefined")
         if abs(number) == math.inf:
             self.fail(node, "this constant is infinite, or beyond every floating-point number")
@@ -217,9 +227,9 @@ class Builder:
             return _LITERALS[value]
         if isinstance(value, str):
             return ex.text(value)
-        if isinstance(value, int | float):
-            return ex.num(Fraction(self.syntax.source(node).replace("_", "")))
-        self.fail(node, f"{self.syntax.source(node)} is not a value")
+        if not isinstance(value, int | float):
+            self.fail(node, f"{self.syntax.source(node)} is not a value")
+        return ex.num(Fraction(self.syntax.source(node).replace("_", "")))
 
     def _unary(self, node: ast.UnaryOp) -> Expr:
         if isinstance(node.op, ast.Not | ast.Invert):
@@ -238,12 +248,13 @@ class Builder:
             return ex.logical(_LOGICAL[operator], *parts)
         if isinstance(node.op, _SUM):
             return self._sum(*_chain(node, _SUM))
-        if isinstance(node.op, (*_PRODUCT, ast.MatMult)):
-            return self._product(*_chain(node, (*_PRODUCT, ast.MatMult)))
-        self.fail(node, f"{shown(self.syntax.source(node))}: this operator is not part of the language")
+        if not isinstance(node.op, _PRODUCT):
+            self.fail(node, f"{shown(self.syntax.source(node))}: this operator is not part of the language")
+        return self._product(*_chain(node, _PRODUCT))
 
     def _sum(self, first: ast.expr, rest: Links) -> Expr:
         values = self.each(self.number, [first, *(operand for _, operand in rest)])
+        self._check_digits(first, values)
         signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
         return ex.add(*(sign * value for sign, value in zip(signs, values, strict=True)))
 
@@ -252,6 +263,7 @@ class Builder:
         if any(isinstance(op, ast.MatMult) for op, _ in rest):
             return self._matrix_product(first, rest)
         values = self.each(self.number, [first, *(operand for _, operand in rest)])
+        self._check_digits(first, values)
         return ex.mul(values[0], *self._factors(rest, values[1:]))
 
     def _factors(self, links: Links, values: Sequence[Expr]) -> list[Expr]:
@@ -263,7 +275,8 @@ class Builder:
         return factors
 
     def _matrix_product(self, first: ast.expr, rest: Links) -> Expr:
-        parts = self.each(lambda node: self.isolated(self.number, node), [first, *(operand for _, operand in rest)])
+        operands = [first, *(operand for _, operand in rest)]
+        parts = self.each(lambda node: self.isolated(self.number, node), operands)
         total, sources = parts[0]
         for (op, node), (value, own) in zip(rest, parts[1:], strict=True):
             if isinstance(op, ast.MatMult):
@@ -370,7 +383,7 @@ _BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
 
 
 def _chain(node: ast.BinOp, operators: tuple[type[ast.operator], ...]) -> tuple[ast.expr, Links]:
-    """``a + b - c``, which Python nests to the left, as its first operand and the others with their operators."""
+    """``a + b - c``, which Python nests to the left: its first operand, and the others with their operators."""
     links: list[tuple[ast.operator, ast.expr]] = []
     first: ast.expr = node
     while isinstance(first, ast.BinOp) and isinstance(first.op, operators):
@@ -379,8 +392,12 @@ def _chain(node: ast.BinOp, operators: tuple[type[ast.operator], ...]) -> tuple[
     return first, links[::-1]
 
 
+def _bits(value: Fraction) -> int:
+    return value.numerator.bit_length() + value.denominator.bit_length()
+
+
 def _is_moderate(value: Fraction) -> bool:
-    return in_range(value) and max(value.numerator.bit_length(), value.denominator.bit_length()) <= 4096
+    return in_range(value) and _bits(value) <= _MAX_BITS // 8
 
 
 def _each_field(name: str, fields: Iterable[str]) -> str:

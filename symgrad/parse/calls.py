@@ -1,4 +1,4 @@
-"""Calls: the functions and tensor operations of the tables, and the few that are written in ways of their own."""
+"""Calls: the functions and tensor operations of the tables, and the few with a syntax of their own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from symgrad import expr as ex
 from symgrad import functions
 from symgrad.errors import shown
+from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
@@ -27,6 +28,8 @@ _DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
     "clamp": {"min": MINUS_ONE * OO, "max": OO},
     "heaviside": {"values": HALF},
 }
+_FEWEST = {"clamp": 2}  # arguments that must be given, though it is free which
+_LARGEST_ORDER = 100
 
 
 def call(builder: Builder, name: str, node: ast.Call) -> Expr:
@@ -35,11 +38,11 @@ def call(builder: Builder, name: str, node: ast.Call) -> Expr:
         return SPECIAL[name](builder, name, node)
     if name in TENSOR_SPELLINGS:
         return _tensor_call(builder, name, node)
-    if name in SPELLINGS:
-        return _function_call(builder, name, node)
-    if name in builder.scope.names:
-        builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
-    _unknown(builder, node.func, name)
+    if name not in SPELLINGS:
+        if name in builder.scope.names:
+            builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
+        _unknown(builder, node.func, name)
+    return _function_call(builder, name, node)
 
 
 def _unknown(builder: Builder, node: ast.AST, name: str) -> NoReturn:
@@ -47,7 +50,7 @@ def _unknown(builder: Builder, node: ast.AST, name: str) -> NoReturn:
     builder.fail(node, f"unknown function {shown(name)}{near}")
 
 
-# ------------------------------------------------------------------------------------------------ functions
+# ------------------------------------------------------------------------------------------ functions
 @cache
 def _defaults(row: Function) -> dict[str, Expr | None]:
     """Values of the arguments that may be absent, by parameter."""
@@ -65,20 +68,35 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     required = len(row.parameters) - len(defaults)
     given = bind(builder, name, node, row.parameters, required)
     given = {p: a for p, a in given.items() if not (p in defaults and is_none(a))}
-    if row.name in _DEFAULTS and len(given) == 1 < len(row.parameters) - 1:
-        usage = signature(name, row.parameters, required)
-        builder.fail(node, f"{usage} needs one of its optional arguments")
-    texts = {a for p, a in given.items() if _takes_text(defaults.get(p))}
+    if len(given) < _FEWEST.get(row.name, 1):
+        builder.fail(node, f"{signature(name, row.parameters, required)} needs one of its optional arguments")
 
-    def read(argument: ast.expr) -> Expr:
-        return _text(builder, argument) if argument in texts else builder.number(argument)
+    def read(argument: tuple[str, ast.expr]) -> Expr:
+        parameter, value = argument
+        return _text(builder, value) if _takes_text(defaults.get(parameter)) else builder.number(value)
 
-    last = max(row.parameters.index(parameter) for parameter in given)
-    if row.name in _DEFAULTS:
-        last = len(row.parameters) - 1
-    values = dict(zip(given, builder.each(read, given.values()), strict=True))
-    positional = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
-    return _made(builder, node, lambda: functions.call(row.name, *(p for p in positional if p is not None)))
+    values = dict(zip(given, builder.each(read, given.items()), strict=True))
+    known = {**defaults, **values} if row.name in _DEFAULTS else values
+    last = max(row.parameters.index(parameter) for parameter in known)
+    arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
+    complete = [argument for argument in arguments if argument is not None]
+    if row.name in _CHECKED:
+        _CHECKED[row.name](builder, node, *complete)
+    return _made(builder, node, lambda: functions.call(row.name, *complete))
+
+
+def _check_order(builder: Builder, node: ast.Call, order: Expr, x: Expr) -> None:
+    """An order is an integer; its function has no constant of a negative number, which takes long to find."""
+    number = order.number
+    named = order.op == "sym" and order["kind"] == "int"
+    if not named and (number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_ORDER):
+        message = f"the order must be an integer from 0 to {_LARGEST_ORDER} or a hyperparameter of type int"
+        builder.fail(node.args[0] if node.args else node, message)
+    if not x.symbols and exact([x], {}, 64)[0] <= 0:
+        builder.fail(node, "this constant is undefined")
+
+
+_CHECKED: Mapping[str, Callable[..., None]] = {"polygamma": _check_order}
 
 
 def _takes_text(default: Expr | None) -> bool:
@@ -100,7 +118,7 @@ def _made(builder: Builder, node: ast.AST, construct: Callable[[], Expr]) -> Exp
         builder.fail(node, str(error))
 
 
-# ------------------------------------------------------------------------------------------------ tensor operations
+# ------------------------------------------------------------------------------------------ tensor operations
 def _tensor_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     row = _row(builder, node, name)
     if row.fields:
@@ -157,7 +175,7 @@ def results(builder: Builder, operation: str, node: ast.Call) -> dict[str, Bound
     return {field: Bound(value, frozenset({value})) for field, value in made.items()}
 
 
-# ------------------------------------------------------------------------------------------------ special forms
+# ------------------------------------------------------------------------------------------ special forms
 def _where(builder: Builder, name: str, node: ast.Call) -> Expr:
     parameters = ("condition", "input", "other")
     bound = bind(builder, name, node, parameters, len(parameters))

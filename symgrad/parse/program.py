@@ -26,9 +26,10 @@ class Program:
 
     Attributes:
         symbols: the tensors and hyperparameters.
-        lets: the named intermediates, which the later formulas contain as they are. One that has several results is
-            there as `name_values`, `name_indices`.
-        outputs: the results. Each has the shape that its formula broadcasts to: where a tensor cancels, by an `expand`.
+        lets: the named intermediates, which the later formulas contain as they are. One that has several results
+            is there as `name_values`, `name_indices`.
+        outputs: the results. Each has the shape that its formula broadcasts to: by an `expand`, where a tensor
+            cancels out of it.
         gradients: overrides by tensor, in terms of the symbols and of `cotangents`.
         cotangents: for each output that is differentiated, the symbol `grad_<output>`.
     """
@@ -62,7 +63,8 @@ def _parse(text: str, scope: Scope) -> Bound:
 
 
 def _several(bound: Bound) -> str:
-    return f"a value is needed, and this has several; add {' or '.join(f'.{name}' for name in bound.fields or ())}"
+    fields = " or ".join(f".{name}" for name in bound.fields or ())
+    return f"a value is needed, and this has several; add {fields}"
 
 
 @dataclass
@@ -96,8 +98,9 @@ class _Parser:
     def _elsewhere(self) -> dict[str, str]:
         """Why a name of the spec is not to be used, where it is not."""
         lets = {f.name: f"{f.name!r} is defined further down" for f in self.spec.let}
-        outputs = {o.name: f"{o.name!r} is an output; name what is shared under 'let'" for o in self.spec.outputs}
-        gradients = {f"grad_{o.name}": f"'grad_{o.name}' is known under 'gradients' only" for o in self.spec.outputs}
+        names = [output.name for output in self.spec.outputs]
+        outputs = {name: f"{name!r} is an output; name what is shared under 'let'" for name in names}
+        gradients = {f"grad_{name}": f"'grad_{name}' is known under 'gradients' only" for name in names}
         return {**gradients, **lets, **outputs}
 
     def _lets(self, scope: Scope) -> dict[str, Expr]:
@@ -114,18 +117,15 @@ class _Parser:
 
     def _output(self, output: Output, bound: Bound) -> Expr | None:
         """The output with its whole shape, if it is one."""
+        fault = ""
+        shaped = bound.expr and with_shape(bound.expr, bound.sources)
         if bound.fields:
-            return self._note(output.formula, _several(bound))
-        expr = bound.expr
-        if expr is None:
-            return None
-        shaped = with_shape(expr, bound.sources)
-        if not shaped.tensors:
-            return self._note(output.formula, "depends on no tensor")
-        kind = _undifferentiable(expr)
-        if kind and output.grad:
-            return self._note(output.formula, f"{kind} cannot be differentiated; write {{expr: ..., grad: false}}")
-        return shaped
+            fault = _several(bound)
+        elif shaped and not shaped.tensors:
+            fault = "depends on no tensor"
+        elif shaped and output.grad and (kind := _without_gradient(shaped)):
+            fault = f"{kind} has no gradient; write {{expr: ..., grad: false}}"
+        return self._unless(fault, output.formula, shaped)
 
     def _gradients(
         self, scope: Scope, outputs: Mapping[str, Bound], cotangents: Mapping[str, Expr]
@@ -139,7 +139,7 @@ class _Parser:
         for output, cotangent in cotangents.items():
             name = cotangent.name
             if names.pop(name, None):
-                elsewhere[name] = f"{name!r} is declared, and the gradient of {output!r} too; rename what is declared"
+                elsewhere[name] = f"{name!r} is declared, and is the gradient of {output!r} too; rename one"
             else:
                 names[name] = Bound(cotangent, sources_of(cotangent))
         inner = Scope(names, scope.choices, elsewhere)
@@ -149,11 +149,19 @@ class _Parser:
         }
 
     def _gradient(self, formula: Formula, bound: Bound) -> Expr | None:
+        fault = ""
         if bound.fields:
-            return self._note(formula, _several(bound))
-        if bound.expr is not None and (bound.expr.is_boolean or is_text(bound.expr)):
-            return self._note(formula, "a gradient is a number; write where(condition, a, b)")
-        return bound.expr
+            fault = _several(bound)
+        elif bound.expr and (bound.expr.is_boolean or is_text(bound.expr)):
+            fault = "a gradient is a number; write where(condition, a, b)"
+        return self._unless(fault, formula, bound.expr)
+
+    def _unless(self, fault: str, formula: Formula, value: Expr | None) -> Expr | None:
+        """``value``, or None with a mistake noted."""
+        if not fault:
+            return value
+        self.mistakes.append(self.spec.mistake(formula, 0, fault))
+        return None
 
     def _formula(self, formula: Formula, scope: Scope) -> Bound:
         """What a formula stands for; nothing, where it is wrong."""
@@ -166,16 +174,13 @@ class _Parser:
                 self.mistakes.append(self.spec.mistake(formula, fault.offset, fault.message))
             return Bound()
 
-    def _note(self, formula: Formula, message: str) -> None:
-        self.mistakes.append(self.spec.mistake(formula, 0, message))
-
 
 def _known(values: Mapping[str, Expr | None]) -> dict[str, Expr]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _undifferentiable(expr: Expr) -> str:
-    """What kind of value it is, if it is none that has derivatives."""
+def _without_gradient(expr: Expr) -> str:
+    """What kind of value it is, if torch cannot differentiate it."""
     if expr.is_boolean:
         return "a truth value"
     if expr.op == "sym" and expr["kind"] == "int_tensor":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from symgrad.alignment import aligned
 from symgrad.expr import Expr, make
 from symgrad.shapes import shape_sources
 
@@ -15,8 +16,8 @@ __all__ = ["Bound", "Scope", "with_shape"]
 class Bound:
     """What a name stands for.
 
-    ``expr`` is None where that is not known because its own formula is wrong, and where it is not one value but several
-    with names of their own (``fields``). ``sources`` are all values whose shapes the formula broadcasts.
+    ``expr`` is None where that is not known because its own formula is wrong, and where it is not one value but
+    several with names of their own (``fields``). ``sources`` are all values whose shapes the formula broadcasts.
     """
 
     expr: Expr | None = None
@@ -28,8 +29,8 @@ class Bound:
 class Scope:
     """The names that a formula may use.
 
-    ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that the
-    spec does know cannot be used in this formula.
+    ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
+    the spec does know cannot be used in this formula.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
@@ -50,10 +51,16 @@ def sources_of(symbol: Expr) -> frozenset[Expr]:
 def with_shape(expr: Expr, sources: Iterable[Expr]) -> Expr:
     """``expr`` with the broadcast shape of ``sources``, some of which may have cancelled out of it."""
     kept = shape_sources(expr) | {s for s in expr.symbols if not shape_sources(s)}
-    lost = [source for source in sources if not (shape_sources(source) or {source}) <= kept]
+    kept |= {s for k in kept if k.op == "unsqueeze" for s in shape_sources(k.args[0])}
+    lost = [source for source in sources if not _shape_of(source) <= kept]
     if not lost:
         return expr
     like = expr
     for source in sorted(lost, key=lambda source: source.order):
         like = like + source
-    return make("expand", expr, like, dim=None)
+    return make("expand", expr, aligned(like))
+
+
+def _shape_of(source: Expr) -> frozenset[Expr]:
+    """What a source adds to a shape: the symbol of a gradient, which has a shape of its own, too."""
+    return shape_sources(source) or frozenset({source} if source.op == "sym" else ())

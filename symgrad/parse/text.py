@@ -1,7 +1,7 @@
 """From the text of a formula to Python's syntax tree, after a look at its tokens.
 
-Python's parser is fed only with what is known to be short, shallow and made of allowed tokens, so that no text takes it
-long or exhausts its stack. The tokens alone also tell most slips of the pen apart, at the character they are at.
+Python's parser is fed only with what is known to be short, shallow and made of allowed tokens, so that no text
+takes it long or exhausts its stack. The tokens alone also tell most slips of the pen apart, each at its character.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_DIGITS = 400  # characters of a number
 # Numbers outside of this range are infinite or zero in every floating-point format.
 _LARGEST, _SMALLEST = Fraction(2) ** 1024, Fraction(1, 2**1100)
 
-# A word is a run of letters, digits, '_' and everything beyond ASCII; whether it is a name is found out later.
+# A word is a run of letters, digits, '_' and all that is beyond ASCII; whether it is a name is found out later.
 _WORD = r"[^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]"
 _TOKEN = re.compile(
     rf"""(?P<blank>\s+)
@@ -68,10 +68,12 @@ _REFUSED: Mapping[str, str] = {
     "is": "'is' is not an operator; did you mean '=='?",
     "lambda": "'lambda' is not part of the language",
 }
-_MEANT: Mapping[str, str] = {
-    "×": "*", "·": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "−": "-", "–": "-", "—": "-", "≤": "<=", "≥": ">=",
-    "≠": "!=", "²": "**2", "³": "**3", "∞": "oo", "√": "sqrt", "∧": "and", "∨": "or", "¬": "not", "“": '"',
-    "”": '"', "‘": "'", "’": "'", "½": "1/2",
+# What is meant by characters of a typeset formula, which are given by their numbers: they look like others.
+_MEANT: Mapping[int, str] = {
+    0xD7: "*", 0xB7: "*", 0x22C5: "*", 0x2217: "*", 0xF7: "/", 0x2215: "/", 0x2044: "/",
+    0x2212: "-", 0x2013: "-", 0x2014: "-", 0x2264: "<=", 0x2265: ">=", 0x2260: "!=",
+    0xB2: "**2", 0xB3: "**3", 0xBD: "1/2", 0x221A: "sqrt", 0x221E: "oo",
+    0x2227: "and", 0x2228: "or", 0xAC: "not", 0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"',
 }  # fmt: skip
 
 
@@ -115,7 +117,10 @@ def read(text: str) -> Syntax:
 
 
 class _Scanner:
-    """Looks at the tokens one by one. What came before is one of: start, operand, operator, open, comma."""
+    """Looks at the tokens one by one.
+
+    What came before is the start, an operand, an operator, an open bracket, a comma, or, after a mistake, any of them.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -128,17 +133,18 @@ class _Scanner:
 
     def faults(self) -> list[Fault]:
         """What is wrong with the tokens."""
-        for count, match in enumerate(_TOKEN.finditer(self._text)):
-            if count > MAX_TOKENS:
-                self._add(match.start(), "a formula this long is better divided; use 'let'")
-            if len(self._faults) >= MAX_FAULTS or count > MAX_TOKENS:
-                return self._faults
+        count = 0
+        for match in _TOKEN.finditer(self._text):
             kind, token = match.lastgroup or "", match.group()
             if kind == "blank":
                 self.pieces.append(" " * len(token))
                 continue
             self.pieces.append(token)
-            if not self._look(kind, token, match):
+            count += 1
+            if count > MAX_TOKENS:
+                self._add(match.start(), "a formula this long is better divided; use 'let'")
+                return self._faults
+            if not self._look(kind, token, match) or len(self._faults) >= MAX_FAULTS:
                 return self._faults
         self._end()
         return self._faults
@@ -153,9 +159,9 @@ class _Scanner:
         argument = named and self._before in ("open", "comma")
         if kind in ("number", "suffix"):
             self._number(at, match["number"], match["suffix"])
-        elif named:
-            self._name(at, token)
-        if kind == "mark" and token in "()[]":
+        if named and not self._name(at, token):
+            self._before = "any"
+        elif kind == "mark" and token in "()[]":
             if not self._bracket(at, token):
                 return False
         elif named or kind not in ("word", "mark") or token in _VALUES:
@@ -176,7 +182,7 @@ class _Scanner:
             if before == "operand":
                 self._add(at, f"an operator is missing before {token!r}")
         elif token in _BINARY or token in (",", "."):
-            if before != "operand":
+            if before not in ("operand", "any"):
                 self._add(at, f"an operand is missing before {token!r}")
             elif token == "," and not self._open:
                 self._add(at, "a formula is one expression; what stands after ',' has no meaning")
@@ -194,7 +200,7 @@ class _Scanner:
             if called and token == "[":
                 self._add(at, "a subscript has no place in a formula")
             elif called and not self._token.isidentifier():
-                self._add(at, f"an operator is missing before '('; did you mean '{shown(self._token)[1:-1]}*('?")
+                self._add(at, "an operator is missing before '('; did you mean '*('?")
             self._open.append((token, at, called))
             self._before = "open"
             if len(self._open) > MAX_BRACKETS:
@@ -220,23 +226,26 @@ class _Scanner:
         if self._before == "operator":
             self._add(at, f"an operand is missing between {shown(self._token)} and {what}")
 
-    def _name(self, at: int, word: str) -> None:
+    def _name(self, at: int, word: str) -> bool:
+        """Whether a word is a name."""
         if len(word) > MAX_NAME:
             self._add(at, f"a name has at most {MAX_NAME} characters")
-            return
+            return False
         for place, char in enumerate(word):
             if not ("_" + char).isidentifier():
-                meant = f"; did you mean {_MEANT[char]!r}?" if char in _MEANT else ""
+                meant = f"; did you mean {_MEANT[ord(char)]!r}?" if ord(char) in _MEANT else ""
                 self._add(at + place, f"the character {shown(char)} has no place in a formula{meant}")
-                return
+                return False
         if not word.isidentifier():
             self._add(at, f"{shown(word)} is not a name")
+        return word.isidentifier()
 
     def _number(self, at: int, digits: str, suffix: str) -> None:
         if suffix in ("j", "J"):
             self._add(at, f"{shown(digits + suffix)} is a complex number; formulas are real")
         elif suffix:
-            self._add(at, f"{shown(digits + suffix)} is not a number; for a product write '{digits}*{suffix}'")
+            product = shown(f"{digits}*{suffix}")
+            self._add(at, f"{shown(digits + suffix)} is not a number; for a product write {product}")
         elif re.search("__|_$|_[.eE]|[.]_", digits):
             self._add(at, f"{shown(digits)} is not a number: '_' stands between digits")
         elif re.match("0_?[0-9]", digits) and digits.isdigit():

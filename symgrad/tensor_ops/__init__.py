@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from symgrad.tensor_ops.reductions import INTERNAL_ROWS, ROWS
-from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
+from symgrad.tensor_ops import along, einsum, products, reductions, shaping
+from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp, data_arguments, shape_only
 
-__all__ = ["TENSOR_OPS", "TENSOR_SPELLINGS", "Attribute", "Ref", "TensorOp"]
+__all__ = ["TENSOR_OPS", "TENSOR_SPELLINGS", "Attribute", "Ref", "TensorOp", "data_arguments", "shape_only"]
 
-TENSOR_OPS: dict[str, TensorOp] = {row.name: row for row in (*ROWS, *INTERNAL_ROWS)}
+ROWS = (*reductions.ROWS, *along.ROWS, *products.ROWS, einsum.ROW, *shaping.TRANSPOSITIONS)
 
-# Every spelling that a spec may use -> the canonical name.
-TENSOR_SPELLINGS: dict[str, str] = {name: row.name for row in ROWS for name in (row.name, *row.aliases)}
+# Written by the compiler, never by users.
+INTERNAL_ROWS = (*reductions.INTERNAL, *along.INTERNAL, *products.INTERNAL, *shaping.INTERNAL)
+
+TENSOR_OPS.update((row.name, row) for row in (*ROWS, *INTERNAL_ROWS))
+
+# Every spelling that a spec may use -> the canonical name. What is written as an attribute (`x.T`) is no function.
+TENSOR_SPELLINGS: dict[str, str] = {name: row.name for row in ROWS if not row.method for name in (row.name, *row.aliases)}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.expr import Expr
+
+if TYPE_CHECKING:
+    from symgrad.tensor_ops.extent import Extent
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,8 @@ class Ref:
 class Attribute:
     """A constant argument of a tensor operation.
 
-    `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several) or
-    `text`. An integer hyperparameter stands in any but `text` as a `Ref`.
+    `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
+    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`.
     """
 
     name: str
@@ -41,9 +44,10 @@ class TensorOp:
         name: the operation's name in the intermediate representation.
         operands: names of the tensor arguments; `optional` of the last may be absent; `variadic` repeats the last.
         attributes: the constant arguments, in PyTorch's order.
-        torch: format string over the operands `{0}`, `{1}` and the attributes by name.
-        vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient.
-        jvp: `(node, tangents) -> tangent`; a tangent may be None for zero.
+        torch: format string over the operands `{0}`, `{1}` and `{attributes}` (`{comma}` with a comma before them).
+        vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient. A cotangent has its operand's shape.
+        jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
+        extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.
         fields: PyTorch's named results (`values`, `indices`) -> operation name of each.
         linear: whether it is linear in its first operand.
         shape_of: index of the operand whose shape the result has; None for a shape of its own.
@@ -52,7 +56,8 @@ class TensorOp:
         saves: what torch's autograd keeps: `x` the operands, `y` the result, `i` the indices.
         aliases: other accepted spellings.
         method: accepted as an attribute of a tensor expression, such as `x.T`.
-        boolean: whether the result is a truth value; `differentiable` is False for integer results.
+        differentiable: False for results without derivatives, such as indices.
+        definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
     """
 
     name: str
@@ -61,6 +66,7 @@ class TensorOp:
     torch: str = ""
     vjp: Callable[[Expr, Expr], tuple[Expr | None, ...]] | None = None
     jvp: Callable[[Expr, tuple[Expr | None, ...]], Expr | None] | None = None
+    extent: Callable[[Expr, tuple[Extent, ...]], Extent] | None = None
     fields: tuple[tuple[str, str], ...] = ()
     optional: int = 0
     variadic: bool = False
@@ -74,3 +80,19 @@ class TensorOp:
     method: str = ""
     differentiable: bool = True
     definition: Callable[..., Expr] | None = None
+
+
+TENSOR_OPS: dict[str, TensorOp] = {}
+"""All rows by name; filled by the package."""
+
+
+def shape_only(node: Expr) -> frozenset[int]:
+    """The indices of the arguments of which a node reads only the shape."""
+    row = TENSOR_OPS.get(node.op)
+    return row.shape_only if row is not None else frozenset()
+
+
+def data_arguments(node: Expr) -> tuple[Expr, ...]:
+    """The arguments of a node whose data it reads."""
+    skip = shape_only(node)
+    return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args

@@ -189,7 +189,7 @@ class Methods:
         targets = []
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
-        lines += statements(targets, scope, layout.constants)
+        lines += statements(targets, scope, layout.constants, fused=True)
         result = self._return(variant, many)
         return _direct([*lines, result])
 
@@ -340,7 +340,7 @@ class Methods:
         result = "_round({value}, dtype)" if layout.widens_slopes else "{value}"
         if value.op == "sym":
             result += ".clone()"
-        lines += statements([Target(name, value, template=self._once(result))], scope, layout.constants)
+        lines += statements([Target(name, value, template=self._once(result))], scope, layout.constants, fused=True)
         read = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(lines, h)]
         if value.op == "sym" and not layout.widens_slopes and layout.spec.options.double_backward:
             return [f"return None if {name} is None else {name}.clone()"]
@@ -382,7 +382,7 @@ class Methods:
                 Target(local, value, (f"tangent_{tensor} is not None",), "{target}.append({value})")
                 for tensor, value in terms
             ]
-            lines += statements(targets, scope, layout.constants)
+            lines += statements(targets, scope, layout.constants, fused=True)
             results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
         if results == ["None"] * len(results):
             return [f"return {', '.join(results)}"]

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import mpmath as mp
 
+from symgrad.backends.torch.fusion import SPELLING
 from symgrad.evaluate import exact
 from symgrad.expr import COMPARISONS, ONE, ZERO, Expr
 from symgrad.functions import FUNCTIONS
@@ -87,6 +88,8 @@ class Printer:
             return self._comparison(node)
         if node.op in TENSOR_OPS:
             return self._tensor_operation(node)
+        if node.op in SPELLING:
+            return SPELLING[node.op].format(*(self._at(a, _CONDITIONAL) for a in node.args)), _ATOM
         row = FUNCTIONS[node.op]
         arguments = [self._at(a, _CONDITIONAL) for a in node.args]
         if row.tensor_args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.backends.torch.fusion import fuse
 from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
@@ -31,16 +32,19 @@ class Scope:
     known: dict[Expr, str] = field(default_factory=dict)
 
 
-def statements(targets: Sequence[Target], scope: Scope, constants: dict[Expr, str]) -> list[str]:
+def statements(
+    targets: Sequence[Target], scope: Scope, constants: dict[Expr, str], *, fused: bool = False
+) -> list[str]:
     """Source lines that compute the targets in order, given the values that `scope` knows.
 
-    Shared values are computed once, before their first use, under the union of the conditions of their uses.
+    Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
+    uses torch's one-pass operations, as derivatives do; formulas are left as they read.
     """
     known = dict(scope.known)
     lowered = machine([*(t.value for t in targets), *known])
-    named = {value: name for value, name in zip(lowered[len(targets) :], known.values(), strict=True)}
-    roots = lowered[: len(targets)]
+    named = dict(zip(lowered[len(targets) :], known.values(), strict=True))
     leaves = frozenset(named)
+    roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
     order = [n for n in topological(*roots, leaves=leaves) if n not in named]
     users = _conditions_of_uses(roots, targets, order)
     temporaries = _choose_temporaries(roots, order, named)

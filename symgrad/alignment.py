@@ -1,0 +1,95 @@
+"""Named dimensions: where values do not align from the right, they align by name.
+
+A bias of shape [C] beside an x of shape [N, C, H, W] becomes `bias[:, None, None]`. Shapes that align in neither way
+contradict each other, and raise `ShapeConflict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.expr import Expr, rebuild
+from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.extent import Extent, ShapeConflict, broadcast, extent
+from symgrad.tensor_ops.shaping import unsqueeze
+
+__all__ = ["ShapeConflict", "aligned"]
+
+
+def aligned(root: Expr) -> Expr:
+    """`root` with the operands of every pointwise operation aligned. Raises ShapeConflict."""
+    pending = [root]
+    while pending:
+        node = pending[-1]
+        below = [a for a in node.args if _KEY not in a.__dict__]
+        if below:
+            pending += below
+        else:
+            pending.pop()
+            node.__dict__[_KEY] = _aligned(node, [_known(a) for a in node.args])
+    return _known(root)
+
+
+_KEY = "aligned"
+
+
+def _known(node: Expr) -> Expr:
+    """The aligned form found before; a node that is aligned does not refer to itself."""
+    found: Expr | None = node.__dict__[_KEY]
+    return node if found is None else found
+
+
+def _aligned(node: Expr, args: Sequence[Expr]) -> Expr | None:
+    """The node on aligned operands, None if that is the node itself."""
+    if args and node.op not in TENSOR_OPS and not (node.op == "where" and node.args[0].is_static):
+        args = _operands(args)
+    result = rebuild(node, args)
+    extent(result)  # a conflict inside of a tensor operation
+    return None if result is node else result
+
+
+def _operands(args: Sequence[Expr]) -> Sequence[Expr]:
+    """Operands that broadcast, those of fewer dimensions aligned by name where they must be."""
+    extents = [extent(a) for a in args]
+    try:
+        broadcast(extents)
+    except ShapeConflict as conflict:
+        widest = max(extents, key=lambda e: len(e.dims))
+        placed = [_placed(a, e, widest) for a, e in zip(args, extents, strict=True)]
+        try:
+            broadcast([extent(a) for a in placed])
+        except ShapeConflict:
+            raise ShapeConflict(f"{conflict}, and do not align by name") from None
+        return placed
+    return args
+
+
+def _placed(value: Expr, own: Extent, widest: Extent) -> Expr:
+    """`value` with dimensions of size 1 where its names lack some of the widest shape's."""
+    try:
+        broadcast([own, widest])
+    except ShapeConflict:
+        places = _places(own, widest)
+        return value if places is None else _inserted(value, places)
+    return value
+
+
+def _inserted(value: Expr, places: tuple[int, ...]) -> Expr:
+    return unsqueeze(value, *places) if places else value
+
+
+def _places(own: Extent, widest: Extent) -> tuple[int, ...] | None:
+    """Where the widest shape has dimensions that `own` lacks, from the first of its names to the end.
+
+    The names must come in the same order; of equal ones in the widest shape the last is meant.
+    """
+    missing: list[int] = []
+    wanted = list(own.dims)
+    for k in range(1, len(widest.dims) + 1):
+        if not wanted:
+            break
+        if isinstance(wanted[-1], str) and wanted[-1] == widest.dims[-k]:
+            wanted.pop()
+        else:
+            missing.append(-k)
+    return None if wanted else tuple(sorted(missing))

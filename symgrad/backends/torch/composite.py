@@ -1,0 +1,43 @@
+"""The composite of an operation: its formulas as written, in eager torch operations that autograd differentiates.
+
+It is the reference for what is right: generated tests and benchmarks compare with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.operation import Operation, Variant
+
+
+def composite_lines(layout: Layout) -> list[str]:
+    """The body of the composite; constants go into `layout.constants`."""
+
+    def leaf(variant: Variant) -> list[str]:
+        targets = [Target(layout.outputs[name], form) for name, form in variant.formulas.items()]
+        scope = Scope(layout.names(), layout.symbols())
+        return [*statements(targets, scope, layout.constants), f"return {', '.join(layout.outputs.values())}"]
+
+    return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
+
+
+def load_composite(operation: Operation) -> Callable[..., Any]:
+    """The composite as a function of tensors and hyperparameters, positional as the spec lists them."""
+    import math
+
+    import torch
+    from torch.nn import functional
+
+    layout = Layout(operation)
+    body = "\n".join(f"    {line}" for line in composite_lines(layout))
+    arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
+    source = f"def composite({arguments}):\n{body}\n"
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional}
+    scope.update({name: constant_value(node) for node, name in layout.constants.items()})
+    exec(compile(source, f"<composite of {layout.spec.op}>", "exec"), scope)
+    function: Callable[..., Any] = scope["composite"]
+    return function

@@ -1,0 +1,135 @@
+"""Machine operations that torch executes in one pass: multiply-add, and the backward kernels of activations.
+
+Fused operations are nodes of their own, named as in torch; they are differentiable, batched and traced like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from symgrad import expr as ex
+from symgrad.expr import ONE, ZERO, Expr, make, topological
+from symgrad.pattern import match, wild
+
+a, b, c, g, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("y")
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """One pass for `pattern`: the operation `name` on the bound `arguments`, printed by `torch`."""
+
+    name: str
+    pattern: Expr
+    arguments: tuple[Expr, ...]
+    torch: str
+    alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
+
+
+def _m(op: str, *args: Expr) -> Expr:
+    return make(op, *args)
+
+
+FUSIONS = (
+    Fusion(
+        "threshold_backward",
+        _m("where", ex.compare("gt", a, 0), g, ZERO),
+        (g, a),
+        "torch.ops.aten.threshold_backward({0}, {1}, 0)",
+        alike=True,
+    ),
+    Fusion(
+        "sigmoid_backward",
+        _m("mul", _m("mul", y, _m("sub", ONE, y)), g),
+        (g, y),
+        "torch.ops.aten.sigmoid_backward({0}, {1})",
+        alike=True,
+    ),
+    Fusion(
+        "tanh_backward",
+        _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g),
+        (g, y),
+        "torch.ops.aten.tanh_backward({0}, {1})",
+        alike=True,
+    ),
+    Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
+    Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
+    Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2}, value=-1)"),
+)
+SPELLING = {fusion.name: fusion.torch for fusion in FUSIONS}
+
+
+def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
+    """Machine-level roots with one-pass operations; a value that something else needs too is not fused away."""
+    roots = list(roots)
+    order = topological(*roots, leaves=leaves)
+    uses: dict[Expr, int] = {}
+    for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
+        uses[node] = uses.get(node, 0) + 1
+    fused: dict[Expr, Expr] = {}
+    for node in order:
+        if node in leaves or not node.args or node.is_static:
+            fused[node] = node
+            continue
+        found = _first(node, uses, leaves)
+        if found is None:
+            fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
+        else:
+            fused[node] = make(found[0], *(fused[x] for x in found[1]))
+    return [fused[r] for r in roots]
+
+
+def _first(node: Expr, uses: dict[Expr, int], leaves: frozenset[Expr]) -> tuple[str, tuple[Expr, ...]] | None:
+    for fusion in FUSIONS:
+        for bindings in match(fusion.pattern, node, {}):
+            arguments = tuple(bindings[x] for x in fusion.arguments)
+            inside = _interior(node, frozenset(arguments))
+            free = all(uses.get(n, 0) <= 1 and n not in leaves for n in inside)
+            if free and _tensors(arguments) and (not fusion.alike or _alike(arguments)):
+                return fusion.name, arguments
+    return None
+
+
+def _interior(node: Expr, arguments: frozenset[Expr]) -> list[Expr]:
+    """The operations between a pattern's root and its arguments."""
+    return [n for n in topological(node, leaves=arguments) if n is not node and n not in arguments and n.args]
+
+
+def _tensors(arguments: tuple[Expr, ...]) -> bool:
+    return all(not a.is_static and not a.is_boolean for a in arguments)
+
+
+def _alike(arguments: tuple[Expr, ...]) -> bool:
+    own: set[Expr] = set()
+    for argument in arguments:
+        own |= {s for s in argument.tensors if s["kind"] not in ("cotangent", "tangent")}
+    return len(own) == 1
+
+
+Estimate = Callable[[list[Expr]], float]
+
+
+def distribute_cotangents(gradients: list[Expr], estimate: Estimate) -> list[Expr]:
+    """The gradients, each with its cotangent inside or outside of the sum it multiplies, as is cheaper in all."""
+    best = list(gradients)
+    spent = estimate(best)
+    for i, gradient in enumerate(best):
+        inside = _distributed(gradient)
+        if inside is not gradient:
+            candidate = [*best[:i], inside, *best[i + 1 :]]
+            price = estimate(candidate)
+            if price < spent:
+                best, spent = candidate, price
+    return best
+
+
+def _distributed(gradient: Expr) -> Expr:
+    if gradient.op == "sum_to":
+        return make("sum_to", _distributed(gradient.args[0]), gradient.args[1])
+    if gradient.op != "mul":
+        return gradient
+    sums = [f for f in gradient.args if f.op == "add" and not f.is_static]
+    if len(sums) != 1:
+        return gradient
+    others = [f for f in gradient.args if f is not sums[0]]
+    return ex.add(*(ex.mul(term, *others) for term in sums[0].args))

@@ -1,0 +1,160 @@
+"""Einstein summation: its derivatives are Einstein summations of the same letters in another order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from symgrad.expr import Expr, add, make
+from symgrad.tensor_ops.extent import Dim, Extent, ShapeConflict, broadcast, extent, merged
+from symgrad.tensor_ops.row import Attribute, TensorOp
+from symgrad.tensor_ops.shaping import sum_to
+
+_SUBSCRIPT = re.compile(r"(?:\.\.\.)?[A-Za-z]*")
+
+
+def parts(equation: str) -> tuple[list[str], str]:
+    """The subscripts of the operands and of the result."""
+    inputs, _, output = equation.partition("->")
+    return inputs.split(","), output
+
+
+def canonical(equation: str, operands: int) -> str:
+    """The equation without blanks and with its result written out. Raises ValueError with what is wrong with it."""
+    text = equation.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != operands:
+        raise ValueError(f"einsum: {equation!r} is for {len(terms)} operands, and there are {operands}")
+    for term in [*terms, output]:
+        if not _SUBSCRIPT.fullmatch(term):
+            raise ValueError(f"einsum: {term!r} is no subscript: letters, perhaps after '...'")
+        letters = term.replace("...", "")
+        repeated = sorted({c for c in letters if letters.count(c) > 1})
+        if repeated:
+            raise ValueError(f"einsum: {term!r} repeats {repeated[0]!r}; diagonals are not supported")
+    known = "".join(terms)
+    if not arrow:
+        output = "..." * ("..." in known) + "".join(sorted(c for c in set(known) - {"."} if known.count(c) == 1))
+    missing = [c for c in output if c not in known]
+    if missing:
+        raise ValueError(f"einsum: {missing[0]!r} of the result is in no operand")
+    if "..." in known and "..." not in output:
+        raise ValueError("einsum: the result lacks the '...' of the operands")
+    return f"{','.join(terms)}->{output}"
+
+
+def einsum(*operands: Expr, equation: str) -> Expr:
+    """The sum of products. Raises ValueError for an equation that does not fit.
+
+    A letter that only one operand has, and not the result, is summed over before.
+    """
+    terms, output = parts(canonical(equation, len(operands)))
+    values = list(operands)
+    for k, term in enumerate(terms):
+        around = "".join([output, *terms[:k], *terms[k + 1 :]])
+        alone = [c for c in term if c not in around]
+        if alone:
+            letters = term.replace("...", "")
+            places = tuple(letters.index(c) - len(letters) for c in alone)
+            values[k] = make("sum", values[k], dim=places, keepdim=False)
+            terms[k] = "".join(c for c in term if c not in alone)
+    return _einsum(terms, output, values)
+
+
+def _einsum(terms: Sequence[str], output: str, operands: Sequence[Expr]) -> Expr:
+    if len(terms) == 1 and terms[0] == output:
+        return operands[0]
+    return make("einsum", *operands, equation=f"{','.join(terms)}->{output}")
+
+
+def _vjp(node: Expr, g: Expr) -> tuple[Expr, ...]:
+    """The cotangent of each operand: that of the result times the other operands."""
+    terms, output = parts(node["equation"])
+    found = []
+    for k, x in enumerate(node.args):
+        others, values = [output, *terms[:k], *terms[k + 1 :]], [g, *node.args[:k], *node.args[k + 1 :]]
+        wanted = terms[k]
+        if "..." in output and "..." not in wanted:  # to be summed over
+            wanted = f"...{wanted}"
+        grad = _einsum(others, wanted, values)
+        found.append(grad if _is_whole(k, terms, node.args) else sum_to(grad, x))
+    return tuple(found)
+
+
+def _is_whole(k: int, terms: Sequence[str], operands: Sequence[Expr]) -> bool:
+    """Whether no dimension of an operand is broadcast: where sizes of 1 cannot be ruled out, one may be."""
+    try:
+        sizes = [_sizes(t, extent(x)) for t, x in zip(terms, operands, strict=True)]
+    except ShapeConflict:
+        return False
+    if any("..." in t for t in terms):
+        own = sizes[k].get("...")
+        if own is None or any(s.get("...", own) != own for s in sizes):
+            return False
+    letters = [c for c in terms[k] if c != "."]
+    return all(c in sizes[k] for c in letters) and all(s.get(c, None) == sizes[k][c] for c in letters for t, s in zip(terms, sizes, strict=True) if c in t)
+
+
+def _sizes(term: str, of: Extent) -> dict[str, object]:
+    """What is known of the sizes of a subscript's letters. Raises ShapeConflict where the rank does not fit."""
+    letters = term.replace("...", "")
+    if of.exact and (len(of.dims) < len(letters) or ("..." not in term and len(of.dims) > len(letters))):
+        raise ShapeConflict(f"einsum: the subscript {term!r} does not fit {of}")
+    found: dict[str, object] = {}
+    for i in range(1, min(len(letters), len(of.dims)) + 1):
+        found[letters[-i]] = of.dims[-i]
+    if "..." in term and len(of.dims) >= len(letters):
+        found["..."] = Extent(of.dims[: len(of.dims) - len(letters)], of.lead)
+    return found
+
+
+def _extent(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    terms, output = parts(node["equation"])
+    known = [_sizes(t, of) for t, of in zip(terms, operands, strict=True)]
+    merged_sizes: dict[str, Dim] = {}
+    for letter in {c for c in "".join(terms) if c != "."}:
+        sizes = [s[letter] for s in known if letter in s]
+        complete = len(sizes) == sum(letter in t for t in terms)
+        size: Dim = 1 if complete else ("size", node, letter)
+        for found in sizes:
+            assert isinstance(found, int | str | tuple)
+            try:
+                size = merged(size, found)
+            except ShapeConflict as error:
+                raise ShapeConflict(f"einsum: the dimensions of {letter!r} differ: {error}") from None
+        merged_sizes[letter] = size
+    dims = tuple(merged_sizes[c] for c in output if c != ".")
+    if "..." not in output:
+        return Extent(dims)
+    batches = [s.get("...") for t, s in zip(terms, known, strict=True) if "..." in t]
+    exact = [b for b in batches if isinstance(b, Extent)]
+    if len(exact) < len(batches):
+        return Extent(dims, frozenset({node}))
+    batch = broadcast(exact)
+    return Extent((*batch.dims, *dims), batch.lead)
+
+
+def _jvp(node: Expr, t: tuple[Expr | None, ...]) -> Expr | None:
+    args = node.args
+    terms = [
+        make("einsum", *args[:k], tangent, *args[k + 1 :], equation=node["equation"])
+        for k, tangent in enumerate(t)
+        if tangent is not None
+    ]
+    return add(*terms) if terms else None
+
+
+ROW = TensorOp(
+    "einsum",
+    operands=("operands",),
+    attributes=(Attribute("equation", "text", required=True),),
+    vjp=_vjp,
+    jvp=_jvp,
+    extent=_extent,
+    variadic=True,
+    cost=100.0,
+    recompute=False,
+    saves="x",
+    definition=einsum,
+)

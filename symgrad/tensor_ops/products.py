@@ -1,0 +1,244 @@
+"""Matrix products and convolutions: bilinear operations, each with the two that are its derivatives.
+
+For y = a * b of any such kind, with cotangent g, the number <g, a * b> is linear in each of a, b and g. Its derivatives
+are three operations, and the derivatives of these are the same three again: a closed set, right to every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.expr import Expr, add, make
+from symgrad.tensor_ops.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
+from symgrad.tensor_ops.row import Attribute, TensorOp
+from symgrad.tensor_ops.shaping import matrix_transpose, squeeze, sum_to, unsqueeze
+
+Tangents = tuple["Expr | None", ...]
+Make = Callable[..., Expr]
+
+
+def trilinear(product: Make, left: Make, right: Make) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """vjp and jvp of `product(node, a, b)`, and of its derivatives `left(node, g, b, like_a)`, `right(node, a, g, like_b)`.
+
+    Each constructor takes the attributes from the node that comes first.
+    """
+
+    def push(terms: Callable[[Expr, Tangents], list[Expr]]) -> Callable[[Expr, Tangents], Expr | None]:
+        return lambda node, t: add(*found) if (found := terms(node, t)) else None
+
+    def of_product(node: Expr, t: Tangents) -> list[Expr]:
+        a, b = node.args[:2]
+        first = [] if t[0] is None else [product(node, t[0], b)]
+        return first + ([] if t[1] is None else [product(node, a, t[1])])
+
+    def of_left(node: Expr, t: Tangents) -> list[Expr]:
+        g, b, a = node.args
+        first = [] if t[0] is None else [left(node, t[0], b, a)]
+        return first + ([] if t[1] is None else [left(node, g, t[1], a)])
+
+    def of_right(node: Expr, t: Tangents) -> list[Expr]:
+        a, g, b = node.args
+        first = [] if t[0] is None else [right(node, t[0], g, b)]
+        return first + ([] if t[1] is None else [right(node, a, t[1], b)])
+
+    def pull_product(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
+        a, b = node.args
+        return left(node, g, b, a), right(node, a, g, b)
+
+    def pull_left(node: Expr, h: Expr) -> tuple[Expr | None, ...]:
+        g, b, _ = node.args
+        return product(node, h, b), right(node, h, g, b), None
+
+    def pull_right(node: Expr, h: Expr) -> tuple[Expr | None, ...]:
+        a, g, _ = node.args
+        return left(node, g, h, a), product(node, a, h), None
+
+    return (
+        {"vjp": pull_product, "jvp": push(of_product)},
+        {"vjp": pull_left, "jvp": push(of_left)},
+        {"vjp": pull_right, "jvp": push(of_right)},
+    )
+
+
+# ------------------------------------------------------------------------------------------------ matrices
+def matmul(_: Expr, a: Expr, b: Expr) -> Expr:
+    return make("matmul", a, b)
+
+
+def _left(_: Expr, g: Expr, b: Expr, like: Expr) -> Expr:
+    """g @ b.mT, of the shape of `like`."""
+    a_known, b_known = extent(like), extent(b)
+    if b_known.exact and len(b_known.dims) == 2:  # a vector or any batch of rows
+        return make("matmul", g, matrix_transpose(b))
+    if len(a_known.dims) > 1 and len(b_known.dims) > 1:
+        product = make("matmul", g, matrix_transpose(b))
+        return product if _covers(a_known, b_known) else sum_to(product, like)
+    return make("matmul_left", g, b, like)
+
+
+def _right(_: Expr, a: Expr, g: Expr, like: Expr) -> Expr:
+    """a.mT @ g, of the shape of `like`."""
+    a_known, b_known = extent(a), extent(like)
+    if len(a_known.dims) > 1 and len(b_known.dims) > 1 and _covers(b_known, a_known):
+        return make("matmul", matrix_transpose(a), g)
+    return make("matmul_right", a, g, like)
+
+
+def _covers(one: Extent, other: Extent) -> bool:
+    """Whether the batch dimensions of the product of both are those of `one`."""
+    try:
+        both = broadcast([Extent(one.dims[:-2], one.lead), Extent(other.dims[:-2], other.lead)])
+    except ShapeConflict:
+        return False
+    return both == Extent(one.dims[:-2], one.lead)
+
+
+def _transposed_right(x: Expr) -> Expr | None:
+    """(a.mT @ g).T as g.mT @ a, which needs no transposition of a gradient: that of `w` in `x @ w.T`."""
+    if x.op == "matmul_right":
+        a, g, like = x.args
+        return make("matmul_right", g, a, like.args[0])
+    return None
+
+
+def _matmul_extent(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    a, b = operands
+    if any(e.exact and not e.dims for e in operands):
+        raise ShapeConflict(f"a matrix product needs dimensions: {a} @ {b}")
+    if not a.dims or not b.dims:
+        return unknown(node)
+    vector_a, vector_b = a.exact and len(a.dims) == 1, b.exact and len(b.dims) == 1
+    if (len(a.dims) == 1 and not vector_a) or (len(b.dims) == 1 and not vector_b):
+        if vector_b or len(b.dims) > 1:
+            _inner(a, b, vector_b)
+        if len(a.dims) == 1 and b.exact and len(b.dims) == 2 and not vector_a:
+            return Extent((b.dims[-1],), a.lead)
+        return unknown(node)
+    _inner(a, b, vector_b)
+    rows = () if vector_a else (a.dims[-2],)
+    columns = () if vector_b else (b.dims[-1],)
+    batch = broadcast([Extent(a.dims[:-2], a.lead), Extent(b.dims[:-2], b.lead)])
+    return Extent((*batch.dims, *rows, *columns), batch.lead)
+
+
+def _inner(a: Extent, b: Extent, vector_b: bool) -> Dim:
+    return same(a.dims[-1], b.dims[-1] if vector_b else b.dims[-2], f"{a} @ {b}")
+
+
+_PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
+
+MATMUL = TensorOp(
+    "matmul",
+    operands=("input", "other"),
+    torch="{0} @ {1}",
+    **_PRODUCT,
+    extent=_matmul_extent,
+    cost=100.0,
+    recompute=False,
+    saves="x",
+)
+
+# The helpers of these two know all ranks when they are called.
+MATMUL_INTERNAL = (
+    TensorOp(
+        "matmul_left",
+        operands=("grad", "other", "like"),
+        **_LEFT,
+        shape_of=2,
+        shape_only=frozenset({2}),
+        cost=100.0,
+        recompute=False,
+        saves="x",
+    ),
+    TensorOp(
+        "matmul_right",
+        operands=("input", "grad", "like"),
+        **_RIGHT,
+        shape_of=2,
+        shape_only=frozenset({2}),
+        cost=100.0,
+        recompute=False,
+        saves="x",
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ convolutions
+CONVOLUTION = (
+    Attribute("stride", "ints", 1),
+    Attribute("padding", "ints", 0),
+    Attribute("dilation", "ints", 1),
+    Attribute("groups", "int", 1),
+)
+
+
+def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
+    """The rows of the convolution over the last `dims` dimensions."""
+    name = f"conv{dims}d"
+
+    def attributes(node: Expr) -> dict[str, Any]:
+        return dict(node.attrs)
+
+    def conv(node: Expr, x: Expr, weight: Expr) -> Expr:
+        return make(name, x, weight, **attributes(node))
+
+    def conv_input(node: Expr, g: Expr, weight: Expr, like: Expr) -> Expr:
+        return make(f"{name}_input", g, weight, like, **attributes(node))
+
+    def conv_weight(node: Expr, x: Expr, g: Expr, like: Expr) -> Expr:
+        return make(f"{name}_weight", x, g, like, **attributes(node))
+
+    product, left, right = trilinear(conv, conv_input, conv_weight)
+
+    def vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
+        x, weight, *bias = node.args
+        last = range(-dims, 0)
+        grads = [squeeze(sum_to(g, unsqueeze(b, *last)), *last) for b in bias]
+        return conv_input(node, g, weight, x), conv_weight(node, x, g, weight), *grads
+
+    def jvp(node: Expr, t: Tangents) -> Expr | None:
+        tangent: Expr | None = product["jvp"](node, t)
+        if len(t) < 3 or t[2] is None:
+            return tangent
+        shift = unsqueeze(t[2], *range(-dims, 0))
+        return make("expand", shift, node) if tangent is None else tangent + shift
+
+    def result(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+        x, weight, *bias = operands
+        for found, rank, what in ((x, dims + 1, "input"), (weight, dims + 2, "weight")):
+            if found.exact and len(found.dims) not in ((rank, rank + 1) if what == "input" else (rank,)):
+                raise ShapeConflict(f"{name}: {found} is no shape of the {what}")
+        if len(weight.dims) < dims + 2 or not (x.exact or len(x.dims) > dims):
+            return unknown(node)
+        if node["groups"] == 1:
+            same(x.dims[-dims - 1], weight.dims[1], f"{name} of {x} with a weight {weight}")
+        for b in bias:
+            if b.exact and b.dims:
+                same(b.dims[-1], weight.dims[0], f"{name} with a weight {weight} and a bias {b}")
+        sizes = tuple(("size", node, k) for k in range(dims))
+        return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
+
+    call = f"({{0}}, {{1}}, {{2}}{{comma}})"
+    common: dict[str, Any] = {"attributes": CONVOLUTION, "cost": 100.0, "recompute": False, "saves": "x"}
+    internal: dict[str, Any] = {"shape_of": 2, "shape_only": frozenset({2}), **common}
+    return (
+        TensorOp(
+            name,
+            operands=("input", "weight", "bias"),
+            torch=f"F.{name}{call}",
+            vjp=vjp,
+            jvp=jvp,
+            extent=result,
+            optional=1,
+            **common,
+        ),
+        TensorOp(f"{name}_input", operands=("grad", "weight", "like"), torch=f"torch.nn.grad.{name}_input", **left, **internal),
+        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), torch=f"torch.nn.grad.{name}_weight", **right, **internal),
+    )
+
+
+CONV1D, CONV2D = _convolution(1), _convolution(2)
+
+ROWS = (MATMUL, CONV1D[0], CONV2D[0])
+INTERNAL = (*MATMUL_INTERNAL, *CONV1D[1:], *CONV2D[1:])

@@ -1,0 +1,231 @@
+"""Operations that only change shapes, and the ones that undo broadcasting and reducing.
+
+Users write the transpositions. The others are written by the compiler.
+"""
+
+from __future__ import annotations
+
+from symgrad.expr import Expr, make
+from symgrad.tensor_ops.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, unknown
+from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
+
+DIM = Attribute("dim", "dims", required=True)
+KEPT = (DIM, Attribute("keepdim", "bool", False))
+
+
+# ------------------------------------------------------------------------------------------------ construction
+def expand(value: Expr, like: Expr) -> Expr:
+    """`value` broadcast to the shape of `like`."""
+    return make("expand", value, like)
+
+
+def sum_to(value: Expr, like: Expr) -> Expr:
+    """`value` summed to the shape of `like`."""
+    return make("sum_to", value, like)
+
+
+def unsqueeze(value: Expr, *dims: int) -> Expr:
+    """`value` with dimensions of size 1 at these places of the result, which are all negative."""
+    if value.op == "squeeze" and value["dim"] == dims:
+        return value.args[0]
+    return make("unsqueeze", value, dim=dims)
+
+
+def squeeze(value: Expr, *dims: int) -> Expr:
+    """`value` without these dimensions of size 1, all negative."""
+    if value.op == "unsqueeze" and value["dim"] == dims:
+        return value.args[0]
+    return make("squeeze", value, dim=dims)
+
+
+def restore(value: Expr, node: Expr) -> Expr:
+    """`value`, reduced as `node` reduces its operand, with the reduced dimensions of size 1 again.
+
+    Where everything was reduced there is nothing to do: a scalar broadcasts.
+    """
+    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    if dim is None or keep is True:
+        return value
+    known = extent(of)
+    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known, node.op)
+    if places is not None:
+        return unsqueeze(value, *sorted(places))
+    return make("restore", value, of, dim=dim, keepdim=keep)
+
+
+def drop(value: Expr, node: Expr) -> Expr:
+    """The inverse of `restore`: dimensions of size 1 go where `node` drops those that it reduces."""
+    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    if dim is None or keep is True:
+        return value
+    known = extent(of)
+    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known, node.op)
+    if places is not None:
+        return squeeze(value, *sorted(places))
+    return make("drop", value, dim=dim, keepdim=keep)
+
+
+def count(node: Expr) -> Expr:
+    """How many elements `node` reduces into each of its results: a Python number, known from the shape."""
+    return make("count", node.args[0], dim=node["dim"])
+
+
+# ------------------------------------------------------------------------------------------------ extents
+def _unsqueezed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    dims: list[Dim] = list(of.dims)
+    for place in sorted(node["dim"], reverse=True):  # the one nearest to the end first
+        if len(dims) + 1 + place < 0:
+            return unknown(node)
+        dims.insert(len(dims) + 1 + place, 1)
+    return Extent(tuple(dims), of.lead)
+
+
+def _squeezed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    rank = len(of.dims)
+    if any(rank + place < 0 for place in node["dim"]):
+        return unknown(node)
+    return Extent(tuple(d for k, d in enumerate(of.dims) if k - rank not in node["dim"]), of.lead)
+
+
+def _transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    first, second = (positions(d, of, "transpose") for d in (node["dim0"], node["dim1"]))
+    if not first or not second:
+        return of if of.exact and not of.dims else unknown(node)
+    dims = list(of.dims)
+    dims[first[0]], dims[second[0]] = dims[second[0]], dims[first[0]]
+    return Extent(tuple(dims), of.lead)
+
+
+def _matrix(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    if of.exact and len(of.dims) < 2:
+        raise ShapeConflict(f"'.mT' needs two dimensions, and there is {of}")
+    return Extent((*of.dims[:-2], of.dims[-1], of.dims[-2]), of.lead) if len(of.dims) > 1 else unknown(node)
+
+
+def _plain_transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    if len(of.dims) > 2:
+        raise ShapeConflict(f"'.T' is of a matrix, and there is {of}; write '.mT' for the last two dimensions")
+    return Extent(of.dims[::-1]) if of.exact else unknown(node)
+
+
+# ------------------------------------------------------------------------------------------------ rules
+def matrix_transpose(x: Expr) -> Expr:
+    """The last two dimensions swapped."""
+    exact = extent(x)
+    if x.op == "mT" or (x.op == "T" and exact.exact and len(exact.dims) == 2):
+        return x.args[0]
+    return make("mT", x)
+
+
+def plain_transpose(x: Expr) -> Expr:
+    """All dimensions in reverse, as `.T` does."""
+    return x.args[0] if x.op == "T" else make("T", x)
+
+
+def _swap(x: Expr, node: Expr) -> Expr:
+    return make("transpose", x, dim0=node["dim0"], dim1=node["dim1"])
+
+
+TRANSPOSITIONS = (
+    TensorOp(
+        "transpose",
+        attributes=(Attribute("dim0", "dim", required=True), Attribute("dim1", "dim", required=True)),
+        torch="{0}.transpose({attributes})",
+        vjp=lambda node, g: (_swap(g, node),),
+        jvp=lambda node, t: None if t[0] is None else _swap(t[0], node),
+        extent=_transposed,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "mT",
+        torch="{0}.mT",
+        vjp=lambda node, g: (matrix_transpose(g),),
+        jvp=lambda node, t: None if t[0] is None else matrix_transpose(t[0]),
+        extent=_matrix,
+        linear=True,
+        cost=0.0,
+        method="mT",
+    ),
+    TensorOp(
+        "T",
+        torch="{0}.T",
+        vjp=lambda node, g: (plain_transpose(g),),
+        jvp=lambda node, t: None if t[0] is None else plain_transpose(t[0]),
+        extent=_plain_transposed,
+        linear=True,
+        cost=0.0,
+        method="T",
+    ),
+)
+
+INTERNAL = (
+    TensorOp(
+        "sum_to",
+        operands=("input", "like"),
+        vjp=lambda node, g: (expand(g, node.args[0]), None),
+        jvp=lambda node, t: None if t[0] is None else sum_to(t[0], node.args[1]),
+        linear=True,
+        shape_of=1,
+        shape_only=frozenset({1}),
+    ),
+    TensorOp(
+        "expand",
+        operands=("input", "like"),
+        vjp=lambda node, g: (sum_to(g, node.args[0]), None),
+        jvp=lambda node, t: None if t[0] is None else expand(t[0], node.args[1]),
+        linear=True,
+        shape_of=1,
+        shape_only=frozenset({1}),
+        cost=0.0,
+    ),
+    TensorOp(
+        "unsqueeze",
+        attributes=(DIM,),
+        vjp=lambda node, g: (squeeze(g, *node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
+        extent=_unsqueezed,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "squeeze",
+        attributes=(DIM,),
+        vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
+        extent=_squeezed,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(  # `unsqueeze` if the reduced dimensions are gone: not for a scalar, nor with `keepdim`
+        "restore",
+        operands=("input", "of"),
+        attributes=KEPT,
+        vjp=lambda node, g: (make("drop", g, **dict(node.attrs)), None),
+        jvp=lambda node, t: None if t[0] is None else make("restore", t[0], node.args[1], **dict(node.attrs)),
+        linear=True,
+        shape_only=frozenset({1}),
+        cost=0.0,
+    ),
+    TensorOp(
+        "drop",
+        attributes=KEPT,
+        vjp=lambda node, g: (make("restore", g, node.args[0], **dict(node.attrs)),),
+        jvp=lambda node, t: None if t[0] is None else make("drop", t[0], **dict(node.attrs)),
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "count",
+        attributes=(Attribute("dim", "dims"),),
+        extent=lambda node, operands: SCALAR,
+        shape_only=frozenset({0}),
+        differentiable=False,
+        cost=0.0,
+    ),
+)

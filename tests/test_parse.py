@@ -1,0 +1,551 @@
+import time
+import warnings
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symgrad import expr as ex
+from symgrad.errors import SpecError
+from symgrad.expr import FALSE, ONE, TRUE, ZERO, Expr, compare, logical, make, symbol, where
+from symgrad.functions import FUNCTIONS, call
+from symgrad.parse import Fault, FormulaError, Program, Scope, parse_expression, parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.tensor_ops import TENSOR_SPELLINGS, Ref
+
+X, Y, MASK = symbol("x"), symbol("y"), symbol("mask", "bool_tensor")
+BETA, N, FLAG, MODE = symbol("beta", "float"), symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")
+SYMBOLS = (X, Y, MASK, BETA, N, FLAG, MODE)
+
+
+def parse(text: str) -> Expr:
+    return parse_expression(text, SYMBOLS)
+
+
+def faults(text: str, *symbols: Expr) -> list[Fault]:
+    with pytest.raises(FormulaError) as caught:
+        parse_expression(text, symbols or SYMBOLS)
+    return list(caught.value.faults)
+
+
+def fault(text: str) -> tuple[int, str]:
+    (only,) = faults(text)
+    return only
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(name not in TENSOR_SPELLINGS, reason=f"the table has no {name}")
+
+
+# --------------------------------------------------------------------------- what formulas mean
+
+CLAMP = FUNCTIONS["clamp"].name
+MEANINGS: dict[str, Expr] = {
+    # numbers are exact
+    "0.044715 * x": Fraction("0.044715") * X,
+    "1e-3 * x": Fraction(1, 1000) * X,
+    "x / 3": Fraction(1, 3) * X,
+    "1_000.5 + x": X + Fraction("1000.5"),
+    "1. * x + .5": X + Fraction(1, 2),
+    "pi * E * x": ex.PI * ex.E * X,
+    # arithmetic
+    "-x**2": -(X**2),
+    "+x": X,
+    "2**-x": ex.power(2, -X),
+    "x**y**2": ex.power(X, Y**2),
+    "x - y - x": -Y,
+    "x / y / 2": X / Y / 2,
+    "x * (y + 1)": X * (Y + 1),
+    "pow(x, exponent=2)": X**2,
+    # functions, in every spelling
+    "Abs(x)": call("abs", X),
+    "ln(x)": call("log", X),
+    "sqrt(x)": ex.sqrt(X),
+    "softplus(x)": call("softplus", X),
+    "softplus(x, 2)": call("softplus", 2 * X) / 2,
+    "softplus(x, threshold=20)": where(compare("gt", X, 20), X, call("softplus", X)),
+    "gelu(x)": call("gelu", X),
+    "gelu(x, approximate='tanh')": call("gelu", X, ex.text("tanh")),
+    "gelu(x, 'tanh')": call("gelu", X, ex.text("tanh")),
+    "clamp(x, 0, 1)": make(CLAMP, X, ZERO, ONE),
+    "clamp(x, max=1, min=0)": make(CLAMP, X, ZERO, ONE),
+    "clamp(x, min=0)": make(CLAMP, X, ZERO, ex.OO),
+    "clamp(x, max=1)": make(CLAMP, X, -ex.OO, ONE),
+    "clip(x, None, 1)": make(CLAMP, X, -ex.OO, ONE),
+    "heaviside(x, 1)": call("heaviside", X, 1),
+    "Heaviside(x)": call("heaviside", X, Fraction(1, 2)),
+    "polygamma(n, x)": call("polygamma", N, X),
+    # extrema
+    "max(x, y)": call("maximum", X, Y),
+    "Min(x, y, 1)": call("minimum", call("minimum", X, Y), 1),
+    "max(0, x)": call("relu", X),
+    "Max(x, 0)": call("relu", X),
+    "maximum(x, 0)": call("maximum", X, 0),
+    # truth values
+    "where(x > 0, x, y)": where(compare("gt", X, 0), X, Y),
+    "where(0 < x <= 1, x, y)": where(logical("and", compare("gt", X, 0), compare("le", X, 1)), X, Y),
+    "where((x > 0) & ~flag | mask, 1, x)": where(
+        logical("or", logical("and", compare("gt", X, 0), logical("not", FLAG)), MASK), ONE, X
+    ),
+    "where(x > 0 and not flag or mask, 1, x)": where(
+        logical("or", logical("and", compare("gt", X, 0), logical("not", FLAG)), MASK), ONE, X
+    ),
+    "where(mode == 'a', x, y)": where(make("eq", MODE, ex.text("a")), X, Y),
+    "where('a' != mode, x, y)": where(make("ne", MODE, ex.text("a")), X, Y),
+    "where(flag == True, x, y)": where(FLAG, X, Y),
+    "where(flag != mask, x, y)": where(
+        logical("not", logical("or", logical("and", FLAG, MASK), logical("and", *map(lambda b: logical("not", b), (FLAG, MASK))))), X, Y
+    ),
+    "(x > 0) * y": where(compare("gt", X, 0), ONE, ZERO) * Y,
+    "x + mask": X + where(MASK, ONE, ZERO),
+    "sum(x > 0)": make("sum", where(compare("gt", X, 0), ONE, ZERO), dim=None, keepdim=False),
+    "Piecewise((x, x > 1), (y, flag), (0, True))": where(compare("gt", X, 1), X, where(FLAG, Y, ZERO)),
+    # tensor operations
+    "sum(x)": make("sum", X, dim=None, keepdim=False),
+    "sum(x, 0, True)": make("sum", X, dim=0, keepdim=True),
+    "mean(x, dim=[0, -1], keepdim=flag)": make("mean", X, dim=(0, -1), keepdim=Ref("flag")),
+    "mean(x, (0, n))": make("mean", X, dim=(0, Ref("n")), keepdim=False),
+    "sum(input=x, dim=n)": make("sum", X, dim=Ref("n"), keepdim=False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_meaning(text: str) -> None:
+    assert parse(text) is MEANINGS[text]
+
+
+def test_any_identifier_is_a_name() -> None:
+    names = ["S", "N", "I", "lambda_", "e", "sigmoid", "sum", "where", "π", "Ünï", "_"]
+    symbols = {name: symbol(name) for name in names}
+    for name in names:
+        assert parse_expression(f"{name} * 2", symbols.values()) is 2 * symbols[name]
+    own = symbols["sigmoid"]
+    assert parse_expression("sigmoid(sigmoid)", [own]) is call("sigmoid", own)
+
+
+def test_identifiers_are_normalised() -> None:
+    assert parse_expression("ﬁ + 𝐱", [symbol("fi"), symbol("x")]) is symbol("fi") + X
+
+
+def test_a_formula_over_several_lines() -> None:
+    assert parse("\n  x\n  + (y\r\n*\t2)\n") is X + 2 * Y
+    assert fault("x +\n  bta * y") == (6, "unknown name 'bta'; did you mean 'beta'?")
+
+
+def test_a_long_sum() -> None:
+    terms = [X**k for k in range(1, 501)]
+    assert parse(" + ".join(f"x**{k}" for k in range(1, 501))) is ex.add(*terms)
+
+
+@needs("matmul")
+def test_matrix_products() -> None:
+    product = make("matmul", X, Y)
+    assert parse("x @ y + beta") is product + BETA
+    assert parse("2 * x @ y / 3") is make("matmul", 2 * X, Y) / 3
+    assert parse("x @ y @ x") is make("matmul", product, X)
+    assert parse("matmul(x, other=y)") is product
+    assert fault("x @ 2") == (4, "matmul works on tensors; 2 depends on none")
+
+
+@needs("max")
+def test_results_with_names() -> None:
+    values = parse("max(x, dim=0).values")
+    assert values.args == (X,)
+    assert values["dim"] == 0
+    assert parse("max(x, dim=0).indices").op != values.op
+    assert "add .values or .indices" in fault("max(x, dim=0) + 1")[1]
+    assert "unknown result 'value'; there are values, indices; did you mean 'values'?" in fault("max(x, dim=0).value")[1]
+
+
+@needs("max")
+def test_an_intermediate_with_several_results() -> None:
+    text = "op: a\ntensors: {x: }\nlet: {m: 'max(x, dim=0)'}\noutputs: {y: m.values}\n"
+    program = parse_formulas(parse_spec(text))
+    assert program.outputs["y"] is parse("max(x, dim=0).values")
+    assert list(program.lets) == ["m_values", "m_indices"]
+    with pytest.raises(SpecError, match=r"'m' has several results; write m\.values or m\.indices"):
+        parse_formulas(parse_spec(text.replace("m.values", "m + 1")))
+
+
+@needs("amax")
+def test_the_maximum_of_one_tensor_is_over_everything() -> None:
+    assert parse("max(x)") is parse("amax(x)")
+
+
+@needs("einsum")
+def test_an_equation_is_a_text() -> None:
+    product = parse("einsum('ij,jk->ik', x, y)")
+    assert product.args == (X, Y)
+
+
+@needs("conv1d")
+def test_an_optional_operand() -> None:
+    assert parse("conv1d(x, y)").args == (X, Y)
+    assert parse("conv1d(x, y, None, 2)") is parse("conv1d(x, y, stride=2)")
+
+
+@needs("transpose")
+def test_transposed() -> None:
+    assert parse("x.T").args == (X,)
+
+
+# --------------------------------------------------------------------------- shapes
+
+
+def sources_kept(text: str) -> str:
+    return repr(parse(text))
+
+
+def test_the_shape_of_what_cancels() -> None:
+    assert sources_kept("x - x + 1") == "expand(1, x + 1)"
+    assert sources_kept("y + 0 * x") == "expand(y, x + y)"
+    assert sources_kept("sum(x**0)") == "sum(expand(1, x + 1))"
+    assert sources_kept("where(x > y, 1, 1)") == "expand(1, x + y + 1)"
+    assert sources_kept("x - x + x") == "x"
+    assert sources_kept("sum(x) + x - x") == "expand(sum(x), sum(x) + x)"
+
+
+def test_a_branch_in_python_has_its_own_shape() -> None:
+    assert sources_kept("where(flag, sum(x), x)") == "where(flag, sum(x), x)"
+    assert sources_kept("where(flag, 0 * x, y)") == "where(flag, expand(0, x), y)"
+
+
+# --------------------------------------------------------------------------- mistakes
+
+MISTAKES: dict[str, tuple[int, str]] = {
+    "": (0, "the formula is empty"),
+    "  ": (0, "the formula is empty"),
+    "x * bta": (4, "unknown name 'bta'; did you mean 'beta'?"),
+    "sigmod(x)": (0, "unknown function 'sigmod'; did you mean 'sigmoid'?"),
+    "sigmoid": (0, "'sigmoid' is a function; it needs arguments: sigmoid(...)"),
+    "beta(x)": (0, "'beta' is not a function; for a product write 'beta*('"),
+    "x ^ 2": (2, "'^' is not an operator; did you mean '**'?"),
+    "x % 2": (2, "'%' is not an operator; did you mean a - b * floor(a / b)?"),
+    "x // 2": (2, "'//' is not an operator; did you mean floor(a / b)?"),
+    "x << 2": (2, "'<<' is not an operator; did you mean '<'?"),
+    "x = 1": (2, "'=' has no meaning here; did you mean '=='?"),
+    "x y": (2, "an operator is missing between 'x' and 'y'"),
+    "2x": (0, "'2x' is not a number; for a product write '2*x'"),
+    "2(x + 1)": (1, "an operator is missing before '('; did you mean '*('?"),
+    "x +": (3, "an operand is missing between '+' and the end"),
+    "* x": (0, "an operand is missing before '*'"),
+    "(x": (0, "'(' is never closed"),
+    "x)": (1, "')' closes no bracket"),
+    "(x]": (2, "']' closes no bracket"),
+    "x, y": (1, "a formula is one expression; what stands after ',' has no meaning"),
+    "(x, y)": (0, "several values where one is needed"),
+    "x[0]": (1, "a subscript has no place in a formula"),
+    "{x}": (0, "braces are not part of the language"),
+    "x # y": (2, "a comment cannot stand inside of a formula"),
+    "x \\ y": (2, "a backslash has no place in a formula; it may extend over several lines as it is"),
+    "x × y": (2, "the character '×' has no place in a formula; did you mean '*'?"),
+    "x − y": (2, "the character '−' has no place in a formula; did you mean '-'?"),
+    "x²": (1, "the character '²' has no place in a formula; did you mean '**2'?"),
+    "x\0": (1, "'\\x00' has no place in a formula"),
+    "mode == 'a": (8, "a text that is never closed, or that holds a backslash"),
+    "1j * x": (0, "'1j' is a complex number; formulas are real"),
+    "0x10": (0, "'0x10' is not a number; for a product write '0*x10'"),
+    "007": (0, "'007' is not a number: it starts with 0"),
+    "1__0": (0, "'1__0' is not a number: '_' stands between digits"),
+    "1e999999999": (0, "'1e999999999' is beyond every floating-point number"),
+    "9**9**9**9 * x": (3, "this constant is infinite, or beyond every floating-point number"),
+    "2**5000 * x": (0, "a constant beyond every floating-point number"),
+    "x / 0": (4, "division by zero"),
+    "x / (1 - 1)": (5, "division by zero"),
+    "x * log(0)": (4, "this constant is infinite, or beyond every floating-point number"),
+    "x * log(-1)": (4, "this constant is undefined"),
+    "x * polygamma(0, -1000000)": (4, "this constant is undefined"),
+    "polygamma(1.5, x)": (10, "the order must be an integer from 0 to 100 or a hyperparameter of type int"),
+    "None": (0, "None is not a value"),
+    "torch.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
+    "x.exp()": (0, "methods have no place in a formula; write exp(...)"),
+    "x.__class__": (0, "unknown attribute '__class__'"),
+    "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),
+    "sigmoid(x, y)": (11, "sigmoid(x) takes 1 argument, not 2"),
+    "sigmoid()": (0, "sigmoid(x) lacks its argument 'x'"),
+    "sigmoid(y=x)": (8, "sigmoid(x) has no argument 'y'"),
+    "clamp(x, mim=0)": (9, "clamp(x, min=..., max=...) has no argument 'mim'; did you mean 'min'?"),
+    "clamp(x, 0, min=0)": (12, "clamp(x, min=..., max=...) is given 'min' twice"),
+    "clamp(x)": (0, "clamp(x, min=..., max=...) needs one of its optional arguments"),
+    "where(x, x, y)": (6, "a number where a condition is needed; compare it with something"),
+    "x and y > 0": (0, "a number where a condition is needed; compare it with something"),
+    "beta or flag": (0, "a number where a condition is needed; compare it with something"),
+    "mode + x": (0, "a text cannot be calculated with; compare it with '==' or '!='"),
+    "where(mode == 1, x, y)": (14, "a text is compared with a text: name == 'value'"),
+    "where(mode < 'a', x, y)": (6, "texts are compared with '==' or '!='"),
+    "Piecewise((x, x > 0))": (14, "the last condition of Piecewise((a, condition), ..., (b, True)) is True"),
+    "Piecewise(x, y)": (10, "each case of Piecewise((a, condition), ..., (b, True)) is a pair of a value and its condition"),
+    "max(x, y, axis=0)": (10, "max(a, b) of two expressions has no other arguments"),
+    "Max(x)": (0, "Max(a, b) takes at least 2 arguments"),
+    "sum(3)": (0, "sum works on tensors; 3 depends on none"),
+    "sum(x, dim=y)": (11, "'dim' must be an integer or a hyperparameter of type int"),
+    "sum(x, dim=1.5)": (11, "'dim' must be an integer or a hyperparameter of type int"),
+    "sum(x, dim=[0, 0])": (11, "'dim' lists a dimension twice"),
+    "sum(x, dim=[])": (11, "'dim' is an empty list"),
+    "sum(x, keepdim=1)": (15, "'keepdim' must be True, False or a hyperparameter of type bool"),
+    "sum(None)": (4, "the argument 'input' cannot be None"),
+    "x.foo": (0, "unknown attribute 'foo'"),
+    "x == not y": (5, "not an expression from here on"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistake(text: str) -> None:
+    assert fault(text) == MISTAKES[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "x.__class__.__mro__",
+        "(lambda: x)()",
+        "[y for y in x]",
+        "f'{x}'",
+        "x if flag else y",
+        "x is y",
+        "x in y",
+        "sum(*x)",
+        "sum(**x)",
+        "x := 1",
+        "yield x",
+        "await x",
+        "...",
+        "b'x'",
+        "'a' 'b'",
+        "'''x'''",
+        "x;y",
+        "import os",
+        "sum(x for x in y)",
+        "'text'.T + x",
+        "`x`",
+    ],
+)  # fmt: skip
+def test_refused(text: str) -> None:
+    assert faults(text)
+
+
+def test_all_mistakes_of_a_formula_at_once() -> None:
+    found = faults("sigmod(x) + bta * clamp(x, mim=0) + where(x, a, b) + 1/0")
+    assert [f.offset for f in found] == [0, 12, 27, 42, 45, 48, 55]
+    assert [f.offset for f in faults("2x ^ 3y")] == [0, 3, 5]
+    assert len(faults(" + ".join(f"unknown{i}" for i in range(500)))) == 20
+
+
+def test_offsets_behind_other_alphabets() -> None:
+    ü = symbol("ü")
+    assert faults("ü*ü + bta", ü, BETA) == [(6, "unknown name 'bta'; did you mean 'beta'?")]
+
+
+# --------------------------------------------------------------------------- hostile texts
+
+HOSTILE = {
+    "parentheses": "(" * 9_000 + "x" + ")" * 9_000,
+    "lists": "[" * 49 + "]" * 49,
+    "signs": "-" * 4_900 + "x",
+    "not": "not " * 4_000 + "flag",
+    "signed powers": "x" + "**-x" * 1_500,
+    "powers": "x" + "**x" * 2_400,
+    "sum": "x" + "+sin(x)*y" * 500,
+    "long sum": "+".join(f"x**{i}" for i in range(2, 1_200)),
+    "alternating": "x" + "*y+x" * 1_000,
+    "comparisons": "x" + "<x" * 2_000,
+    "conditions": "&".join(["(x>0)"] * 900),
+    "calls": "sin(" * 49 + "x" + ")" * 49,
+    "branches": "where(x>0,x," * 49 + "y" + ")" * 49,
+    "cases": "Piecewise(" + ",".join(f"(x,x>{i})" for i in range(600)) + ",(0,True))",
+    "maximum": "max(" + ",".join(["x", "y"] * 1_000) + ")",
+    "attributes": "x" + ".T" * 2_000,
+    "digits": "9" * 19_000,
+    "huge product": "*".join(["9e307"] * 2_000),
+    "huge sum": "+".join(f"1/(1e300+{i})" for i in range(600)),
+    "huge coefficient": "*".join(["(9e300*x)"] * 800),
+    "harmonic": "x*(" + "+".join(f"1/{i}" for i in range(1, 1_200)) + ")",
+    "tower": "9**9**9**9**9",
+    "exponential tower": "exp(exp(exp(exp(10))))",
+    "unknown names": "+".join(f"unknown{i}" for i in range(900)),
+    "keywords": "sum(" + ",".join(f"a{i}=1" for i in range(700)) + ")",
+    "commas": "," * 4_000,
+    "operators": "+*" * 2_000,
+    "called results": "f" + "()" * 1_000,
+    "surrogate": "x\ud800",
+    "long name": "x" * 19_000,
+    "long text": "mode == '" + "a" * 19_000 + "'",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_are_answered_at_once(name: str) -> None:
+    answered(HOSTILE[name])
+
+
+def answered(text: str, symbols: Scope | tuple[Expr, ...] = SYMBOLS) -> Expr | None:
+    started = time.perf_counter()
+    found = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            found = parse_expression(text, symbols)
+        except FormulaError as error:
+            assert error.faults
+            assert all(0 <= f.offset <= len(text) and f.message.isprintable() for f in error.faults)
+    assert time.perf_counter() - started < 1
+    return found
+
+
+PIECES = st.sampled_from(
+    [*"xy()[],.=+-*/@<>&|~^%!'\"#:;{}\\ \n\t\0é²", *MEANINGS, *MISTAKES, "**", "x", "beta", "flag", "mode", "mask", "n"]
+    + ["1e3", "0", "2", "and", "or", "not", "None", "True", "sum(", "where(", "max(", "dim=", "'a'", "sin(", "_1", "is"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=60))
+def test_any_text(text: str) -> None:
+    answered(text)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_any_pieces(text: str) -> None:
+    answered(text)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.sampled_from(sorted(MEANINGS)), st.integers(0, 60), st.integers(0, 5), PIECES)
+def test_any_change_of_a_formula(text: str, at: int, removed: int, piece: str) -> None:
+    answered(text[:at] + piece + text[at + removed :])
+
+
+# --------------------------------------------------------------------------- specs
+
+SMOOTH_L1 = """\
+op: smooth_l1
+tensors:
+  input:
+  target: {grad: false}
+hyperparameters:
+  beta: {type: float, default: 1.0, domain: "(0, oo)"}
+  reduction: {type: str, default: mean, choices: [none, mean, sum]}
+let:
+  d: input - target
+  loss: where(abs(d) < beta, d**2 / (2*beta), abs(d) - beta/2)
+outputs:
+  y: where(reduction == "mean", mean(loss), where(reduction == "sum", sum(loss), loss))
+  inside: {expr: abs(d) < beta, grad: false}
+gradients:
+  input: clamp(grad_y, -1, 1) * sign(d) + 0*y
+"""
+
+
+def program(text: str) -> Program:
+    return parse_formulas(parse_spec(text, "a.yaml"))
+
+
+def test_a_whole_spec() -> None:
+    found = program(SMOOTH_L1)
+    assert list(found.symbols) == ["input", "target", "beta", "reduction"]
+    assert found.symbols["reduction"]["kind"] == "str"
+    assert list(found.lets) == ["d", "loss"]
+    assert list(found.outputs) == ["y", "inside"]
+    assert list(found.cotangents) == ["y"]
+    assert found.cotangents["y"] is symbol("grad_y", "cotangent")
+    d = found.lets["d"]
+    assert d is symbol("input") - symbol("target")
+    assert d in ex.topological(found.lets["loss"])
+    assert found.outputs["inside"].is_boolean
+    assert found.gradients["input"] is make(CLAMP, found.cotangents["y"], -ONE, ONE) * call("sign", d)
+
+
+def test_kinds_of_symbols() -> None:
+    found = program("op: a\ntensors: {x: , i: {dtype: int}, m: {dtype: bool}}\nhyperparameters: {k: 1}\noutputs: {y: x}\n")
+    assert [s["kind"] for s in found.symbols.values()] == ["tensor", "int_tensor", "bool_tensor", "int"]
+
+
+def spec_mistakes(old: str, new: str, text: str = SMOOTH_L1) -> list[str]:
+    assert old in text
+    with pytest.raises(SpecError) as caught:
+        program(text.replace(old, new))
+    return [mistake.render().splitlines()[0] for mistake in caught.value.mistakes]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("abs(d) <", "abs(e) <", "a.yaml:10:19: let.loss: unknown name 'e'"),
+        ("input - target", "input - loss", "a.yaml:9:14: let.d: 'loss' is defined further down"),
+        ("expr: abs(d) <", "expr: y <", "a.yaml:13:18: outputs.inside: 'y' is an output; name what is shared under 'let'"),
+        ("expr: abs(d) <", "expr: grad_y <", "a.yaml:13:18: outputs.inside: 'grad_y' is known under 'gradients' only"),
+        ("clamp(grad_y", "clamp(grad_inside", "a.yaml:15:16: gradients.input: the output 'inside' has 'grad: false', so it has no gradient"),
+        ("clamp(grad_y", "clamp(grad_z", "a.yaml:15:16: gradients.input: unknown name 'grad_z'; did you mean 'grad_y'?"),
+        (', grad: false}\ng', '}\ng', "a.yaml:13:18: outputs.inside: a truth value has no gradient; write {expr: ..., grad: false}"),
+        ("expr: abs(d) < beta", "expr: beta", "a.yaml:13:18: outputs.inside: depends on no tensor"),
+        ('reduction == "sum"', 'reduction == "sun"', "a.yaml:12:66: outputs.y: 'reduction' is never 'sun', but one of 'none', 'mean', 'sum'; did you mean 'sum'?"),
+        ("clamp(grad_y, -1, 1) * sign(d) + 0*y", "d > 0", "a.yaml:15:10: gradients.input: a gradient is a number; write where(condition, a, b)"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_spec(old: str, new: str, expected: str) -> None:
+    assert spec_mistakes(old, new) == [expected]
+
+
+def test_an_integer_has_no_gradient() -> None:
+    text = "op: a\ntensors: {i: {dtype: int}}\noutputs: {y: i}\n"
+    assert spec_mistakes("y: i", "y: i", text) == [
+        "a.yaml:3:14: outputs.y: an integer has no gradient; write {expr: ..., grad: false}"
+    ]
+
+
+def test_all_mistakes_of_a_spec_and_none_that_follow_from_them() -> None:
+    found = spec_mistakes("input - target", "input - targt")
+    assert found == ["a.yaml:9:14: let.d: unknown name 'targt'; did you mean 'target'?"]
+    text = SMOOTH_L1.replace("beta/2", "bta/2").replace("sign(d)", "sgin(d)")
+    assert len(spec_mistakes("input - target", "input - targt", text)) == 3
+
+
+def test_a_tensor_named_like_a_gradient() -> None:
+    text = "op: a\ntensors: {x: , grad_y: }\noutputs: {y: x * grad_y}\ngradients: {x: 2*x}\n"
+    program(text)
+    assert spec_mistakes("2*x", "grad_y", text) == [
+        "a.yaml:4:16: gradients.x: 'grad_y' is declared, and is the gradient of the output 'y' too; rename one"
+    ]
+
+
+def test_an_output_has_the_shape_of_its_formula() -> None:
+    text = "op: a\ntensors: {x: , y: }\nlet: {zero: x - x}\noutputs: {z: y + zero, one: x**0}\n"
+    assert {name: repr(e) for name, e in program(text).outputs.items()} == {
+        "z": "expand(y, x + y)",
+        "one": "expand(1, x + 1)",
+    }
+
+
+def test_a_stopped_gradient() -> None:
+    text = "op: a\ntensors: {x: }\noutputs: {y: x}\ngradients: {x: 0}\n"
+    assert program(text).gradients["x"] is ZERO
+
+
+def test_the_place_in_a_folded_formula() -> None:
+    text = "op: a\ntensors: {x: }\noutputs:\n  y: >-\n    x +\n    x * bta\n"
+    assert spec_mistakes("bta", "bta", text) == ["a.yaml:6:9: outputs.y: unknown name 'bta'"]
+
+
+def test_a_deep_chain_of_intermediates() -> None:
+    names = "".join(f"  a{i + 1}: sin(a{i}) * x + a{i}\n" for i in range(600))
+    text = f"op: a\ntensors: {{x: }}\nlet:\n  a0: x\n{names}outputs: {{y: a600}}\n"
+    started = time.perf_counter()
+    assert len(repr(program(text).outputs["y"])) < 100_000
+    assert time.perf_counter() - started < 3
+
+
+def test_a_spec_beyond_all_help() -> None:
+    names = "".join(f"  a{i}: {'+'.join(f'unknown{j}' for j in range(15))}\n" for i in range(600))
+    text = f"op: a\ntensors: {{x: }}\nlet:\n{names}outputs: {{y: x}}\n"
+    started = time.perf_counter()
+    assert 100 <= len(spec_mistakes("y: x", "y: x", text)) < 120
+    assert time.perf_counter() - started < 3
+
+
+def test_constants_of_the_language() -> None:
+    assert TRUE is parse("True")
+    assert FALSE is parse("1 > 2")
+    assert compare("lt", X, ex.OO) is parse("x < oo")
