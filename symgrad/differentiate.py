@@ -73,10 +73,11 @@ def _power_partials(base: Expr, exponent: Expr) -> tuple[Expr, Expr]:
 def partials(root: Expr, leaves: Iterable[Expr]) -> dict[Expr, Expr]:
     """The symbolic partial derivatives of a pointwise region with respect to its `leaves`."""
     boundary = frozenset(leaves)
-    order = topological(root, leaves=boundary)
+    stops = boundary | frozenset(region_leaves(root))
+    order = topological(root, leaves=stops)
     below: dict[Expr, frozenset[Expr]] = {}
     for node in order:
-        if node in boundary:
+        if node in stops:
             below[node] = frozenset({node})
         else:
             below[node] = frozenset().union(*(below[a] for a in node.args))
@@ -253,7 +254,7 @@ def is_linear(root: Expr, variables: frozenset[Expr]) -> bool:
     """Whether `root` is homogeneous and linear in `variables` (a cotangent may pass through it transposed)."""
     degree: dict[Expr, int] = {}  # 0: independent, 1: linear, 2: anything else
     for node in topological(root):
-        inner = [degree[a] for a in node.args]
+        inner = [degree[a] for a in data_arguments(node)]
         if node in variables:
             degree[node] = 1
         elif not any(inner):
@@ -266,7 +267,8 @@ def is_linear(root: Expr, variables: frozenset[Expr]) -> bool:
             branches = zip(inner[1:], node.args[1:], strict=True)
             degree[node] = 1 if not inner[0] and all(d == 1 or a is ZERO for d, a in branches) else 2
         elif is_tensor_op(node):
-            degree[node] = 1 if TENSOR_OPS[node.op].linear and sum(inner) == 1 else 2
+            row = TENSOR_OPS[node.op]
+            degree[node] = 1 if row.linear and row.differentiable and sum(inner) == 1 else 2
         else:
             degree[node] = 2
     return degree[root] == 1 or root is ZERO

@@ -185,10 +185,10 @@ def text(value: str) -> Expr:
     return make("text", value=value)
 
 
-def symbol(name: str, kind: str = "tensor") -> Expr:
+def symbol(name: str, kind: str = "tensor", shape: tuple[int | str, ...] | None = None) -> Expr:
     """A free symbol; `kind` is a tensor's (`tensor`, `int_tensor`, `bool_tensor`, `cotangent`,
-    `tangent`) or a hyperparameter's (`float`, `int`, `bool`, `str`)."""
-    return make("sym", name=name, kind=kind)
+    `tangent`) or a hyperparameter's (`float`, `int`, `bool`, `str`). `shape` is the declared one of a tensor."""
+    return make("sym", name=name, kind=kind, **({} if shape is None else {"shape": shape}))
 
 
 def as_expr(value: Scalar) -> Expr:

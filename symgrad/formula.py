@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from symgrad.expr import COMPARISONS, HALF, ONE, OO, Expr, num, split_coefficient, topological
+from symgrad.expr import COMPARISONS, HALF, ONE, OO, Expr, num, power, split_coefficient, topological
 from symgrad.tensor_ops import TENSOR_OPS, TensorOp
 
 __all__ = ["formula"]
@@ -81,7 +81,7 @@ def _product_of(factor: Fraction, factors: Iterable[Expr], known: Known) -> _Tex
     below: list[_Text] = []
     for part in factors:
         exponent = part.args[1].number if part.op == "pow" else None
-        if exponent is not None and exponent < 0:
+        if exponent is not None and exponent < 0 and 1 / power(part.args[0], -exponent) is part:
             below.append(_raised(part.args[0], num(-exponent), known))
         elif part.op == "pow":
             above.append(_raised(part.args[0], part.args[1], known))
@@ -216,6 +216,13 @@ def _clamp(node: Expr, known: Known) -> _Text:
     return _Text(f"clamp({', '.join(texts)})", _ATOM)
 
 
+def _unsqueeze(node: Expr, known: Known) -> _Text:
+    """As an index: ``bias[..., None, None]``."""
+    dims = node["dim"]
+    index = ["None" if place in dims else ":" for place in range(min(dims), 0)]
+    return _Text(f"{known[node.args[0]].within(_ATOM)}[..., {', '.join(index)}]", _ATOM)
+
+
 _FIELDS: Mapping[str, tuple[TensorOp, str]] = {
     operation: (row, field) for row in TENSOR_OPS.values() for field, operation in row.fields
 }
@@ -239,4 +246,5 @@ _WRITE: Mapping[str, Callable[[Expr, Known], _Text]] = {
     "div": _infix("/", _PRODUCT),
     "neg": lambda node, known: _Text(f"-{known[node.args[0]].within(_POWER)}", _SIGN),
     "clamp": _clamp,
+    "unsqueeze": _unsqueeze,
 }

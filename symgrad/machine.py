@@ -74,6 +74,8 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
         factor, rest = ex.split_coefficient(term)
         if total is None:
             total = lowered[term]
+        elif total.is_static and term.is_static:
+            total = ex.add(total, term)
         elif factor < 0:
             total = make("sub", total, _term(-factor, rest, lowered))
         else:

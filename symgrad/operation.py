@@ -101,7 +101,7 @@ def compile_operation(program: Program) -> Operation:
             roots = {n: ex.make("where", condition, substitute(r, {own: value}), r) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
     tree = split(roots, choices)  # type: ignore[arg-type]
-    return Operation(program, _map_leaves(tree, partial(_compile_variant, program)))
+    return Operation(program, _map_leaves(tree, partial(_compile_variant, program, not isinstance(tree, Split))))
 
 
 def _map_leaves(tree, visit):  # type: ignore[no-untyped-def]
@@ -110,7 +110,7 @@ def _map_leaves(tree, visit):  # type: ignore[no-untyped-def]
     return visit(tree)
 
 
-def _compile_variant(program: Program, roots: Roots) -> Variant:
+def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     spec = program.spec
     formulas = {o.name: roots[o.name] for o in spec.outputs}
     overridden = {t: roots[f"grad of {t}"] for t in program.gradients}
@@ -144,7 +144,7 @@ def _compile_variant(program: Program, roots: Roots) -> Variant:
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
-        return plan(formulas, outputs, needed, spec.options.save, fixed)
+        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=alone)
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(

@@ -63,11 +63,13 @@ def plan(
     gradients: Sequence[Expr],
     policy: str,
     fixed: frozenset[Expr] = frozenset(),
+    *,
+    extras: bool = True,
 ) -> Plan:
     """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
 
     `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
-    `fixed` the tensors that are never differentiated.
+    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept.
     """
     names = {value: name for name, value in outputs.items() if value.op != "sym"}
     composite_bytes = saved_by_composite(formulas.values(), fixed)
@@ -83,7 +85,7 @@ def plan(
         cut = minimum_cut(gradients, names, masks=masks)
         base = [_describe(value, names) for value in sorted(cut, key=lambda v: v.order)]
         plans.append(assess(base, ()))
-        if policy != "memory":
+        if policy != "memory" and extras:
             candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
             plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
     return min(plans, key=lambda p: rank(p, policy))

@@ -55,6 +55,7 @@ SYMBOLS = (X, Y, BETA, N, FLAG, MODE)
         "x - (y + 1)",
         "-(x + y)",
         "1 / (x * y)",
+        "(x**2)**(-1/2)",
         "exp(-x)",
         "pi * x",
         "x * sqrt(2 / pi)",
@@ -81,8 +82,9 @@ def test_as_it_is_written(text: str) -> None:
 def test_what_only_the_compiler_writes() -> None:
     assert formula(make("sub", X, make("sub", X, Y))) == "x - (x - y)"
     assert formula(make("div", make("neg", X), make("div", X, Y))) == "-x / (x / y)"
-    assert formula(make("expand", X, Y, dim=None)) == "expand(x, y)"
-    assert formula(make("expand", X, Y, dim=(0, Ref("n")))) == "expand(x, y, dim=[0, n])"
+    assert formula(make("sum_to", X, Y)) == "sum_to(x, y)"
+    assert formula(make("squeeze", X, dim=(0, Ref("n")))) == "squeeze(x, dim=[0, n])"
+    assert formula(make("unsqueeze", X + Y, dim=(-3, -1))) == "(x + y)[..., None, :, None]"
     assert formula(ex.NAN) == "nan"
 
 

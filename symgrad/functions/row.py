@@ -18,7 +18,7 @@ class Function:
     Attributes:
         name: the operation's name in the intermediate representation.
         parameters: names of its arguments, accepted as keywords.
-        torch, python: format strings for tensors and for Python scalars.
+        torch, python: format strings for tensors and for Python scalars, each a call or in parentheses.
         partials: derivatives with respect to each argument, as expressions in the arguments.
         meaning: the value on mpmath numbers; NaN where undefined over the reals.
         aliases: other accepted spellings.

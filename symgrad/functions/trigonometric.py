@@ -207,7 +207,7 @@ ROWS = (
         "sinc",
         ("x",),
         torch="torch.sinc({0})",
-        python="(math.sin(math.pi * ({0})) / (math.pi * ({0})) if {0} else 1.0)",
+        python="(math.sin(math.pi * ({0})) / (math.pi * ({0})) if ({0}) else 1.0)",
         partials=lambda x: (_sinc_partial(x),),
         meaning=real.sinc,
         cost=4.0,

@@ -12,14 +12,17 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from symgrad import expr as ex
+from symgrad.alignment import ShapeConflict, aligned
 from symgrad.errors import shown, suggestion
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
 from symgrad.functions import SPELLINGS
 from symgrad.parse import calls
+from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
+from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
@@ -44,17 +47,12 @@ _LOGICAL: Mapping[type[ast.AST], str] = {
 }  # fmt: skip
 _SUM = (ast.Add, ast.Sub)
 _PRODUCT = (ast.Mult, ast.Div, ast.MatMult)
-_METHODS = {row.method: row.name for row in TENSOR_OPS.values() if row.method}
+_METHODS = {row.method: row for row in TENSOR_OPS.values() if row.method}
 _FIELDS = {field for row in TENSOR_OPS.values() for field, _ in row.fields}
 
 
 class Reported(Exception):
     """What was looked at is wrong, which has been noted."""
-
-
-def is_text(expr: Expr) -> bool:
-    """Whether the value is a text rather than a number or a truth value."""
-    return expr.op == "text" or (expr.op == "sym" and expr["kind"] == "str")
 
 
 class Builder:
@@ -69,7 +67,6 @@ class Builder:
         self.scope = scope
         self.sources: set[Expr] = set()
         self._faults: list[Fault] = []
-        self._constants: set[Expr] = set()  # found to be moderate
         self._depth = 0
 
     def result(self) -> Bound:
@@ -79,7 +76,9 @@ class Builder:
             fields = self.fields(tree)
             if fields is not None:
                 return Bound(fields=fields)
-            return Bound(self.value(tree), frozenset(self.sources))
+            value = self.value(tree)
+            self.whole(tree, value, self.sources)
+            return Bound(value, frozenset(self.sources))
         except Reported:
             raise FormulaError(self._faults) from None
 
@@ -137,18 +136,28 @@ class Builder:
             self._depth -= 1
 
     def settled(self, node: ast.AST, value: Expr) -> Expr:
-        """``value``, after a look whether it is a constant that no float can hold.
+        """``value`` with its operands aligned by the names of their dimensions, if its constants are finite.
 
-        Properties that walk down the expression are cached from the bottom up here: none of them recurses deeply.
+        Whatever is new in it is looked at from the bottom up, so that none of the properties which an expression caches
+        has to recurse deeply.
         """
-        _ = value.size, value.digest, value.tensors
-        for part in (value, *value.args):
-            if part.args and not part.symbols and not part.is_boolean and part not in self._constants:
-                self._check_constant(node, part)
-                self._constants.add(part)
-        if not all(_is_moderate(ex.split_coefficient(part)[0]) for part in (value, *value.args)):
-            self.fail(node, "a constant beyond every floating-point number")
+        try:
+            value = aligned(value)
+        except ShapeConflict as conflict:
+            self.fail(node, str(conflict))
+        settled = self.scope.settled
+        for part in ex.topological(value, leaves=settled):
+            if part not in settled:
+                self._settle(node, part)
+                settled.add(part)
         return value
+
+    def _settle(self, node: ast.AST, value: Expr) -> None:
+        _ = value.size, value.digest, value.tensors, shape_sources(value)
+        if value.args and not value.symbols and not value.is_boolean:
+            self._check_constant(node, value)
+        if not _is_moderate(ex.split_coefficient(value)[0]):
+            self.fail(node, "a constant beyond every floating-point number")
 
     def isolated(self, read: Callable[[ast.expr], T], node: ast.expr) -> tuple[T, frozenset[Expr]]:
         """What ``read`` makes of a node whose shape is not broadcast with the rest, and its sources."""
@@ -160,7 +169,14 @@ class Builder:
 
     def scoped(self, node: ast.expr) -> Expr:
         """The number that a node stands for, with the shape of its formula: an operand of a tensor operation."""
-        return with_shape(*self.isolated(self.number, node))
+        return self.whole(node, *self.isolated(self.number, node))
+
+    def whole(self, node: ast.AST, value: Expr, sources: Iterable[Expr]) -> Expr:
+        """``value`` with the shape that ``sources`` broadcast to."""
+        try:
+            return with_shape(value, sources)
+        except ShapeConflict as conflict:
+            self.fail(node, str(conflict))
 
     def fields(self, node: ast.expr) -> Mapping[str, Bound] | None:
         """The named results that ``node`` stands for, None where it stands for a single value."""
@@ -280,8 +296,8 @@ class Builder:
         total, sources = parts[0]
         for (op, node), (value, own) in zip(rest, parts[1:], strict=True):
             if isinstance(op, ast.MatMult):
-                pair = (with_shape(total, sources), with_shape(value, own))
-                total = calls.apply(self, node, "matmul", pair, {})
+                pair = (self.whole(node, total, sources), self.whole(node, value, own))
+                total = calls.apply(self, node, TENSOR_OPS["matmul"], pair, {})
                 sources = frozenset({total})
             else:
                 total = ex.mul(total, *self._factors([(op, node)], [value]))
@@ -298,32 +314,8 @@ class Builder:
         for nodes, left, right, op in links:
             if type(op) not in _COMPARED:
                 self.fail(node, "only numbers are compared, with < <= > >= == !=")
-            parts.append(self._comparison(nodes, _COMPARED[type(op)], left, right))
+            parts.append(comparison(self, nodes, _COMPARED[type(op)], left, right))
         return ex.logical("and", *parts) if len(parts) > 1 else parts[0]
-
-    def _comparison(self, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:
-        if is_text(left) or is_text(right):
-            return self._compare_texts(nodes, op, left, right)
-        if left.is_boolean and right.is_boolean and op in ("eq", "ne"):
-            negated = [ex.logical("not", side) for side in (left, right)]
-            same = ex.logical("or", ex.logical("and", left, right), ex.logical("and", *negated))
-            return same if op == "eq" else ex.logical("not", same)
-        numbers = (ex.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
-        return ex.compare(op, *numbers)
-
-    def _compare_texts(self, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:
-        if not (is_text(left) and is_text(right)):
-            self.fail(nodes[is_text(left)], "a text is compared with a text: name == 'value'")
-        if op not in ("eq", "ne"):
-            self.fail(nodes[0], "texts are compared with '==' or '!='")
-        if left.op == "text":
-            left, right, nodes = right, left, nodes[::-1]
-        choices = self.scope.choices.get(left)
-        if choices is not None and right.op == "text" and right["value"] not in choices:
-            allowed = ", ".join(map(shown, choices[:10]))
-            near = self.suggestion(right["value"], choices)
-            self.fail(nodes[1], f"{left.name!r} is never {shown(right['value'])}, but one of {allowed}{near}")
-        return ex.compare(op, left, right)
 
     def _logical(self, node: ast.BoolOp) -> Expr:
         return ex.logical(_LOGICAL[type(node.op)], *self.each(self.truth, node.values))
@@ -397,7 +389,8 @@ def _bits(value: Fraction) -> int:
 
 
 def _is_moderate(value: Fraction) -> bool:
-    return in_range(value) and _bits(value) <= _MAX_BITS // 8
+    bits = _bits(value)
+    return bits < 1_000 or (bits <= _MAX_BITS // 8 and in_range(value))
 
 
 def _each_field(name: str, fields: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from symgrad import expr as ex
 from symgrad import functions
@@ -15,7 +15,7 @@ from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
-from symgrad.parse.scope import Bound, with_shape
+from symgrad.parse.scope import Bound
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
 
 if TYPE_CHECKING:
@@ -41,13 +41,9 @@ def call(builder: Builder, name: str, node: ast.Call) -> Expr:
     if name not in SPELLINGS:
         if name in builder.scope.names:
             builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
-        _unknown(builder, node.func, name)
+        near = builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
+        builder.fail(node.func, f"unknown function {shown(name)}{near}")
     return _function_call(builder, name, node)
-
-
-def _unknown(builder: Builder, node: ast.AST, name: str) -> NoReturn:
-    near = builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
-    builder.fail(node, f"unknown function {shown(name)}{near}")
 
 
 # ------------------------------------------------------------------------------------------ functions
@@ -120,34 +116,29 @@ def _made(builder: Builder, node: ast.AST, construct: Callable[[], Expr]) -> Exp
 
 # ------------------------------------------------------------------------------------------ tensor operations
 def _tensor_call(builder: Builder, name: str, node: ast.Call) -> Expr:
-    row = _row(builder, node, name)
+    row = TENSOR_OPS[TENSOR_SPELLINGS[name]]
     if row.fields:
         names = " or ".join(f".{field}" for field, _ in row.fields)
         builder.fail(node, f"{name}(...) has several results; add {names}")
     operands, attributes = tensor_arguments(builder, name, row, node)
     values = builder.each(builder.scoped, operands)
-    return builder.shaped(apply(builder, node, name, values, attributes))
+    return builder.shaped(apply(builder, node, row, values, attributes))
 
 
-def _row(builder: Builder, node: ast.AST, name: str) -> TensorOp:
-    if name not in TENSOR_SPELLINGS:
-        _unknown(builder, node, name)
-    return TENSOR_OPS[TENSOR_SPELLINGS[name]]
-
-
-def apply(builder: Builder, node: ast.AST, name: str, operands: Sequence[Expr], attributes: Mapping[str, Any]) -> Expr:
+def apply(
+    builder: Builder, node: ast.AST, row: TensorOp, operands: Sequence[Expr], attributes: Mapping[str, Any]
+) -> Expr:
     """A tensor operation on values; absent attributes have their defaults."""
-    row = _row(builder, node, name)
-    _need_tensors(builder, node, name, operands)
+    _need_tensors(builder, node, row, operands)
     complete = {**{a.name: a.default for a in row.attributes}, **attributes}
     definition = row.definition or (lambda *args, **attrs: make(row.name, *args, **attrs))
     return _made(builder, node, lambda: definition(*operands, **complete))
 
 
-def _need_tensors(builder: Builder, node: ast.AST, operation: str, operands: Sequence[Expr]) -> None:
+def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequence[Expr]) -> None:
     for value in operands:
         if not value.tensors:
-            builder.fail(node, f"{operation} works on tensors; {value} depends on none")
+            builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
 
 
 def operation_with_fields(name: str, node: ast.Call) -> str | None:
@@ -170,7 +161,7 @@ def results(builder: Builder, operation: str, node: ast.Call) -> dict[str, Bound
     row = TENSOR_OPS[operation]
     operands, attributes = tensor_arguments(builder, row.name, row, node)
     values = builder.each(builder.scoped, operands)
-    _need_tensors(builder, node, operation, values)
+    _need_tensors(builder, node, row, values)
     made = {field: make(op, *values, **attributes) for field, op in row.fields}
     return {field: Bound(value, frozenset({value})) for field, value in made.items()}
 
@@ -218,7 +209,7 @@ def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherw
         value, own = found[branch]
         value = value if boolean else _as_number(value)
         if condition.is_static and condition not in (TRUE, FALSE):
-            total = ex.where(condition, with_shape(value, own), with_shape(total, sources))
+            total = ex.where(condition, builder.whole(branch, value, own), builder.whole(branch, total, sources))
             sources = frozenset({total} if total.tensors else ())
         else:
             total = ex.where(condition, value, total)
@@ -258,7 +249,8 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     if node.keywords:
         builder.fail(node.keywords[0], f"{name}(a, b) of two expressions has no other arguments")
     if len(node.args) == 1 and reduction:
-        return builder.shaped(apply(builder, node, reduction, (builder.scoped(node.args[0]),), {}))
+        operand = builder.scoped(node.args[0])
+        return builder.shaped(apply(builder, node, TENSOR_OPS[reduction], (operand,), {}))
     if len(node.args) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = builder.each(builder.number, node.args)

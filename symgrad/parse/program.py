@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from symgrad.errors import Mistake, SpecError
 from symgrad.expr import Expr, symbol
-from symgrad.parse.build import Builder, is_text
+from symgrad.parse.build import Builder
+from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import read
@@ -75,7 +76,7 @@ class _Parser:
     def program(self) -> Program:
         """Parse the formulas from top to bottom, each in a scope of what it may use."""
         spec = self.spec
-        symbols = {t.name: symbol(t.name, _TENSOR_KINDS[t.dtype]) for t in spec.tensors}
+        symbols = {t.name: symbol(t.name, _TENSOR_KINDS[t.dtype], t.shape) for t in spec.tensors}
         symbols |= {h.name: symbol(h.name, h.type) for h in spec.hyperparameters}
         scope = Scope(
             {name: Bound(symbol, sources_of(symbol)) for name, symbol in symbols.items()},

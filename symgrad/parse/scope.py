@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from symgrad.alignment import aligned
 from symgrad.expr import Expr, make
-from symgrad.shapes import shape_sources
+from symgrad.shapes import same_shape, shape_sources
 
 __all__ = ["Bound", "Scope", "with_shape"]
 
@@ -30,12 +30,13 @@ class Scope:
     """The names that a formula may use.
 
     ``choices`` lists the values of those ``str`` hyperparameters that have few; ``elsewhere`` says why a name that
-    the spec does know cannot be used in this formula.
+    the spec does know cannot be used in this formula; ``settled`` are values that have been checked.
     """
 
     names: dict[str, Bound] = field(default_factory=dict)
     choices: Mapping[Expr, tuple[str, ...]] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    settled: set[Expr] = field(default_factory=set)
 
     @classmethod
     def of(cls, symbols: Iterable[Expr]) -> Scope:
@@ -52,7 +53,7 @@ def with_shape(expr: Expr, sources: Iterable[Expr]) -> Expr:
     """``expr`` with the broadcast shape of ``sources``, some of which may have cancelled out of it."""
     kept = shape_sources(expr) | {s for s in expr.symbols if not shape_sources(s)}
     kept |= {s for k in kept if k.op == "unsqueeze" for s in shape_sources(k.args[0])}
-    lost = [source for source in sources if not _shape_of(source) <= kept]
+    lost = [s for s in sources if not (_shape_of(s) <= kept or same_shape(shape_sources(expr) | _shape_of(s), expr))]
     if not lost:
         return expr
     like = expr

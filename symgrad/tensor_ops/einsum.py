@@ -153,6 +153,7 @@ ROW = TensorOp(
     jvp=_jvp,
     extent=_extent,
     variadic=True,
+    linear=True,
     cost=100.0,
     recompute=False,
     saves="x",

@@ -131,8 +131,8 @@ _PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
 MATMUL = TensorOp(
     "matmul",
     operands=("input", "other"),
-    torch="{0} @ {1}",
     **_PRODUCT,
+    linear=True,
     extent=_matmul_extent,
     cost=100.0,
     recompute=False,
@@ -145,6 +145,7 @@ MATMUL_INTERNAL = (
         "matmul_left",
         operands=("grad", "other", "like"),
         **_LEFT,
+        linear=True,
         shape_of=2,
         shape_only=frozenset({2}),
         cost=100.0,
@@ -155,6 +156,7 @@ MATMUL_INTERNAL = (
         "matmul_right",
         operands=("input", "grad", "like"),
         **_RIGHT,
+        linear=True,
         shape_of=2,
         shape_only=frozenset({2}),
         cost=100.0,
@@ -219,22 +221,20 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         sizes = tuple(("size", node, k) for k in range(dims))
         return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
 
-    call = f"({{0}}, {{1}}, {{2}}{{comma}})"
-    common: dict[str, Any] = {"attributes": CONVOLUTION, "cost": 100.0, "recompute": False, "saves": "x"}
+    common: dict[str, Any] = {"attributes": CONVOLUTION, "cost": 100.0, "recompute": False, "linear": True, "saves": "x"}
     internal: dict[str, Any] = {"shape_of": 2, "shape_only": frozenset({2}), **common}
     return (
         TensorOp(
             name,
             operands=("input", "weight", "bias"),
-            torch=f"F.{name}{call}",
             vjp=vjp,
             jvp=jvp,
             extent=result,
             optional=1,
             **common,
         ),
-        TensorOp(f"{name}_input", operands=("grad", "weight", "like"), torch=f"torch.nn.grad.{name}_input", **left, **internal),
-        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), torch=f"torch.nn.grad.{name}_weight", **right, **internal),
+        TensorOp(f"{name}_input", operands=("grad", "weight", "like"), **left, **internal),
+        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), **right, **internal),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from symgrad.naming import Names
 from symgrad.operation import Body, Operation, Variant, absent, cotangent, tangent
 from symgrad.plan import Saved
 from symgrad.spec import Spec
+from symgrad.tensor_ops import Ref
 
 # Names that the methods of a generated module use themselves.
 _RESERVED = [
@@ -174,7 +175,9 @@ class Layout:
             for saved in variant.plan.saved:
                 used |= saved.value.symbols
         used |= conditions(self.operation.body)
-        return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used]
+        saved = [s.value for v in self.variants for s in v.plan.saved]
+        named = references([*(d for v in self.variants for d in derivatives(v)), *saved])
+        return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used or h.name in named]
 
     @cached_property
     def absences_on_ctx(self) -> list[str]:
@@ -194,6 +197,15 @@ def derivatives(variant: Variant) -> list[Expr]:
     ]
 
 
+def references(values: Iterable[Expr]) -> frozenset[str]:
+    """The hyperparameters that are attributes of tensor operations, such as a `dim`."""
+    found: set[str] = set()
+    for node in topological(*values):
+        for _, value in node.attrs:
+            found.update(v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref))
+    return frozenset(found)
+
+
 def conditions(body: Body) -> frozenset[Expr]:
     """The symbols of the Python conditions in a tree of variants."""
     if isinstance(body, Variant):
@@ -203,29 +215,48 @@ def conditions(body: Body) -> frozenset[Expr]:
 
 
 def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[Expr], str]) -> list[str]:
-    """Source lines: `leaf` of each variant under Python's if, elif and else; one block where all are equal."""
+    """Source lines: `leaf` of each variant under Python's if, elif and else; what all begin with stands before."""
     if isinstance(body, Variant):
         return leaf(body)
-    then = branches(body.then, leaf, text)  # type: ignore[arg-type]
-    otherwise = branches(body.otherwise, leaf, text)  # type: ignore[arg-type]
-    if then == otherwise:
-        return then
-    condition = text(body.condition)
-    if not then:
-        return [f"if not ({condition}):", *_indented(otherwise)]
-    lines = [f"if {condition}:", *_indented(then)]
-    if not otherwise:
-        return lines
-    if then[-1].startswith(("return", "raise")):
-        return [*lines, *otherwise]
-    if isinstance(body.otherwise, Split) and otherwise[0].startswith("if ") and _is_chain(otherwise):
-        return [*lines, f"el{otherwise[0]}", *otherwise[1:]]
-    return [*lines, "else:", *_indented(otherwise)]
+    blocks: list[tuple[str, list[str]]] = []  # condition, lines; the last condition is empty
+    node: Body = body
+    while isinstance(node, Split):
+        blocks.append((text(node.condition), branches(node.then, leaf, text)))  # type: ignore[arg-type]
+        node = node.otherwise  # type: ignore[assignment]
+    blocks.append(("", leaf(node)))
+    shared = _common_start([lines for _, lines in blocks])
+    return [*blocks[0][1][:shared], *_chain([(c, lines[shared:]) for c, lines in blocks])]
 
 
-def _is_chain(lines: list[str]) -> bool:
-    """Whether the lines are one if statement with its branches."""
-    return all(line.startswith((" ", "elif ", "else:")) for line in lines[1:])
+def _common_start(blocks: list[list[str]]) -> int:
+    """How many whole statements all blocks begin with."""
+    count = 0
+    for lines in zip(*blocks, strict=False):
+        if len(set(lines)) > 1:
+            break
+        count += 1
+    while count and any(len(b) > count and b[count].startswith((" ", "else", "elif")) for b in blocks):
+        count -= 1
+    return count
+
+
+def _chain(blocks: list[tuple[str, list[str]]]) -> list[str]:
+    """if, elif and else; without else after a return."""
+    blocks = [(c, lines) for c, lines in blocks if lines or c]
+    if not any(lines for _, lines in blocks):
+        return []
+    if not blocks[-1][1]:
+        blocks.pop()
+    lines: list[str] = []
+    word = "if"
+    for condition, block in blocks:
+        if not condition and word == "if":
+            lines += block
+            continue
+        lines.append(f"{word} {condition}:" if condition else "else:")
+        lines += _indented(block or ["pass"])
+        word = "if" if block and block[-1].startswith(("return", "raise")) else "elif"
+    return lines
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -165,8 +165,7 @@ class Methods:
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants and len(layout.differentiable) > 1:
             lines.append(self._wants_line("ctx.needs_input_grad", wants))
-        lines += [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
-        return lines + body
+        return [*lines, *self._hyperparameters(body), *body]
 
     def _mentions(self, lines: Sequence[str], argument: str) -> bool:
         return any(self.layout.arguments[argument] in line for line in lines)
@@ -190,8 +189,9 @@ class Methods:
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         lines += statements(targets, scope, layout.constants, fused=True)
-        result = self._return(variant, many)
-        return _direct([*lines, result])
+        if any("saved[" in line for line in lines):
+            lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
+        return _direct([*lines, self._return(variant, many)])
 
     def _materialised(self, variant: Variant) -> list[str]:
         """Zeros for cotangents that an override of several outputs reads and that may be undefined."""
@@ -207,34 +207,43 @@ class Methods:
         ]
 
     def _gradient_targets(self, tensor: str, variant: Variant, many: bool) -> list[Target]:
+        """The statements of one gradient: each contribution in the shape and dtype of the tensor."""
         name = f"grad_{tensor}"
         want = [f"wants_{tensor}"] if many else []
+        alone = len(self.layout.spec.tensors) == 1 and self._fits(variant)
+        value = "{value}" if alone else f"_fit({{value}}, {self._like(tensor, variant)})"
         override = variant.overrides.get(tensor)
         if override is not None:
-            return [Target(name, _without_outer_sum(override.gradient), tuple(want))]
+            return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
         terms = [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
         if len(terms) == 1 and len(self._cotangents(variant)) == 1:
-            return [Target(name, _without_outer_sum(terms[0][1]), tuple(want))]
+            return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
         targets = []
         for i, (output, gradient) in enumerate(terms):
             condition = " and ".join([*want, f"grad_{output} is not None"])
-            template = "{target} = {value}" if i == 0 else "{target} = _plus({target}, {value})"
-            targets.append(Target(name, gradient, (condition,), template))
+            template = f"{{target}} = {value}" if i == 0 else f"{{target}} = _plus({{target}}, {value})"
+            targets.append(Target(name, _without_outer_sum(gradient), (condition,), template))
         return targets
+
+    def _like(self, tensor: str, variant: Variant) -> str:
+        """Where backward finds the shape and dtype of a tensor: with the tensor itself, if it is always saved."""
+        layout = self.layout
+        own = layout.symbol(tensor)
+        for k, saved in enumerate(variant.plan.base):
+            if saved.value is own and tensor in self._needed_by(own, variant):
+                return f"saved[{k}]"
+        return f"ctx.inputs[{[t.name for t in layout.spec.tensors].index(tensor)}]"
 
     def _return(self, variant: Variant, many: bool) -> str:
         layout = self.layout
         wanted = self._wanted_tensors(variant)
-        nones = len(layout.argument_names) - len(layout.spec.tensors)
-        if not wanted:
-            return f"return {', '.join(['None'] * len(layout.argument_names))}"
         grads = [f"grad_{t.name}" if t.name in wanted else "None" for t in layout.spec.tensors]
-        rest = ", None" * nones
-        if len(layout.spec.tensors) == 1 and self._fits(variant):
-            value = f"_round({grads[0]}, dtype)" if self._rounds(variant) else grads[0]
-            return self._once(f"{value}{rest}")
-        star = "*" if nones else ""
-        return self._once(f"{star}_fit(ctx.inputs, {', '.join(grads)}){rest}")
+        rest = ", None" * (len(layout.argument_names) - len(grads))
+        if not wanted:
+            return f"return {', '.join(grads)}{rest}"
+        if len(grads) == 1 and self._rounds(variant):
+            grads = [f"_round({grads[0]}, dtype)"]
+        return self._once(f"{', '.join(grads)}{rest}")
 
     def _once(self, value: str) -> str:
         """The return of a derivative, which may be one that must not be differentiated."""
@@ -258,6 +267,8 @@ class Methods:
             scope.known[absent(t)] = f"ctx.without_{t}"
         for symbol in [s for s in scope.known if s.tensors and s["kind"] not in ("cotangent", "tangent")]:
             del scope.known[symbol]
+        for i, tensor in enumerate(layout.spec.tensors):
+            scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)
@@ -300,7 +311,7 @@ class Methods:
             return []
         kept = self._kept_names(scope)
         targets = [Target(local, saved.value) for local, saved in zip(kept, layout.keeps, strict=True)]
-        again = statements(targets, Scope(scope.names, dict(scope.known)), layout.constants)
+        again = statements(targets, Scope(scope.names, dict(scope.known), scope.shapes), layout.constants)
         scope.known.update({saved.value: local for local, saved in zip(kept, layout.keeps, strict=True)})
         taken = f"({kept[0]},) = kept" if len(kept) == 1 else f"{', '.join(kept)} = kept"
         return [
@@ -314,40 +325,57 @@ class Methods:
     def jvp(self) -> list[str]:
         """The tangents of the outputs from those of the inputs that have one."""
         layout = self.layout
-        if self._is_simple():
-            return self._simple_jvp()
-        body = self._branches(self._jvp)
-        lines = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
-        refusals = self._refusals()
-        return [*refusals, *lines, *body]
+        only = self._only_tangent()
+        body = self._branches(self._one_tangent if only else self._all_tangents)
+        if only and body in ([f"return {only}"], [f"return _total(ctx, [{only}])"]):
+            return [f"return None if {only} is None else {only}.clone()"] if self._keeps_shape() else body
+        if len(body) == 1 and body[0].startswith("return None"):
+            return [*self._refusals(), *body]
+        lines = self._hyperparameters(body)
+        if only:
+            lines = [f"if {only} is None:", "    return None", *lines]
+        if any(re.search(r"\bsaved\b", line) for line in body):
+            body = ["with _primals(ctx) as saved:", *(f"    {line}" for line in body)]
+        elif not self._keeps_shape():
+            body = ["with _primals(ctx):", *(f"    {line}" for line in body)]
+        return [*self._refusals(), *lines, *body]
 
-    def _is_simple(self) -> bool:
-        """One tensor, one output of its shape and dtype, one variant: the tangent is one expression."""
+    def _hyperparameters(self, body: Sequence[str]) -> list[str]:
+        """Bring the hyperparameters that a body reads into scope."""
         layout = self.layout
-        if len(layout.spec.tensors) > 1 or len(layout.spec.outputs) > 1 or len(layout.variants) > 1:
-            return False
-        variant = layout.variants[0]
-        return self._fits(variant) and bool(self._tangent_terms(layout.spec.outputs[0].name, variant))
+        read = [h for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
+        if not read:
+            return []
+        return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(f'ctx.{h}' for h in read)}"]
 
-    def _simple_jvp(self) -> list[str]:
-        layout, variant = self.layout, self.layout.variants[0]
+    def _only_tangent(self) -> str | None:
+        """The name of the tangent, where every output of every variant depends on that one alone."""
+        layout = self.layout
+        if len(layout.spec.outputs) > 1:
+            return None
+        output = layout.spec.outputs[0].name
+        found = [[t for t, _ in self._tangent_terms(output, v)] for v in layout.variants]
+        return f"tangent_{found[0][0]}" if found[0] and all(f == found[0][:1] for f in found) else None
+
+    def _keeps_shape(self) -> bool:
+        """Whether the tangents have the output's shape and dtype by themselves."""
+        layout = self.layout
+        return len(layout.spec.tensors) == 1 and all(self._fits(v) for v in layout.variants)
+
+    def _one_tangent(self, variant: Variant) -> list[str]:
+        layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
+        rounds = self._keeps_shape()
         if layout.widens_slopes:
-            lines += self._widened([*self._float_names(variant, scope), name], "dtype")
-        result = "_round({value}, dtype)" if layout.widens_slopes else "{value}"
-        if value.op == "sym":
-            result += ".clone()"
-        lines += statements([Target(name, value, template=self._once(result))], scope, layout.constants, fused=True)
-        read = [f"{layout.arguments[h]} = ctx.{h}" for h in layout.hyperparameters_on_ctx if self._mentions(lines, h)]
-        if value.op == "sym" and not layout.widens_slopes and layout.spec.options.double_backward:
-            return [f"return None if {name} is None else {name}.clone()"]
-        start = [f"if {name} is None:", "    return None", *read]
-        if not variant.plan.base:
-            return [*start, *lines]
-        return [*start, "with _primals(ctx) as saved:", *(f"    {line}" for line in lines)]
+            lines += self._widened([*self._float_names(variant, scope), name], "dtype" if rounds else "_")
+        result = "{value}" if rounds else "_total(ctx, [{value}])"
+        if rounds and layout.widens_slopes:
+            result = "_round({value}, dtype)"
+        target = Target(name, value, template=self._once(result))
+        return lines + statements([target], scope, layout.constants, fused=True)
 
     def _refusals(self) -> list[str]:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -361,16 +389,14 @@ class Methods:
             ]
         return lines
 
-    def _jvp(self, variant: Variant) -> list[str]:
+    def _all_tangents(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        unpacked = self._unpack(variant, scope, "saved", with_kept=False)
-        header = "with _primals(ctx) as saved:" if unpacked else "with _primals(ctx):"
-        lines = list(unpacked)
+        lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if layout.widens_slopes and names:
             lines += self._widened(names)
-        results = []
+        results, targets = [], []
         for k, output in enumerate(layout.spec.outputs):
             terms = self._tangent_terms(output.name, variant)
             if not output.grad or not terms:
@@ -378,16 +404,15 @@ class Methods:
                 continue
             local = "terms" if len(layout.spec.outputs) == 1 else scope.names.fresh(f"terms_{output.name}")
             lines.append(f"{local} = []")
-            targets = [
+            targets += [
                 Target(local, value, (f"tangent_{tensor} is not None",), "{target}.append({value})")
                 for tensor, value in terms
             ]
-            lines += statements(targets, scope, layout.constants, fused=True)
             results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
         if results == ["None"] * len(results):
             return [f"return {', '.join(results)}"]
-        lines.append(self._once(", ".join(results)))
-        return [header, *(f"    {line}" for line in lines)]
+        lines += statements(targets, scope, layout.constants, fused=True)
+        return [*lines, self._once(", ".join(results))]
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import Expr
+from symgrad.expr import ZERO, Expr
+from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 
 if TYPE_CHECKING:
@@ -17,11 +19,24 @@ def print_operation(printer: Printer, node: Expr) -> str:
     if special is not None:
         return special(printer, node)
     row = TENSOR_OPS[node.op]
-    operands = [printer.atom(a) for a in node.args]
-    attributes = ", ".join(
-        f"{a.name}={attribute(printer, node.get(a.name))}" for a in row.attributes if node.get(a.name) != a.default
-    )
-    return row.torch.format(*operands, attributes=attributes, comma=f", {attributes}" if attributes else "")
+    # Inside of a call an operand stands by itself; before a method it is an atom.
+    operands = [printer.atom(a) if row.torch.startswith(f"{{{k}}}") else printer(a) for k, a in enumerate(node.args)]
+    return _format(printer, node, row.torch, operands)
+
+
+def _format(printer: Printer, node: Expr, call: str, operands: list[str]) -> str:
+    attributes = ", ".join(_attributes(printer, node))
+    return call.format(*operands, attributes=attributes, comma=f", {attributes}" if attributes else "")
+
+
+def _attributes(printer: Printer, node: Expr) -> list[str]:
+    """The attributes that differ from their defaults, as keywords; `keepdim` needs a `dim` beside it."""
+    kept = node.get("keepdim", False) is not False
+    return [
+        f"{a.name}={attribute(printer, node.get(a.name))}"
+        for a in TENSOR_OPS[node.op].attributes
+        if node.get(a.name, a.default) != a.default or (a.name == "dim" and kept)
+    ]
 
 
 def attribute(printer: Printer, value: object) -> str:
@@ -31,38 +46,224 @@ def attribute(printer: Printer, value: object) -> str:
     if isinstance(value, tuple):
         items = ", ".join(attribute(printer, v) for v in value)
         return f"({items},)" if len(value) == 1 else f"({items})"
-    return repr(value)
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+# ------------------------------------------------------------------------------------------------ shapes
+def print_shape(printer: Printer, like: Expr) -> str:
+    """The shape of a value: of the value itself if it is there, else of what it broadcasts from."""
+    known = _known_shape(printer, like)
+    if known is not None:
+        return known
+    texts = [
+        _known_shape(printer, source) or _shape_of_result(printer, source)
+        for source in sorted(shape_sources(like), key=lambda s: s.order)
+    ]
+    if not texts:
+        return "torch.Size(())"
+    return texts[0] if len(texts) == 1 else f"torch.broadcast_shapes({', '.join(texts)})"
+
+
+def _known_shape(printer: Printer, value: Expr) -> str | None:
+    if value in printer.shapes:
+        return printer.shapes[value]
+    return f"{printer(value)}.shape" if value in printer.names else None
+
+
+def _shape_of_result(printer: Printer, node: Expr) -> str:
+    """The shape of a tensor operation that is not computed here, from the shapes of its symbols."""
+    if node.op == "unsqueeze" and _known_shape(printer, node.args[0]):
+        return f"{_empty(printer, node.args[0])}{_indexed(node)}.shape"
+    symbols = sorted(node.tensors, key=lambda s: s.name)
+    names = {s: s.name for s in symbols}
+    inner = type(printer)({**printer.names, **names}, printer.constants)
+    shapes = ", ".join(print_shape(printer, s) for s in symbols)
+    return f"_shape_of(lambda {', '.join(names.values())}: {inner(node)}, {shapes})"
+
+
+def _empty(printer: Printer, value: Expr) -> str:
+    """A tensor of the shape of `value`, of no matter what."""
+    if value in printer.names:
+        return printer.atom(value)
+    return f'torch.empty({print_shape(printer, value)}, device="meta")'
 
 
 def _expand(printer: Printer, node: Expr) -> str:
     value, like = node.args
-    text = printer.tensor(value, like)
-    for dim in _dims(node):
-        text = f"{text}.unsqueeze({attribute(printer, dim)})"
-    return f"{text}.expand({printer.shape(like)})"
-
-
-def _dims(node: Expr) -> list[object]:
-    dim = node["dim"]
-    return (
-        []
-        if dim is None
-        else sorted(dim, key=lambda d: (isinstance(d, Ref), d if isinstance(d, int) else 0))
-        if isinstance(dim, tuple)
-        else [dim]
-    )
+    shape = print_shape(printer, like)
+    if not value.is_static:
+        return f"{printer.atom(value)}.expand({shape})"
+    # A number has no dtype: it takes that of a tensor that is there.
+    there = [s for s in sorted(like.tensors, key=lambda s: s.name) if s in printer.names]
+    if there:
+        return f"{printer.atom(there[0])}.new_full({shape}, {printer(value)})"
+    return f"torch.full({shape}, {printer(value)})"
 
 
 def _sum_to(printer: Printer, node: Expr) -> str:
-    return f"{printer.atom(node.args[0])}.sum_to_size({printer.shape(node.args[1])})"
+    value, like = node.args
+    if not shape_sources(like):
+        return f"{printer.atom(value)}.sum()"
+    return f"{printer.atom(value)}.sum_to_size({print_shape(printer, like)})"
 
 
 def _count(printer: Printer, node: Expr) -> str:
     like, dim = node.args[0], node["dim"]
     if dim is None:
-        return f"{printer.shape(like)}.numel()"
+        known = printer.names.get(like)
+        return f"{known}.numel()" if known else f"{print_shape(printer, like)}.numel()"
+    shape = print_shape(printer, like)
     dims = dim if isinstance(dim, tuple) else (dim,)
-    return " * ".join(f"{printer.shape(like)}[{attribute(printer, d)}]" for d in dims)
+    if extent(like).dims:  # not a scalar, which has one element along every dimension
+        sizes = [f"{shape}[{attribute(printer, d)}]" for d in dims]
+        return sizes[0] if len(sizes) == 1 else f"({' * '.join(sizes)})"
+    return f"_count({shape}, {', '.join(attribute(printer, d) for d in dims)})"
 
 
-_SPECIAL = {"expand": _expand, "sum_to": _sum_to, "count": _count}
+def _unsqueeze(printer: Printer, node: Expr) -> str:
+    return f"{printer.atom(node.args[0])}{_indexed(node)}"
+
+
+def _indexed(node: Expr) -> str:
+    """`[:, None]`, or a call for each dimension where these are easier to read."""
+    of, dims = extent(node.args[0]), node["dim"]
+    if dims == (-1,) or not of.exact:
+        return "".join(f".unsqueeze({d})" for d in sorted(dims, reverse=True))
+    rank = len(of.dims) + len(dims)
+    marks = ["None" if k - rank in dims else ":" for k in range(rank)]
+    while marks[-1] == ":":
+        marks.pop()
+    return f"[{', '.join(marks)}]"
+
+
+def _squeeze(printer: Printer, node: Expr) -> str:
+    dims = node["dim"]
+    return f"{printer.atom(node.args[0])}.squeeze({dims[0] if len(dims) == 1 else dims})"
+
+
+def _restore(printer: Printer, node: Expr) -> str:
+    value, of = node.args
+    return f"_restore({printer(value)}, {attribute(printer, node['dim'])}, {print_shape(printer, of)})"
+
+
+def _drop(printer: Printer, node: Expr) -> str:
+    value, dim = printer.atom(node.args[0]), attribute(printer, node["dim"])
+    squeezed = f"{value}.squeeze({dim})"
+    keep = node["keepdim"]
+    return squeezed if keep is False else f"({value} if {attribute(printer, keep)} else {squeezed})"
+
+
+# ------------------------------------------------------------------------------------------------ reductions
+def _extremum(printer: Printer, node: Expr) -> str:
+    """torch's amax says `dim=()` for everything."""
+    text = [t for t in _attributes(printer, node) if t != "dim=None"]
+    return f"{printer.atom(node.args[0])}.{node.op}({', '.join(text)})"
+
+
+def _logsumexp(printer: Printer, node: Expr) -> str:
+    """torch's needs a dimension."""
+    keep, value = node["keepdim"], printer.atom(node.args[0])
+    if node["dim"] is not None:
+        return _format(printer, node, TENSOR_OPS["logsumexp"].torch, [value])
+    if keep is False:
+        return f"{value}.flatten().logsumexp(dim=0)"
+    return f"{value}.logsumexp(dim=tuple(range({value}.dim())), keepdim={attribute(printer, keep)})"
+
+
+def _prod(printer: Printer, node: Expr) -> str:
+    keep, value = node["keepdim"], printer.atom(node.args[0])
+    if node["dim"] is not None or keep is False:
+        return _format(printer, node, TENSOR_OPS["prod"].torch, [value])
+    ones = f"[1] * {value}.dim()"
+    return f"{value}.prod().reshape({ones if keep is True else f'{ones} if {attribute(printer, keep)} else []'})"
+
+
+def _norm(printer: Printer, node: Expr) -> str:
+    """torch calls the order `ord`."""
+    text = [f"ord={attribute(printer, node['p'])}"] if node["p"] != 2 else []
+    text += [t for t in _attributes(printer, node) if not t.startswith("p=")]
+    return f"torch.linalg.vector_norm({', '.join([printer(node.args[0]), *text])})"
+
+
+def _helper(name: str) -> Callable[[Printer, Expr], str]:
+    """A call of a helper with the operands and the dimension."""
+    return lambda printer, node: f"{name}({', '.join([*map(printer, node.args), attribute(printer, node['dim'])])})"
+
+
+def _cumsum_back(printer: Printer, node: Expr) -> str:
+    dim = attribute(printer, node["dim"])
+    return f"{printer.atom(node.args[0])}.flip({dim}).cumsum({dim}).flip({dim})"
+
+
+def _put_along(printer: Printer, node: Expr) -> str:
+    value, index, like = node.args
+    text = printer.atom(value)
+    dim = attribute(printer, node["dim"])
+    return f"{text}.new_zeros({print_shape(printer, like)}).scatter_add({dim}, {printer(index)}, {printer(value)})"
+
+
+# ------------------------------------------------------------------------------------------------ products
+def _matmul_left(printer: Printer, node: Expr) -> str:
+    g, b, like = node.args
+    return f"_matmul_left({printer(g)}, {printer(b)}, {print_shape(printer, like)})"
+
+
+def _matmul_right(printer: Printer, node: Expr) -> str:
+    a, g, like = node.args
+    known = extent(like)
+    if known.exact and len(known.dims) == 2:
+        return f"(_rows({printer(a)}).mT @ _rows({printer(g)}))"
+    return f"_matmul_right({printer(a)}, {printer(g)}, {print_shape(printer, like)})"
+
+
+def _einsum(printer: Printer, node: Expr) -> str:
+    return f'torch.einsum("{node["equation"]}", {", ".join(map(printer, node.args))})'
+
+
+def _conv(printer: Printer, node: Expr) -> str:
+    """A bias that is a number comes from a tensor that was not given."""
+    operands = [printer(a) for a in node.args if not a.is_static]
+    shift = [a for a in node.args if a.is_static and a is not ZERO]
+    call = f"F.{node.op}({', '.join([*operands, *_attributes(printer, node)])})"
+    return f"({call} + {printer(shift[0])})" if shift else call
+
+
+def _conv_slope(printer: Printer, node: Expr) -> str:
+    """torch's own derivatives of a convolution, which take batches only."""
+    first, second, like = node.args
+    shape = print_shape(printer, like)
+    dims = int(node.op[4])
+    operand = like if node.op.endswith("input") else first
+    batched = extent(operand).exact and len(extent(operand).dims) == dims + 2
+    parts = (
+        [shape, printer(second), printer(first)]
+        if node.op.endswith("input")
+        else [printer(first), shape, printer(second)]
+    )
+    name = f"torch.nn.grad.{node.op}" if batched else f"_{node.op}"
+    return f"{name}({', '.join([*parts, *_attributes(printer, node)])})"
+
+
+_SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
+    "expand": _expand,
+    "sum_to": _sum_to,
+    "count": _count,
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "restore": _restore,
+    "drop": _drop,
+    "amax": _extremum,
+    "amin": _extremum,
+    "logsumexp": _logsumexp,
+    "prod": _prod,
+    "norm": _norm,
+    "others": _helper("_others"),
+    "others_slope": _helper("_others_slope"),
+    "cumsum_back": _cumsum_back,
+    "put_along": _put_along,
+    "matmul_left": _matmul_left,
+    "matmul_right": _matmul_right,
+    "einsum": _einsum,
+    **dict.fromkeys(("conv1d", "conv2d"), _conv),
+    **dict.fromkeys((f"conv{n}d_{of}" for n in (1, 2) for of in ("input", "weight")), _conv_slope),
+}

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import mpmath as mp
 
+from symgrad import expr as ex
 from symgrad.backends.torch.fusion import SPELLING
 from symgrad.evaluate import exact
-from symgrad.expr import COMPARISONS, ONE, ZERO, Expr
+from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.tensor_ops import TENSOR_OPS
 
 # Binding strength of Python's operators, weakest first.
 _CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(12)
 
-_INFIX = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "div": ("/", _PRODUCT)}
+_INFIX = {
+    "add": ("+", _SUM),
+    "sub": ("-", _SUM),
+    "mul": ("*", _PRODUCT),
+    "div": ("/", _PRODUCT),
+    "matmul": ("@", _PRODUCT),
+}
 
 
 class Printer:
@@ -51,8 +59,9 @@ class Printer:
 
     def shape(self, like: Expr) -> str:
         """Source of the shape of a value."""
-        known = self.shapes.get(like)
-        return known if known is not None else f"{self.atom(like)}.shape"
+        from symgrad.backends.torch.operations import print_shape
+
+        return print_shape(self, like)
 
     def tensor(self, value: Expr, like: Expr) -> str:
         """Source of `value` as a tensor, also where it is a Python scalar."""
@@ -70,7 +79,7 @@ class Printer:
         if node.op == "num":
             return number(node["value"])
         if node.op == "text":
-            return f'"{node["value"]}"', _ATOM
+            return quoted(node["value"]), _ATOM
         if node.op in ("true", "false"):
             return node.op.capitalize(), _ATOM
         if not node.symbols:
@@ -172,14 +181,19 @@ class Printer:
 
     def _clamp(self, node: Expr) -> tuple[str, int]:
         x, low, high = node.args
-        bounds = {name: b for name, b in (("min", low), ("max", high)) if b.op != "const" and not _is_infinite(b)}
+        bounds = {name: b for name, b, none in (("min", low, -OO), ("max", high, OO)) if b is not none}
+        text = self(x)
+        if x.is_static:
+            like = next(b for b in bounds.values() if not b.is_static)
+            text = f"{self._at(like, _ATOM)}.new_full((), {text})"
         if len({b.is_static for b in bounds.values()}) > 1:  # torch wants two numbers or two tensors
-            text = self._at(x, _ATOM)
+            text = text if x.is_static else self._at(x, _ATOM)
             for name, bound in bounds.items():
                 text = f"{text}.clamp({name}={self(bound)})"
             return text, _ATOM
-        arguments = [self(x), *(f"{name}={self(bound)}" for name, bound in bounds.items())]
-        return f"torch.clamp({', '.join(arguments)})", _ATOM
+        if not bounds:
+            return f"torch.clone({text})", _ATOM
+        return f"torch.clamp({', '.join([text, *(f'{name}={self(bound)}' for name, bound in bounds.items())])})", _ATOM
 
     def _extremum(self, node: Expr) -> tuple[str, int]:
         static = [a for a in node.args if a.is_static]
@@ -247,7 +261,7 @@ class Printer:
     def _inverse_power(self, factor: Expr) -> str:
         base, exponent = factor.args
         assert exponent.number is not None
-        return f"{self._at(base, _ATOM)} ** {number(-exponent.number)[0]}"
+        return f"{self._at(base, _ATOM)} ** {self._at(ex.num(-exponent.number), _UNARY)}"
 
     def _scalar_power(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args
@@ -275,6 +289,11 @@ class Printer:
         if node not in self.constants:
             self.constants[node] = constant_name(node, set(self.constants.values()))
         return self.constants[node], _ATOM
+
+
+def quoted(text: str) -> str:
+    """A text as a Python literal."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def constant_value(node: Expr) -> float | None:
@@ -325,10 +344,6 @@ def _is_decimal(denominator: int) -> bool:
         while denominator % prime == 0:
             denominator //= prime
     return denominator == 1
-
-
-def _is_infinite(bound: Expr) -> bool:
-    return bound.op == "mul" and any(a.op == "const" and a["name"] == "oo" for a in bound.args)
 
 
 _TENSOR: dict[str, Callable[[Printer, Expr], tuple[str, int]]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout, branches
-from symgrad.backends.torch.printer import Printer
+from symgrad.backends.torch.printer import Printer, quoted
 from symgrad.machine import machine
 from symgrad.operation import Variant, tangent
 from symgrad.spec.model import Hyperparameter, Parameter, Tensor
@@ -60,13 +60,13 @@ def tensor_type(tensor: Tensor, layout: Layout) -> str:
 def hyperparameter_type(h: Hyperparameter) -> str:
     """The annotation of a hyperparameter."""
     if h.type == "str" and h.choices:
-        return f"Literal[{', '.join(repr(c).replace(chr(39), chr(34)) for c in h.choices)}]"
+        return f"Literal[{', '.join(literal(c) for c in h.choices)}]"
     return h.type
 
 
 def literal(value: Any) -> str:
     """A default as Python source."""
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def signature(layout: Layout) -> str:
@@ -185,6 +185,7 @@ def _hyperparameter_checks(h: Hyperparameter, op: str) -> list[str]:
     if h.choices:
         allowed = ", ".join(literal(c) for c in h.choices) + ("," if len(h.choices) == 1 else "")
         text = listed([str(c) for c in h.choices]).replace(" and ", " or ")
+        text = quoted(text)[1:-1].replace("{", "{{").replace("}", "}}")  # inside of an f-string
         lines += [
             f"if {h.name} not in ({allowed}):",
             f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{h.name}!r}}")',
@@ -343,7 +344,7 @@ def module(layout: Layout) -> dict[str, Any] | None:
     pieces = [f"{s}={{self.{s}!r}}" for s in shown] + [f"{p.tensor}={{self.initial_{p.tensor}}}" for p in parameters]
     owns = listed([p.tensor for p in parameters])
     return {
-        "docstring": f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}.",
+        "docstring": escaped(f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}."),
         "parameters": [{"name": p.tensor} for p in parameters],
         "signature": _module_signature(sizes, parameters, hypers),
         "init": init,

@@ -10,6 +10,7 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.naming import Names
+from symgrad.tensor_ops import data_arguments
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 
@@ -26,10 +27,11 @@ class Target:
 
 @dataclass
 class Scope:
-    """The Python names in scope of a method, by value."""
+    """The Python names in scope of a method, by value; and where shapes are known from."""
 
     names: Names
     known: dict[Expr, str] = field(default_factory=dict)
+    shapes: dict[Expr, str] = field(default_factory=dict)  # of tensors that are not there themselves
 
 
 def statements(
@@ -45,8 +47,8 @@ def statements(
     named = dict(zip(lowered[len(targets) :], known.values(), strict=True))
     leaves = frozenset(named)
     roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
-    order = [n for n in topological(*roots, leaves=leaves) if n not in named]
-    users = _conditions_of_uses(roots, targets, order)
+    order = [n for n in _computed(roots, leaves) if n not in named]
+    users = _conditions_of_uses(roots, targets, order, leaves)
     temporaries = _choose_temporaries(roots, order, named)
     names = dict(named)
     blocks: list[tuple[frozenset[str] | None, str]] = []
@@ -54,12 +56,17 @@ def statements(
     pending = [n for n in order if n in temporaries]
     emitted: set[Expr] = set()
 
+    def write(node: Expr, condition: frozenset[str] | None) -> str:
+        """The source of a value under a condition, by the names that have a value whenever it holds."""
+        surely = {n: name for n, name in names.items() if n in named or _covers(users.get(n), condition, everyone)}
+        return Printer(surely, constants, scope.shapes)(node)
+
     def emit(node: Expr) -> None:
         condition = users[node]
-        text = Printer(names, constants)(node)
+        text = write(node, condition)
         names[node] = scope.names.for_value(node, names)
         emitted.add(node)
-        unconditional = condition is None or condition == everyone
+        unconditional = condition is None or (len(everyone) > 1 and condition == everyone and not _is_tangent(node))
         blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
 
     for root, target in zip(roots, targets, strict=True):
@@ -67,21 +74,46 @@ def statements(
         for node in pending:
             if node in below and node not in emitted and node is not root:
                 emit(node)
-        text = target.template.format(target=target.name, value=Printer(names, constants)(root))
-        blocks.append((frozenset(target.conditions) if target.conditions else None, text))
+        conditions = frozenset(target.conditions) or None
+        text = target.template.format(target=target.name, value=write(root, conditions))
+        blocks.append((conditions, text))
         if root in temporaries and root not in names and not target.conditions and target.name.isidentifier():
             names[root] = target.name
             emitted.add(root)
     return _grouped(blocks, [c for t in targets for c in t.conditions])
 
 
+def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:
+    """The values whose data the roots read, arguments first; also those of which others read the shape."""
+    reached: set[Expr] = set()
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node not in reached:
+            reached.add(node)
+            pending += () if node in leaves else data_arguments(node)
+    return [n for n in topological(*roots, leaves=leaves) if n in reached]
+
+
+def _covers(whole: frozenset[str] | None, part: frozenset[str] | None, everyone: frozenset[str]) -> bool:
+    """Whether one of the conditions `whole` holds wherever one of `part` does; None always holds."""
+    if whole is None or whole == everyone:
+        return True
+    return part is not None and part <= whole
+
+
+def _is_tangent(node: Expr) -> bool:
+    """Whether a value reads a tangent, which exists only under its condition."""
+    return any(s["kind"] == "tangent" for s in node.symbols)
+
+
 def _conditions_of_uses(
-    roots: Sequence[Expr], targets: Sequence[Target], order: Sequence[Expr]
+    roots: Sequence[Expr], targets: Sequence[Target], order: Sequence[Expr], leaves: frozenset[Expr]
 ) -> dict[Expr, frozenset[str] | None]:
     """The conditions of all targets that need a value; None for a value that is always needed."""
     found: dict[Expr, frozenset[str] | None] = {}
     for root, target in zip(roots, targets, strict=True):
-        for node in topological(root):
+        for node in _computed([root], leaves):
             if not target.conditions:
                 found[node] = None
             elif found.get(node, frozenset()) is not None:

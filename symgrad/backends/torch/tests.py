@@ -1,7 +1,374 @@
-"""The generated test."""
+"""The complete text of a generated test: the module against its formula, its rules and true values."""
 
-from symgrad.operation import Operation
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Any
+
+from symgrad.backends.torch import docs, public, samples
+from symgrad.backends.torch.figures import ALLOWANCE, Figure, figures
+from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.methods import data_below
+from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.differentiate import is_tensor_op
+from symgrad.expr import ZERO, Expr, topological
+from symgrad.formatting import format_python
+from symgrad.formula import formula
+from symgrad.operation import Operation, Variant
+from symgrad.resources import environment
+from symgrad.shapes import shape_sources
+
+_IMPORTS = (
+    ("copy", ()),
+    ("io", ()),
+    ("itertools", ()),
+    ("math", ()),
+    ("os", ()),
+    ("pickle", ()),
+    ("collections.abc", ("Callable", "Iterator")),
+    ("concurrent.futures", ("ThreadPoolExecutor",)),
+    ("importlib", ("import_module",)),
+    ("typing", ("Any",)),
+)
+_TORCH_IMPORTS = (
+    ("torch", ("Tensor",)),
+    ("torch.autograd", ("forward_ad", "gradcheck", "gradgradcheck")),
+    ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
+)
 
 
 def render_test(operation: Operation) -> str:
-    return "def test_nothing() -> None:\n    pass\n"
+    """The test of an operation's module, formatted; it imports pytest, torch and the standard library."""
+    layout = Layout(operation)
+    template = environment().get_template("torch/test.py.j2")
+    context = _Facts(layout).context()
+    draft = template.render(**context, imports="")
+    return format_python(template.render(**context, imports=_imports(draft)))
+
+
+def _imports(text: str) -> str:
+    """The import block that the text needs."""
+    body = text.split('"""\n', 1)[1]
+
+    def used(name: str) -> bool:
+        return re.search(rf"(?<![\w.\"]){name}\b(?!\")", body) is not None
+
+    lines = ["from __future__ import annotations", ""]
+    for module, names in _IMPORTS:
+        wanted = [n for n in names if used(n)]
+        if wanted:
+            lines.append(f"from {module} import {', '.join(wanted)}")
+        elif not names and re.search(rf"\b{module}\.", body):
+            lines.append(f"import {module}")
+    lines += ["", "import pytest", "import torch"]
+    for module, names in _TORCH_IMPORTS:
+        wanted = [n for n in names if used(n)]
+        if wanted:
+            lines.append(f"from {module} import {', '.join(wanted)}")
+    if re.search(r"\bF\.", body):
+        lines.append("from torch.nn import functional as F")
+    lines += ["from torch.utils import _pytree as pytree", "from torch.utils.checkpoint import checkpoint"]
+    return "\n".join(lines)
+
+
+class _Facts:
+    """What the template asks about an operation."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.spec = layout.spec
+        self.places = {t.name: i for i, t in enumerate(self.spec.tensors)}
+        self.constants = layout.constants
+        self.settings = samples.settings(self.spec)
+        self.shapes, self.empty = samples.shapes(layout)
+
+    def context(self) -> dict[str, Any]:
+        layout, spec = self.layout, self.spec
+        tensors, outputs = spec.tensors, spec.outputs
+        differentiable = tuple(self.places[t] for t in layout.differentiable)
+        overridden = tuple(self.places[t] for t in self._overridden())
+        nonlinear, overrides = public.is_nonlinear(layout), bool(overridden)
+        once = not spec.options.double_backward
+        derived = tuple(i for i in differentiable if i not in overridden)
+        zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())
+        operations = any(is_tensor_op(n) for f in self._formulas() for n in topological(f))
+        broadcasting = all(t.shape is None for t in tensors) and not operations
+        kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
+        plain = all(t.dtype == "float" for t in tensors)
+        tables = figures(layout)
+        first = self.shapes[0]
+        large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
+        context: dict[str, Any] = {
+            "op": spec.op,
+            "name": layout.class_name,
+            "equations": docs.escaped(docs._equations(layout)),
+            "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
+            "tensors": _names(t.name for t in tensors),
+            "differentiable": differentiable,
+            "derived": derived,
+            "hyperparameters": _names(h.name for h in spec.hyperparameters) if spec.hyperparameters else "",
+            "outputs": len(outputs),
+            "output_names": _names(o.name for o in outputs),
+            "grad_outputs": tuple(i for i, o in enumerate(outputs) if o.grad),
+            "some_fixed_outputs": not all(o.grad for o in outputs),
+            "settings": _literal(self.settings),
+            "shapes": _literal(self.shapes),
+            "empty": _literal(self.empty) if self.empty else "",
+            "optional": any(t.default is not None for t in tensors),
+            "ranges": _literal([samples.sampled_range(t, spec) for t in tensors]),
+            "kinds": "" if plain else f"({', '.join(kinds)},)",
+            "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
+            "composite": self._composite(),
+            "saved": self._saved(),
+            "overrides": overrides,
+            "overridden": overridden,
+            "nonlinear": nonlinear,
+            "once": once and not overrides,
+            "twice": not once and not overrides and bool(differentiable),
+            "checked": bool(derived),
+            "double_checked": not once and not zero if overrides else not once,
+            "subsets": _literal(_subsets(differentiable)),
+            "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
+            "allowance": ALLOWANCE,
+            "ones": _literal([_ones(t.shape) for t in tensors]),
+            "many": len(tensors) > 1,
+            "several": len(differentiable) > 1,
+            "in_dims": _literal(_in_dims([s is not None for s in first])),
+            "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
+            "compiled_settings": _literal(self._compiled()),
+            "half": spec.options.accumulate == "float32",
+            "sums": broadcasting and len(tensors) > 1,
+            "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain else "",
+            "refused": self._refused(),
+            "bad_shapes": _literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
+            "large_shapes": large,
+            "square_shapes": f"[(4, 6)] * {len(tensors)}" if broadcasting else "SHAPES[0]",
+            "compared": True,
+            **self._versions(),
+            "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
+            "module": self._module(),
+            "figures": self._merged(tables),
+        }
+        if overrides:
+            context |= {
+                "cotangents": ", ".join(f"grad_{o.name}: Any" for o in outputs),
+                "tangents": ", ".join(f"tangent_{t.name}: Any" for t in tensors),
+                "rule": self._rule(),
+                "transposed": self._transposed(),
+            }
+        context["constants"] = [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()]
+        return context
+
+    # ------------------------------------------------------------------------------------------ facts
+    def _formulas(self) -> list[Expr]:
+        return [f for v in self.layout.variants for f in v.formulas.values()]
+
+    def _overridden(self) -> list[str]:
+        found = {t for v in self.layout.variants for t in v.overrides}
+        return [t.name for t in self.spec.tensors if t.name in found]
+
+    def _unbounded(self) -> bool:
+        """Whether values may grow by half and a bit without leaving a domain."""
+        floats = [t for t in self.spec.tensors if t.dtype == "float"]
+        small = all(t.name not in self.spec.test.ranges for t in floats)
+        bounded = any(t.domain and (t.domain.upper < float("inf") or t.domain.lower > 0) for t in floats)
+        return len(floats) == len(self.spec.tensors) and small and not bounded
+
+    def _compiled(self) -> list[tuple[Any, ...]]:
+        """Settings that take different branches of the module, at most two."""
+        found: dict[int, tuple[Any, ...]] = {}
+        for values in self.settings:
+            found.setdefault(id(samples.variant_at(self.layout, values)), values)
+        return list(found.values())[:2]
+
+    def _refused(self) -> str:
+        rows = [f'("{n}", {value}, {error})' for n, value, error in samples.refused(self.spec)]
+        return f"[{', '.join(rows)}]" if rows else ""
+
+    def _versions(self) -> dict[str, Any]:
+        """The places, among tensors and outputs, of what is saved in the first settings and can be changed."""
+        variant = samples.variant_at(self.layout, self.settings[0])
+        names = list(self.layout.outputs.values())
+        found: list[tuple[int, str]] = []
+        floats = {t.name: i for i, t in enumerate(self.spec.tensors) if t.dtype == "float"}
+        for s in variant.plan.base if variant else ():
+            if s.source == "input" and s.value["name"] in floats:
+                found.append((floats[s.value["name"]], s.value["name"]))
+            elif s.source == "output" and variant:
+                k = list(variant.outputs.values()).index(s.value)
+                found.append((len(self.spec.tensors) + k, names[k]))
+        found.sort()
+        return {
+            "versions": _literal([i for i, _ in found]) if found else "",
+            "versions_text": docs.listed([n for _, n in found]) if found else "",
+        }
+
+    def _merged(self, tables: Sequence[Figure]) -> list[Figure]:
+        return list(tables)
+
+    # ------------------------------------------------------------------------------------------ source
+    def _branches(self, leaf: Any) -> list[str]:
+        return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.constants))
+
+    def _scope(self) -> Scope:
+        return Scope(self.layout.names(), self.layout.symbols())
+
+    def _returned(self, values: Sequence[tuple[str, Expr]], template: str = "{}") -> list[str]:
+        """Lines that compute named values and return them all."""
+        if len(values) == 1:
+            pattern = "return " + template.replace("{}", "{value}")
+            return statements([Target("", values[0][1], template=pattern)], self._scope(), self.constants)
+        lines = statements([Target(n, v) for n, v in values], self._scope(), self.constants)
+        return [*lines, f"return {', '.join(n for n, _ in values)}"]
+
+    def _composite(self) -> list[str]:
+        def leaf(variant: Variant) -> list[str]:
+            return self._returned([(self.layout.outputs[o], f) for o, f in variant.formulas.items()])
+
+        return self._branches(leaf)
+
+    def _saved(self) -> list[str]:
+        """Lines that return the plan's values, each with the places of the tensors whose gradients read it."""
+        symbols = self.layout.symbols()
+
+        def leaf(variant: Variant) -> list[str]:
+            kept = frozenset(s.value for s in variant.plan.base)
+            extras = self.layout.keeps
+            scope = self._scope()
+            targets, rows = [], []
+            for saved in (*variant.plan.base, *extras):
+                name = symbols.get(saved.value)
+                if name is None:
+                    name = scope.names.for_value(saved.value, symbols)
+                    targets.append(Target(name, saved.value))
+                readers = [
+                    self.places[t]
+                    for t in self.layout.differentiable
+                    if saved in extras or any(saved.value in data_below(g, kept) for g in _gradients(variant, t))
+                ]
+                rows.append(f"({name}, {_literal(readers)})")
+            return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
+
+        return self._branches(leaf)
+
+    def _rule(self) -> list[str]:
+        tensors = self.spec.tensors
+
+        def leaf(variant: Variant) -> list[str]:
+            targets = [(f"own_{t}", o.gradient) for t, o in variant.overrides.items() if o.gradient is not ZERO]
+            lines = statements([Target(n, v) for n, v in targets], self._scope(), self.constants)
+            known = {n for n, _ in targets}
+            results = [f"own_{t.name}" if f"own_{t.name}" in known else "None" for t in tensors]
+            return [*lines, f"return [{', '.join(results)}]"]
+
+        return self._branches(leaf)
+
+    def _transposed(self) -> list[str]:
+        spec = self.spec
+
+        def leaf(variant: Variant) -> list[str]:
+            targets, results = [], []
+            for output in spec.outputs:
+                terms = [
+                    o.transposed[output.name] for o in variant.overrides.values() if output.name in (o.transposed or {})
+                ]
+                names = [f"term_{output.name}_{k}" if k else f"term_{output.name}" for k in range(len(terms))]
+                targets += [Target(n, v) for n, v in zip(names, terms, strict=True)]
+                local = self.layout.outputs[output.name]
+                results.append(f"{' + '.join(names)} + 0 * {local}" if names else f"torch.zeros_like({local})")
+            call = ", ".join(self.layout.arguments[a] for a in self.layout.argument_names)
+            outputs = ", ".join(self.layout.outputs.values())
+            lines = statements(targets, self._scope(), self.constants)
+            return [*lines, f"{outputs} = composite({call})", f"return {', '.join(results)}"]
+
+        return self._branches(leaf)
+
+    # ------------------------------------------------------------------------------------------ nn.Module
+    def _module(self) -> dict[str, Any] | None:
+        spec = self.spec
+        if spec.module is None:
+            return None
+        owned = {p.tensor: p for p in spec.module.parameters}
+        base = self.shapes[0]
+        sizes: dict[str, int] = {}
+        for t, shape in zip(spec.tensors, base, strict=True):
+            for d, s in zip(reversed(t.shape or ()), reversed(shape or ()), strict=False):
+                if isinstance(d, str) and d != "...":
+                    sizes[d] = s
+        needed = list(dict.fromkeys(d for p in owned.values() for d in p.shape or () if isinstance(d, str)))
+        arguments = [f"{n}={sizes.get(n, 3)}" for n in needed]
+        values = {
+            h.name: h.default if h.default is not None else self.settings[0][k]
+            for k, h in enumerate(spec.hyperparameters)
+        }
+        required = [f"{h.name}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
+        device = ['device="cpu"', "dtype=torch.float64"] if owned else []
+        shown = [f"{n}={sizes.get(n, 3)}" for n in needed]
+        shown += [f"{h}={v!r}" for h, v in values.items()] + [f"{p.tensor}={float(p.init)}" for p in owned.values()]
+        shapes = [
+            () if t.name in owned and owned[t.name].shape is None else s
+            for t, s in zip(spec.tensors, base, strict=True)
+        ]
+        return {
+            "arguments": ", ".join([*arguments, *required, *device]),
+            "meta": ", ".join([*arguments, *required, 'device="meta"']),
+            "shapes": _literal(shapes),
+            "call": ", ".join(
+                f"module.{t.name}" if t.name in owned else f"x[{self.places[t.name]}]" for t in spec.tensors
+            ),
+            "inputs": ", ".join(f"x[{self.places[t.name]}]" for t in spec.tensors if t.name not in owned),
+            "settings": _literal(tuple(values.values())),
+            "repr": _literal(f"{self.layout.class_name}({', '.join(shown)})"),
+            "parameters": [
+                {"name": p.tensor, "index": self.places[p.tensor], "init": float(p.init)} for p in owned.values()
+            ],
+        }
+
+
+def _gradients(variant: Variant, tensor: str) -> list[Expr]:
+    if tensor in variant.overrides:
+        return [variant.overrides[tensor].gradient]
+    return [g for (_, t), g in variant.gradients.items() if t == tensor]
+
+
+def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
+    """Subsets of differentiable tensors: all up to four tensors, else each alone, all but each, and all."""
+    n = len(places)
+    sizes = range(1, n + 1) if n <= 4 else (1, n - 1, n)
+    return [c for k in sizes for c in combinations(places, k)]
+
+
+def _in_dims(present: Sequence[bool]) -> list[tuple[int | None, ...]]:
+    n = len(present)
+    if n <= 3:
+        found = [c for c in product((0, None), repeat=n) if any(d == 0 for d in c)]
+    else:
+        found = [(0,) * n] + [tuple(0 if k == i else None for k in range(n)) for i in range(n)]
+    return [*found, (-1,) * n]  # type: ignore[list-item]
+
+
+def _ones(shape: Sequence[int | str] | None) -> tuple[int, ...]:
+    if shape is None:
+        return (16,)
+    return tuple(d if isinstance(d, int) else 1 for d in shape)
+
+
+def _names(names: Any) -> str:
+    quoted = [f'"{n}"' for n in names]
+    return f"({', '.join(quoted)},)" if len(quoted) == 1 else f"({', '.join(quoted)})"
+
+
+def _literal(value: Any) -> str:
+    """A value as Python source, in double quotes; lists become tuples."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, (list, tuple)):
+        items = ", ".join(map(_literal, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return repr(value)
+
+
+__all__ = ["render_test", "shape_sources"]

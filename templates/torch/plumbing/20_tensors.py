@@ -5,7 +5,8 @@ def _tensors(op: str, *values: Any) -> Any:
             break
     else:
         return values
-    tensors = [value for value in values if isinstance(value, Tensor)]
-    if any(isinstance(v, complex) or (isinstance(v, Tensor) and v.is_complex()) for v in values):
-        raise TypeError(f"{op}: complex arguments are not supported")
-    return [v if isinstance(v, Tensor | None) else _number(v, tensors) for v in values]
+    for value in values:
+        if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
+            raise TypeError(f"{op}: complex arguments are not supported")
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]

@@ -1,10 +1,5 @@
-def _fit(inputs: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Give each gradient the shape and dtype of its input: sum first, round last."""
-    fitted = []
-    for x, grad in zip(inputs, grads, strict=False):
-        if grad is not None and grad.shape != x.shape:
-            grad = grad.sum_to_size(x.shape) if x.shape else grad.sum()
-        if grad is not None and grad.dtype != x.dtype:
-            grad = grad.to(x.dtype)
-        fitted.append(grad)
-    return tuple(fitted)
+def _fit(grad: Tensor, like: Any) -> Tensor:
+    """Give a gradient the shape and dtype of its input: sum first, round last."""
+    if grad.shape != like.shape:
+        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
+    return grad if grad.dtype == like.dtype else grad.to(like.dtype)

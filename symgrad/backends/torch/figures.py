@@ -1,0 +1,120 @@
+"""Tables of true values for the generated test: points, values by mpmath, and how well conditioned they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.backends.torch.layout import Layout
+from symgrad.differentiate import is_tensor_op
+from symgrad.evaluate import FLOAT32, Environment
+from symgrad.expr import topological
+from symgrad.operation import Variant
+from symgrad.stabilise import Choice
+from symgrad.workbench import Workbench
+
+ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
+_WORST, _SPREAD = 6, 12  # rows of one table: the least accurate points, and others all over the domain
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One table: of an output, or of its derivative in a tensor, by their places."""
+
+    name: str
+    output: int
+    tensor: int | None
+    rows: tuple[str, ...]
+    float32: float
+    float64: float
+
+
+def figures(layout: Layout) -> list[Figure]:
+    """The tables of the outputs and derivatives that are pointwise, for every variant."""
+    bench = Workbench(layout.operation.program)
+    tensors = [t.name for t in layout.spec.tensors]
+    outputs = [o.name for o in layout.spec.outputs]
+    found: list[Figure] = []
+    for decisions, variant in _decided(layout):
+        for output, tensor, choice in _choices(variant):
+            base = (f"D_{output}_D_{tensor}" if tensor else output).upper()
+            taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
+            rows = _rows(layout, bench, choice, decisions)
+            if not rows:
+                continue
+            name = base if not any(f.name == base for f in found) else f"{base}_{len(found) + taken}"
+            place = None if tensor is None else tensors.index(tensor)
+            ulps = (choice.chosen.float32.ulp, choice.chosen.float64.ulp)
+            found.append(Figure(name, outputs.index(output), place, rows, _upward(ulps[0]), _upward(ulps[1])))
+    return found
+
+
+def _decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
+    """The variants with values of the hyperparameters that lead to them."""
+    from symgrad.backends.torch.samples import settings, variant_at
+
+    hyperparameters = [h.name for h in layout.spec.hyperparameters]
+    seen: list[Variant] = []
+    for values in settings(layout.spec, every=True):
+        variant = variant_at(layout, values)
+        if variant is not None and variant not in seen:
+            seen.append(variant)
+            yield dict(zip(hyperparameters, values, strict=True)), variant
+
+
+def _choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice]]:
+    """Choices that are the whole of an output or derivative: those that no tensor operation is part of."""
+    pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
+    for output, choice in variant.value_choices.items():
+        if output in pointwise:
+            yield output, None, choice
+    for (output, tensor), choice in variant.slope_choices.items():
+        if output in pointwise:
+            yield output, tensor, choice
+
+
+def _rows(layout: Layout, bench: Workbench, choice: Choice, decisions: dict[str, Any]) -> tuple[str, ...]:
+    judge = bench.judge(choice.formula)
+    points = judge.sample.points[FLOAT32]
+    errors = judge.measure(choice.chosen.form, FLOAT32, choice.chosen.wide).errors
+    usable = [r for r in judge.references(FLOAT32) if not r.boolean and not math.isinf(errors[r.index])]
+    worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
+    spread = [usable[i * len(usable) // _SPREAD] for i in range(_SPREAD)] if usable else []
+    chosen = {r.index: r for r in (*worst, *spread)}
+    return tuple(
+        _row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in sorted(chosen)
+    )
+
+
+def _row(layout: Layout, point: Environment, decisions: dict[str, Any], true: float, credit: float) -> str:
+    """Tensors, hyperparameters, the true value and the conditioning as literals."""
+    cells = []
+    for t in layout.spec.tensors:
+        value = point.get(layout.symbol(t.name))
+        cells.append(repr(bool(value)) if t.dtype == "bool" else "1.0" if value is None else shortest(float(value)))
+    for h in layout.spec.hyperparameters:
+        value = point.get(layout.symbol(h.name), decisions[h.name])
+        cells.append(f'"{value}"' if isinstance(value, str) else repr(value))
+    return f"({', '.join([*cells, repr(true), f'{credit:.2g}'])})"
+
+
+def shortest(value: float) -> str:
+    """The shortest decimal that a float32 is nearest to."""
+    for digits in range(1, 10):
+        text = repr(float(f"{value:.{digits}g}"))
+        if FLOAT32.round(float(text)) == value:
+            return text
+    return repr(value)
+
+
+def _upward(figure: float) -> float:
+    """A figure with two digits, not below the given one."""
+    if not figure:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(figure)) - 1)
+    return float(f"{math.ceil(figure / unit) * unit:.3g}")
+
+
+__all__ = ["ALLOWANCE", "Figure", "figures", "shortest"]

@@ -1,0 +1,209 @@
+"""What the generated test samples: shapes, ranges and hyperparameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, TypeAlias
+
+from symgrad.backends.torch.layout import Layout
+from symgrad.branches import Split
+from symgrad.differentiate import is_tensor_op
+from symgrad.evaluate import exact
+from symgrad.expr import topological
+from symgrad.operation import Variant, absent
+from symgrad.spec import Spec
+from symgrad.spec.model import Tensor
+from symgrad.workbench import hyperparameter_values
+
+Shape: TypeAlias = "tuple[int, ...] | None"
+Shapes: TypeAlias = "tuple[Shape, ...]"
+
+_MOST_SETTINGS = 6
+_SIZES = (2, 3, 4, 2, 3, 5)
+# Shapes of tensors that broadcast with each other, cycled through.
+_BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((2, 3), (3,), (2, 1), ()),
+    ((), (2,), (1,)),
+    ((2, 1), (1, 2), (2,)),
+    ((2,), ()),
+    ((), ()),
+)
+_EMPTY: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 3), (3,), (1,)), ((3, 0), (3, 1), ()))
+
+
+def settings(spec: Spec, every: bool = False) -> list[tuple[Any, ...]]:
+    """Values of all hyperparameters: every combination of the branching ones, and every value of the others."""
+    values = [hyperparameter_values(spec, h) for h in spec.hyperparameters]
+    combinations = list(product(*values))
+    if len(combinations) <= _MOST_SETTINGS or every:
+        return combinations
+    branching = list(
+        product(*(v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")))
+    )
+    count = max(len(branching), *(len(v) for v in values))
+    found = []
+    for k in range(count):
+        choices = iter(branching[k % len(branching)])
+        found.append(
+            tuple(
+                next(choices) if h.type in ("bool", "str") else v[k % len(v)]
+                for h, v in zip(spec.hyperparameters, values, strict=True)
+            )
+        )
+    return found
+
+
+def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
+    """The variant that the values of the hyperparameters lead to, with all optional tensors given."""
+    program, spec = layout.operation.program, layout.spec
+    environment = {program.symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
+    environment |= {absent(t.name): False for t in spec.tensors}
+    body = layout.operation.body
+    while isinstance(body, Split):
+        (holds,) = exact([body.condition], environment, 53)
+        body = body.then if holds else body.otherwise  # type: ignore[assignment]
+    return body
+
+
+def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
+    """Shapes of all tensors to test with, and others with no elements."""
+    spec = layout.spec
+    roots = [f for v in layout.variants for f in v.formulas.values()]
+    operations = [n for n in topological(*roots) if is_tensor_op(n)]
+    directed = any(n.get("dim") is not None for n in operations)
+    if any(t.shape is not None for t in spec.tensors):
+        found, empty = _named(spec), []
+        if not operations:
+            empty = [_sized(spec, {}, first=0)]
+    elif spec.test.shapes:
+        found, empty = [_given(spec)], []
+        if not operations:
+            found += _broadcast(len(spec.tensors), _BROADCAST)
+            empty = _broadcast(len(spec.tensors), _EMPTY)
+    elif directed:
+        found, empty = [((2, 3),) * len(spec.tensors), ((3, 2, 2),) * len(spec.tensors)], []
+    else:
+        found = _broadcast(len(spec.tensors), _BROADCAST)
+        empty = [] if operations else _broadcast(len(spec.tensors), _EMPTY)
+    optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
+    for i in optional:
+        found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
+    return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _broadcast(count: int, patterns: Sequence[Sequence[tuple[int, ...]]]) -> list[Shapes]:
+    return [tuple(p[i % len(p)] for i in range(count)) for p in patterns]
+
+
+def _given(spec: Spec) -> Shapes:
+    default = next(iter(spec.test.shapes.values()))
+    return tuple(tuple(spec.test.shapes.get(t.name, default)) for t in spec.tensors)
+
+
+def _named(spec: Spec) -> list[Shapes]:
+    """Named dimensions of different sizes; of size 1; with other leading dimensions."""
+    given: dict[str, int] = {}
+    for t in spec.tensors:
+        sizes = spec.test.shapes.get(t.name)
+        if sizes is not None and t.shape is not None:
+            fixed = t.shape[1:] if t.shape[:1] == ("...",) else t.shape
+            pairs = zip(reversed(fixed), reversed(sizes), strict=False)
+            given |= {d: s for d, s in pairs if isinstance(d, str)}
+    base = _sized(spec, given)
+    with_given = tuple(
+        tuple(spec.test.shapes[t.name]) if t.name in spec.test.shapes else s
+        for t, s in zip(spec.tensors, base, strict=True)
+    )
+    found = [with_given, base]
+    if not spec.test.shapes:
+        found.append(_sized(spec, dict.fromkeys(_dimension_names(spec), 1)))
+    if any(t.shape and t.shape[0] == "..." for t in spec.tensors):
+        found += [_sized(spec, given, leading=()), _sized(spec, given, leading=(2, 2))]
+    return found
+
+
+def _dimension_names(spec: Spec) -> list[str]:
+    names = [d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "..."]
+    return list(dict.fromkeys(names))
+
+
+def _sized(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), first: int | None = None) -> Shapes:
+    sizes = {n: given.get(n, _SIZES[k % len(_SIZES)]) for k, n in enumerate(_dimension_names(spec))}
+    if first is not None and sizes:
+        sizes[next(iter(sizes))] = first
+
+    def shape(t: Tensor) -> tuple[int, ...]:
+        if t.shape is None:
+            return ()
+        parts: list[int] = []
+        for d in t.shape:
+            parts += leading if d == "..." else (sizes[d],) if isinstance(d, str) else (d,)
+        return tuple(parts)
+
+    return tuple(shape(t) for t in spec.tensors)
+
+
+def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
+    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes."""
+    found: list[Shapes] = []
+    for i, t in enumerate(spec.tensors):
+        shape = good[i]
+        if t.shape and shape and t.shape[0] != "...":
+            found.append(tuple(s if k != i else shape[1:] for k, s in enumerate(good)))
+    names = [d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "..."]
+    for i, t in enumerate(spec.tensors):
+        shape = good[i]
+        last = t.shape[-1] if t.shape else None
+        if shape and isinstance(last, str) and last != "..." and names.count(last) > 1:
+            wrong = (*shape[:-1], shape[-1] + 1)
+            found.append(tuple(s if k != i else wrong for k, s in enumerate(good)))
+    return found
+
+
+def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
+    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain."""
+    if t.name in spec.test.ranges:
+        low, high = spec.test.ranges[t.name]
+        return float(low), float(high)
+    if t.dtype == "bool":
+        return 0.0, 2.0
+    lower, upper = (t.domain.lower, t.domain.upper) if t.domain else (-math.inf, math.inf)
+    if t.dtype == "int":
+        low = max(lower, 0.0)
+        return low, min(upper, low + 3) + 1
+    if math.isfinite(lower) and math.isfinite(upper):
+        inset = (upper - lower) / 20
+        return lower + inset, upper - inset
+    if math.isfinite(lower):
+        return lower + 0.25, lower + 3.0
+    if math.isfinite(upper):
+        return upper - 3.0, upper - 0.25
+    return -3.0, 3.0
+
+
+def refused(spec: Spec) -> list[tuple[str, str, str]]:
+    """Hyperparameters, values as source, and the error that each value must raise."""
+    found = []
+    wrong_type = {"float": '"text"', "int": "1.5", "bool": '"text"', "str": "1"}
+    for h in spec.hyperparameters:
+        found.append((h.name, wrong_type[h.type], "TypeError"))
+        if h.choices:
+            odd = {"str": '"no such choice"', "bool": "None", "int": "987654", "float": "987654.5"}[h.type]
+            found.append((h.name, odd, "ValueError"))
+        elif h.domain is not None:
+            whole = h.type == "int"
+            for bound, is_open, step in (
+                (h.domain.lower, h.domain.lower_open, -1),
+                (h.domain.upper, h.domain.upper_open, 1),
+            ):
+                if math.isfinite(bound):
+                    value = bound if is_open else bound + step
+                    found.append((h.name, repr(int(value) if whole else value), "ValueError"))
+            if not whole:
+                found.append((h.name, "math.nan", "ValueError"))
+    return found
+
+
+__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]
