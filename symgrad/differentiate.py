@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from symgrad import expr as ex
 from symgrad.expr import COMPARISONS, LOGICAL, ZERO, Expr, make, topological, where
 from symgrad.functions import FUNCTIONS
-from symgrad.shapes import common_extent, same_shape, shape_sources
+from symgrad.shapes import absorbed, common_extent, same_shape, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.shaping import unsqueeze
 
@@ -145,13 +145,14 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
             if partial is not ZERO:
                 slope = settle(partial)
                 term = _product(slope, _spread(cotangent, slope))
-                pending.setdefault(leaf, {}).setdefault(sources | shape_sources(term), []).append(term)
+                whole = absorbed(sources | shape_sources(term))
+                pending.setdefault(leaf, {}).setdefault(whole, []).append(term)
 
     def collect(value: Expr) -> Expr | None:
         groups = pending.pop(value, None)
         if not groups:
             return None
-        return ex.add(*(sum_to(ex.add(*terms), value, sources) for sources, terms in groups.items()))
+        return ex.add(*(sum_to(_total(terms), value, sources) for sources, terms in groups.items()))
 
     for output, cotangent in outputs.items():
         send(output, cotangent)
@@ -159,9 +160,9 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
         if node in relevant and (total := collect(node)) is not None:
             rule = TENSOR_OPS[node.op].vjp
             assert rule is not None, node.op
-            for operand, cotangent in zip(node.args, rule(node, total), strict=True):
-                if cotangent is not None and operand in relevant:
-                    send(operand, cotangent)
+            for operand, pulled in zip(node.args, rule(node, total), strict=True):
+                if pulled is not None and operand in relevant:
+                    send(operand, pulled)
     return {value: total for value in wanted if (total := collect(value)) is not None}
 
 
@@ -172,18 +173,33 @@ def _spread(cotangent: Expr, slope: Expr) -> Expr:
     return cotangent
 
 
+def _total(terms: list[Expr]) -> Expr:
+    """The sum of terms, none of them expanded to a shape that another has anyway."""
+    whole = frozenset().union(*(shape_sources(t) for t in terms if t.op != "expand"))
+    return ex.add(*(t.args[0] if t.op == "expand" and shape_sources(t) <= whole else t for t in terms))
+
+
 def sum_to(value: Expr, like: Expr, sources: frozenset[Expr]) -> Expr:
     """`value`, broadcast from `sources`, summed to the shape of `like`; nothing to do for equal shapes."""
     if same_shape(sources, like):
         return value
+    (source, *others) = shape_sources(like) or (None,)
+    if source is not None and not others and source.get("keepdim") is True:
+        if same_shape(sources, source.args[0]):
+            return make("sum", value, dim=source["dim"], keepdim=True)
     of, to = common_extent(sources), common_extent(shape_sources(like))
-    if not (of.exact and to.exact and to.dims):
-        return make("sum_to", value, like)
     missing = len(of.dims) - len(to.dims)
-    ones = [k for k, d in enumerate(to.dims) if d == 1 and of.dims[k + missing] != 1]
-    dims = (*range(missing), *(k + missing for k in ones))
-    total = make("sum", value, dim=dims if len(dims) > 1 else dims[0], keepdim=False)
-    return unsqueeze(total, *(k - len(to.dims) for k in ones)) if ones else total
+    if not to.dims or missing < 0 or of.lead != to.lead or (missing and not of.exact):
+        return make("sum_to", value, like)
+    ones = [k - len(to.dims) for k, d in enumerate(to.dims) if d == 1 and of.dims[k + missing] != 1]
+    if not missing:
+        return make("sum", value, dim=_one(ones), keepdim=True)
+    total = make("sum", value, dim=_one([*range(missing), *(k + len(of.dims) for k in ones)]), keepdim=False)
+    return unsqueeze(total, *ones) if ones else total
+
+
+def _one(dims: list[int]) -> int | tuple[int, ...]:
+    return dims[0] if len(dims) == 1 else tuple(dims)
 
 
 def _depends_on(roots: Iterable[Expr], wanted: frozenset[Expr]) -> frozenset[Expr]:

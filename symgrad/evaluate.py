@@ -15,7 +15,12 @@ from symgrad.functions import FUNCTIONS, real
 
 Environment = Mapping[Expr, Any]
 
-_CONSTANTS: dict[str, Callable[[], Any]] = {"pi": lambda: +mp.pi, "E": lambda: +mp.e, "oo": lambda: mp.inf, "nan": lambda: mp.nan}
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "pi": lambda: +mp.pi,
+    "E": lambda: +mp.e,
+    "oo": lambda: mp.inf,
+    "nan": lambda: mp.nan,
+}
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": lambda a, b: a < b,

@@ -141,10 +141,11 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     overrides = {t: _override(program, t, g, bench) for t, g in overridden.items()}
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
+    wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
-        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=alone)
+        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=alone and not wide_slopes)
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(
@@ -166,10 +167,10 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         derived.tangents,
         chosen,
         wide_values=any(c.chosen.wide for c in bench.values.values()),
-        wide_slopes=any(c.chosen.wide for c in bench.slopes.values()),
+        wide_slopes=wide_slopes,
         value_choices=value_choices,
         partials=derived.partials,
-        slope_choices=slope_choices,
+        slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
     )
 
 

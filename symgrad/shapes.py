@@ -13,7 +13,17 @@ from symgrad.expr import Expr
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import SCALAR, Extent, ShapeConflict, broadcast, extent
 
-__all__ = ["Extent", "ShapeConflict", "broadcast", "common_extent", "extent", "same_shape", "shape_sources"]
+__all__ = [
+    "Extent",
+    "ShapeConflict",
+    "absorbed",
+    "broadcast",
+    "common_extent",
+    "extent",
+    "reduced_from",
+    "same_shape",
+    "shape_sources",
+]
 
 
 def shape_sources(root: Expr) -> frozenset[Expr]:
@@ -34,13 +44,25 @@ def _shape_sources(root: Expr) -> frozenset[Expr]:
         # A cotangent or tangent has the shape of a value that its user knows and adds.
         own = root.tensors and root["kind"] not in ("cotangent", "tangent") and extent(root) != SCALAR
         return frozenset({root}) if own else frozenset()
-    return _absorbed(frozenset().union(*(shape_sources(a) for a in root.args)))
+    return absorbed(frozenset().union(*(shape_sources(a) for a in root.args)))
 
 
-def _absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
+def absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
     """The sources without those that broadcast to others: what is reduced with `keepdim`, beside what it reduces."""
-    reduced = [s for s in sources if s.get("keepdim") is True]
-    return sources - {s for s in reduced if shape_sources(s.args[0]) <= sources - {s}}
+    whole = {s: reduced_from(s) for s in sources}
+    return sources - {s for s, of in whole.items() if of is not None and _covers(sources - {s}, shape_sources(of))}
+
+
+def _covers(sources: frozenset[Expr], others: frozenset[Expr]) -> bool:
+    """Whether `others` add nothing to the shape that `sources` broadcast to."""
+    return others <= sources or common_extent(sources | others) == common_extent(sources)
+
+
+def reduced_from(source: Expr) -> Expr | None:
+    """The value of whose shape a source has every dimension, some with size 1; None for any other source."""
+    if source.get("keepdim") is True:
+        return source.args[0]
+    return source.args[1] if source.op == "restore" else None
 
 
 def common_extent(sources: Iterable[Expr]) -> Extent:
@@ -51,4 +73,4 @@ def common_extent(sources: Iterable[Expr]) -> Extent:
 def same_shape(sources: frozenset[Expr], like: Expr) -> bool:
     """Whether what broadcasts from `sources` certainly has the shape of `like`."""
     own = shape_sources(like)
-    return _absorbed(sources) == own or common_extent(sources) == common_extent(own)
+    return absorbed(sources) == own or common_extent(sources) == common_extent(own)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Sample
 from symgrad.branches import guard
+from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr, rebuild, substitute, symbol, topological
 from symgrad.parse import Program
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
-from symgrad.stabilise import Choice, choose, recognise
+from symgrad.stabilise import Candidate, Choice, choose, recognise
 
 _BUDGET = 40_000  # point evaluations of one node: bounds the time spent on a large formula
 
@@ -99,6 +101,17 @@ class Workbench:
         """The float32 error in ulp of another form of a chosen partial; infinite where it is not finite."""
         score = self.judge(choice.formula).score(isolate(form)[0], FLOAT32, wide=choice.chosen.wide)
         return math.inf if score.nonfinite else score.ulp
+
+    def remeasured(self, choice: Choice, form: Expr) -> Choice:
+        """The choice with the figures of the form that is emitted, where the plan rewrote it."""
+        flat, _ = isolate(form)
+        if flat is choice.chosen.form:
+            return choice
+        judge = self.judge(choice.formula)
+        wide = choice.chosen.wide
+        scores = judge.score(flat, FLOAT32, wide=wide), judge.score(flat, FLOAT64)
+        chosen = Candidate(flat, *scores, cost(flat), wide)
+        return replace(choice, chosen=chosen, candidates=(*choice.candidates, chosen))
 
     def _value(self, region: Expr) -> Choice:
         flat, _ = isolate(region)

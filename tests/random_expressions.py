@@ -125,7 +125,7 @@ def well_conditioned(root: Expr) -> Any:
         value = values(node)[0]
         if isinstance(value, bool | str) or node.op in ("num", "const"):
             continue
-        if not mp.isfinite(value) or abs(value) > 1e60 or 0 < abs(value) < 1e-60:
+        if not mp.isfinite(value) or abs(value) > 1e60 or 0 < abs(value) < 1e-60 or (node.op == "add" and not value):
             return None
     true = values(root)[0]
     moved = {s: v if isinstance(v, bool | str | int) else v * (1 + 1e-13) for s, v in POINT.items()}

@@ -15,4 +15,6 @@ INTERNAL_ROWS = (*reductions.INTERNAL, *along.INTERNAL, *products.INTERNAL, *sha
 TENSOR_OPS.update((row.name, row) for row in (*ROWS, *INTERNAL_ROWS))
 
 # Every spelling that a spec may use -> the canonical name. What is written as an attribute (`x.T`) is no function.
-TENSOR_SPELLINGS: dict[str, str] = {name: row.name for row in ROWS if not row.method for name in (row.name, *row.aliases)}
+TENSOR_SPELLINGS: dict[str, str] = {
+    name: row.name for row in ROWS if not row.method for name in (row.name, *row.aliases)
+}

@@ -93,7 +93,9 @@ def _is_whole(k: int, terms: Sequence[str], operands: Sequence[Expr]) -> bool:
         if own is None or any(s.get("...", own) != own for s in sizes):
             return False
     letters = [c for c in terms[k] if c != "."]
-    return all(c in sizes[k] for c in letters) and all(s.get(c, None) == sizes[k][c] for c in letters for t, s in zip(terms, sizes, strict=True) if c in t)
+    return all(c in sizes[k] for c in letters) and all(
+        s.get(c, None) == sizes[k][c] for c in letters for t, s in zip(terms, sizes, strict=True) if c in t
+    )
 
 
 def _sizes(term: str, of: Extent) -> dict[str, object]:

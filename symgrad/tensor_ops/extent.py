@@ -122,7 +122,9 @@ def same(left: Dim, right: Dim, message: str = "") -> Dim:
         return left
     if isinstance(left, tuple):
         return right
-    raise ShapeConflict(f"{message}: {shown(left)} meets {shown(right)}" if message else f"{shown(left)}, {shown(right)}")
+    raise ShapeConflict(
+        f"{message}: {shown(left)} meets {shown(right)}" if message else f"{shown(left)}, {shown(right)}"
+    )
 
 
 def listed(extents: Sequence[Extent]) -> str:

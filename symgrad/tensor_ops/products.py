@@ -94,14 +94,6 @@ def _covers(one: Extent, other: Extent) -> bool:
     return both == Extent(one.dims[:-2], one.lead)
 
 
-def _transposed_right(x: Expr) -> Expr | None:
-    """(a.mT @ g).T as g.mT @ a, which needs no transposition of a gradient: that of `w` in `x @ w.T`."""
-    if x.op == "matmul_right":
-        a, g, like = x.args
-        return make("matmul_right", g, a, like.args[0])
-    return None
-
-
 def _matmul_extent(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     a, b = operands
     if any(e.exact and not e.dims for e in operands):
@@ -221,7 +213,13 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         sizes = tuple(("size", node, k) for k in range(dims))
         return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
 
-    common: dict[str, Any] = {"attributes": CONVOLUTION, "cost": 100.0, "recompute": False, "linear": True, "saves": "x"}
+    common: dict[str, Any] = {
+        "attributes": CONVOLUTION,
+        "cost": 100.0,
+        "recompute": False,
+        "linear": True,
+        "saves": "x",
+    }
     internal: dict[str, Any] = {"shape_of": 2, "shape_only": frozenset({2}), **common}
     return (
         TensorOp(

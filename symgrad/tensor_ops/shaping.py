@@ -123,7 +123,13 @@ def matrix_transpose(x: Expr) -> Expr:
 
 
 def plain_transpose(x: Expr) -> Expr:
-    """All dimensions in reverse, as `.T` does."""
+    """All dimensions in reverse, as `.T` does.
+
+    (a.mT @ g).T is g.mT @ a: the gradient of `w` in `x @ w.T` needs no transposition.
+    """
+    if x.op == "matmul_right" and x.args[2].op == "T":
+        a, g, like = x.args
+        return make("matmul_right", g, a, like.args[0])
     return x.args[0] if x.op == "T" else make("T", x)
 
 

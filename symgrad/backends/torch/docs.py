@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
+from symgrad.expr import substitute, symbol
 from symgrad.formula import formula
 from symgrad.operation import Variant
 
@@ -76,7 +77,9 @@ def _derivatives(layout: Layout) -> str:
 
 def derivative_rows(variant: Variant) -> list[tuple[str, str]]:
     """The partial derivatives and overrides of a variant as (label, text)."""
-    rows = [(f"d{o}/d{t}", formula(partial)) for (o, t), partial in variant.partials.items()]
+    kept = {s.value for s in variant.plan.saved if s.source == "output"}
+    by_name = {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
+    rows = [(f"d{o}/d{t}", formula(substitute(partial, by_name))) for (o, t), partial in variant.partials.items()]
     for (o, t), gradient in variant.gradients.items():
         if (o, t) not in variant.partials:
             rows.append((f"grad_{t}", formula(gradient)))
@@ -87,7 +90,8 @@ def derivative_rows(variant: Variant) -> list[tuple[str, str]]:
 def _saved(layout: Layout) -> str:
     texts = []
     for variant in layout.variants:
-        names = [formula(s.value) for s in variant.plan.base]
+        outputs = {form: name for name, form in variant.outputs.items()}
+        names = [outputs[s.value] if s.source == "output" else formula(s.value) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
     kept = [formula(s.value) for s in layout.keeps]
     text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"

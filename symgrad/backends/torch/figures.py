@@ -9,8 +9,8 @@ from typing import Any
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.differentiate import is_tensor_op
-from symgrad.evaluate import FLOAT32, Environment
-from symgrad.expr import topological
+from symgrad.evaluate import FLOAT32, FLOAT64, Environment
+from symgrad.expr import Expr, topological
 from symgrad.operation import Variant
 from symgrad.stabilise import Choice
 from symgrad.workbench import Workbench
@@ -38,15 +38,14 @@ def figures(layout: Layout) -> list[Figure]:
     outputs = [o.name for o in layout.spec.outputs]
     found: list[Figure] = []
     for decisions, variant in _decided(layout):
-        for output, tensor, choice in _choices(variant):
+        for output, tensor, choice, form in _choices(variant):
             base = (f"D_{output}_D_{tensor}" if tensor else output).upper()
             taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
-            rows = _rows(layout, bench, choice, decisions)
+            rows, ulps = _rows(layout, bench, choice, form, decisions)
             if not rows:
                 continue
             name = base if not any(f.name == base for f in found) else f"{base}_{len(found) + taken}"
             place = None if tensor is None else tensors.index(tensor)
-            ulps = (choice.chosen.float32.ulp, choice.chosen.float64.ulp)
             found.append(Figure(name, outputs.index(output), place, rows, _upward(ulps[0]), _upward(ulps[1])))
     return found
 
@@ -57,35 +56,41 @@ def _decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
 
     hyperparameters = [h.name for h in layout.spec.hyperparameters]
     seen: list[Variant] = []
-    for values in settings(layout.spec, every=True):
+    for values in settings(layout, every=True):
         variant = variant_at(layout, values)
         if variant is not None and variant not in seen:
             seen.append(variant)
             yield dict(zip(hyperparameters, values, strict=True)), variant
 
 
-def _choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice]]:
+def _choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice, Expr]]:
     """Choices that are the whole of an output or derivative: those that no tensor operation is part of."""
     pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
     for output, choice in variant.value_choices.items():
         if output in pointwise:
-            yield output, None, choice
+            yield output, None, choice, choice.chosen.form
     for (output, tensor), choice in variant.slope_choices.items():
         if output in pointwise:
-            yield output, tensor, choice
+            yield output, tensor, choice, variant.partials[output, tensor]
 
 
-def _rows(layout: Layout, bench: Workbench, choice: Choice, decisions: dict[str, Any]) -> tuple[str, ...]:
+def _rows(
+    layout: Layout, bench: Workbench, choice: Choice, form: Expr, decisions: dict[str, Any]
+) -> tuple[tuple[str, ...], tuple[float, float]]:
+    """The rows of a table, and the largest errors of the form in float32 and float64."""
     judge = bench.judge(choice.formula)
     points = judge.sample.points[FLOAT32]
-    errors = judge.measure(choice.chosen.form, FLOAT32, choice.chosen.wide).errors
+    wide = choice.chosen.wide
+    errors = judge.measure(form, FLOAT32, wide).errors
+    ulps = judge.score(form, FLOAT32, wide).ulp, judge.score(form, FLOAT64).ulp
     usable = [r for r in judge.references(FLOAT32) if not r.boolean and not math.isinf(errors[r.index])]
     worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
     spread = [usable[i * len(usable) // _SPREAD] for i in range(_SPREAD)] if usable else []
     chosen = {r.index: r for r in (*worst, *spread)}
-    return tuple(
+    rows = tuple(
         _row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in sorted(chosen)
     )
+    return rows, ulps
 
 
 def _row(layout: Layout, point: Environment, decisions: dict[str, Any], true: float, credit: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 from symgrad.branches import Split
@@ -46,6 +47,9 @@ _RESERVED = [
     "super",
     "type",
 ]
+
+# Powers that torch rounds once; others are products of rounded products.
+_ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
@@ -268,7 +272,7 @@ def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
     lowered, *known = machine([form, *at_hand])
     leaves = frozenset(known)
     return sum(
-        1
+        2 if n.op == "pow" and n.args[1].number not in _ONE_ROUNDING else 1
         for n in topological(lowered, leaves=leaves)
         if n not in leaves
         and n.args

@@ -29,11 +29,12 @@ class Methods:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def _text(self, condition: Expr) -> str:
-        return Printer(self.layout.symbols(), self.layout.constants)(condition)
-
-    def _branches(self, leaf) -> list[str]:  # type: ignore[no-untyped-def]
-        return branches(self.layout.operation.body, leaf, self._text)
+    def _branches(self, leaf, *, stored: bool = False) -> list[str]:  # type: ignore[no-untyped-def]
+        """The lines of `leaf` under the conditions of each variant; `stored` reads from ctx what was not given."""
+        names = self.layout.symbols()
+        if stored:
+            names |= {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
+        return branches(self.layout.operation.body, leaf, Printer(names, self.layout.constants))
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
@@ -159,7 +160,7 @@ class Methods:
         nothing = ", ".join(["None"] * len(layout.argument_names))
         test = " and ".join(f"{g} is None" for g in grads)
         lines = [f"if {test}:", f"    return {nothing}"] if grads else []
-        body = self._branches(self._backward)
+        body = self._branches(self._backward, stored=True)
         if body in ([f"return {g}"] for g in grads) or body == [f"return {nothing}"]:
             return body  # undefined in, undefined out
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
@@ -326,10 +327,10 @@ class Methods:
         """The tangents of the outputs from those of the inputs that have one."""
         layout = self.layout
         only = self._only_tangent()
-        body = self._branches(self._one_tangent if only else self._all_tangents)
+        body = self._branches(self._one_tangent if only else self._all_tangents, stored=True)
         if only and body in ([f"return {only}"], [f"return _total(ctx, [{only}])"]):
             return [f"return None if {only} is None else {only}.clone()"] if self._keeps_shape() else body
-        if len(body) == 1 and body[0].startswith("return None"):
+        if len(body) == 1 and re.fullmatch(r"return (None|_zeros\(ctx, \d+\)|, )+", body[0]):
             return [*self._refusals(), *body]
         lines = self._hyperparameters(body)
         if only:
@@ -399,8 +400,11 @@ class Methods:
         results, targets = [], []
         for k, output in enumerate(layout.spec.outputs):
             terms = self._tangent_terms(output.name, variant)
-            if not output.grad or not terms:
+            if not output.grad:
                 results.append("None")
+                continue
+            if not terms:
+                results.append(f"_zeros(ctx, {k})")
                 continue
             local = "terms" if len(layout.spec.outputs) == 1 else scope.names.fresh(f"terms_{output.name}")
             lines.append(f"{local} = []")
@@ -409,7 +413,7 @@ class Methods:
                 for tensor, value in terms
             ]
             results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
-        if results == ["None"] * len(results):
+        if not targets:
             return [f"return {', '.join(results)}"]
         lines += statements(targets, scope, layout.constants, fused=True)
         return [*lines, self._once(", ".join(results))]

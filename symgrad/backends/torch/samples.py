@@ -14,7 +14,8 @@ from symgrad.evaluate import exact
 from symgrad.expr import topological
 from symgrad.operation import Variant, absent
 from symgrad.spec import Spec
-from symgrad.spec.model import Tensor
+from symgrad.spec.model import Hyperparameter, Tensor
+from symgrad.tensor_ops import Ref
 from symgrad.workbench import hyperparameter_values
 
 Shape: TypeAlias = "tuple[int, ...] | None"
@@ -33,9 +34,11 @@ _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
 _EMPTY: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 3), (3,), (1,)), ((3, 0), (3, 1), ()))
 
 
-def settings(spec: Spec, every: bool = False) -> list[tuple[Any, ...]]:
+def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
     """Values of all hyperparameters: every combination of the branching ones, and every value of the others."""
-    values = [hyperparameter_values(spec, h) for h in spec.hyperparameters]
+    spec = layout.spec
+    attributes = _attributes(layout)
+    values = [_values(spec, h, h.name in attributes) for h in spec.hyperparameters]
     combinations = list(product(*values))
     if len(combinations) <= _MOST_SETTINGS or every:
         return combinations
@@ -53,6 +56,22 @@ def settings(spec: Spec, every: bool = False) -> list[tuple[Any, ...]]:
             )
         )
     return found
+
+
+def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
+    """Values of one hyperparameter; of an attribute such as `dim` only those that any tensor allows."""
+    if is_attribute and h.type == "int" and h.default is not None and not spec.test.values.get(h.name):
+        return [h.default, 0] if h.default < 0 else [h.default]  # type: ignore[operator]
+    return hyperparameter_values(spec, h)
+
+
+def _attributes(layout: Layout) -> frozenset[str]:
+    """The hyperparameters that tensor operations take as attributes."""
+    found: set[str] = set()
+    for node in topological(*(f for v in layout.variants for f in v.formulas.values())):
+        for _, value in node.attrs:
+            found |= {v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref)}
+    return frozenset(found)
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:

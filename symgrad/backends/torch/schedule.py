@@ -66,7 +66,7 @@ def statements(
         text = write(node, condition)
         names[node] = scope.names.for_value(node, names)
         emitted.add(node)
-        unconditional = condition is None or (len(everyone) > 1 and condition == everyone and not _is_tangent(node))
+        unconditional = condition is None or (len(everyone) > 1 and condition == everyone and _is_there(node, everyone))
         blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
 
     for root, target in zip(roots, targets, strict=True):
@@ -102,9 +102,9 @@ def _covers(whole: frozenset[str] | None, part: frozenset[str] | None, everyone:
     return part is not None and part <= whole
 
 
-def _is_tangent(node: Expr) -> bool:
-    """Whether a value reads a tangent, which exists only under its condition."""
-    return any(s["kind"] == "tangent" for s in node.symbols)
+def _is_there(node: Expr, conditions: frozenset[str]) -> bool:
+    """Whether a value can be computed where none of the conditions holds: it reads nothing that is None there."""
+    return not any(f"{s.name} is not None" in c for s in node.symbols for c in conditions)
 
 
 def _conditions_of_uses(

@@ -39,6 +39,9 @@ _TORCH_IMPORTS = (
     ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
 )
 
+# Operations that torch refuses to apply to tensors of different types.
+_ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})
+
 
 def render_test(operation: Operation) -> str:
     """The test of an operation's module, formatted; it imports pytest, torch and the standard library."""
@@ -82,7 +85,7 @@ class _Facts:
         self.spec = layout.spec
         self.places = {t.name: i for i, t in enumerate(self.spec.tensors)}
         self.constants = layout.constants
-        self.settings = samples.settings(self.spec)
+        self.settings = samples.settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
 
     def context(self) -> dict[str, Any]:
@@ -135,11 +138,13 @@ class _Facts:
             "allowance": ALLOWANCE,
             "ones": _literal([_ones(t.shape) for t in tensors]),
             "many": len(tensors) > 1,
+            "mixes": not any(n.op in _ONE_DTYPE for f in self._formulas() for n in topological(f)),
             "several": len(differentiable) > 1,
             "in_dims": _literal(_in_dims([s is not None for s in first])),
             "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
             "compiled_settings": _literal(self._compiled()),
             "half": spec.options.accumulate == "float32",
+            "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
             "sums": broadcasting and len(tensors) > 1,
             "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain else "",
             "refused": self._refused(),
@@ -236,7 +241,7 @@ class _Facts:
 
         def leaf(variant: Variant) -> list[str]:
             kept = frozenset(s.value for s in variant.plan.base)
-            extras = self.layout.keeps
+            extras = () if self.layout.wide_values else self.layout.keeps  # a plain call in float32 keeps no float64
             scope = self._scope()
             targets, rows = [], []
             for saved in (*variant.plan.base, *extras):

@@ -1,0 +1,108 @@
+"""Operations compiled for tests: the modules of specs and their composites, and arguments to call them with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symgrad.backends.torch.composite import load_composite
+from symgrad.backends.torch.module import render_module
+from symgrad.operation import Operation, compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.workbench import hyperparameter_values
+
+SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
+OWN_SPECS = sorted((Path(__file__).parent / "specs").glob("*.yaml"))
+
+
+class Compiled:
+    """One operation: the parsed spec, what the compiler made of it, the running module and the composite."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.operation: Operation = compile_operation(parse_formulas(spec))
+        self._text: str | None = None
+        self._module: ModuleType | None = None
+        self._composite: Callable[..., Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The generated module."""
+        if self._text is None:
+            self._text = render_module(self.operation)
+        return self._text
+
+    @property
+    def module(self) -> ModuleType:
+        """The generated module, imported."""
+        if self._module is None:
+            self._module = ModuleType(self.spec.op)
+            exec(compile(self.text, f"<{self.spec.op}>", "exec"), self._module.__dict__)
+        return self._module
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The public function."""
+        found: Callable[..., Any] = getattr(self.module, self.spec.op)
+        return found
+
+    @property
+    def composite(self) -> Callable[..., Any]:
+        """The formula in eager torch operations."""
+        if self._composite is None:
+            self._composite = load_composite(self.operation)
+        return self._composite
+
+    @property
+    def differentiable(self) -> list[str]:
+        """The tensors that can have a gradient."""
+        return [t.name for t in self.spec.tensors if t.grad and t.dtype == "float"]
+
+    def hyperparameters(self, most: int = 4) -> Iterator[tuple[Any, ...]]:
+        """Some settings of the hyperparameters."""
+        return itertools.islice(itertools.product(*(hyperparameter_values(self.spec, h) for h in self.spec.hyperparameters)), most)
+
+    def tensors(self, wanted: Sequence[str] = (), seed: int = 0, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+        """Arguments in the domain, those `wanted` with a gradient."""
+        generator = torch.Generator().manual_seed(seed)
+        return [self._tensor(t, generator, dtype).requires_grad_(t.name in wanted) for t in self.spec.tensors]
+
+    def _tensor(self, t: Any, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+        sizes = {name: 3 + i for i, name in enumerate(dict.fromkeys(d for s in self.spec.tensors for d in s.shape or ()))}
+        given = self.spec.test.shapes.get(t.name)
+        shape = given or tuple(sizes[d] if isinstance(d, str) else d for d in t.shape or (16, 8))
+        if t.dtype == "bool":
+            return torch.rand(shape, generator=generator) > 0.5
+        if t.dtype == "int":
+            return torch.randint(0, 4, shape, generator=generator)
+        low, high = -2.0, 2.0
+        if t.domain is not None:
+            low = max(t.domain.lower, low)
+            high = min(t.domain.upper, low + 3)
+        low, high = self.spec.test.ranges.get(t.name, (low + 0.01 * (high - low), high - 0.01 * (high - low)))
+        return torch.rand(shape, generator=generator, dtype=dtype) * (high - low) + low
+
+
+@cache
+def compiled(path: Path) -> Compiled:
+    """The operation of a spec file; compiled once in a process."""
+    return Compiled(load_spec(path))
+
+
+@cache
+def compiled_text(text: str) -> Compiled:
+    """The operation of a spec given as YAML."""
+    return Compiled(parse_spec(text))
+
+
+def results(value: Any) -> list[Tensor]:
+    """The outputs of an operation as a list."""
+    return list(value) if isinstance(value, tuple) else [value]

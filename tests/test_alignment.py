@@ -1,0 +1,111 @@
+"""Named dimensions align by name where they do not from the right, or the spec is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from symgrad.alignment import aligned
+from symgrad.backends.torch.plumbing import snippets
+from symgrad.backends.torch.printer import Printer
+from symgrad.errors import SpecError
+from symgrad.expr import Expr, symbol
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+
+
+def tensor(name: str, *shape: int | str) -> Expr:
+    return symbol(name, "tensor", shape)
+
+
+def printed(root: Expr) -> str:
+    return Printer({s: s.name for s in root.symbols})(root)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        (("C",), "b[:, None, None]"),
+        (("N", "C"), "b[:, :, None, None]"),
+        (("N",), "b[:, None, None, None]"),
+        (("N", "H"), "b[:, None, :, None]"),
+        (("W",), "b"),
+        (("C", 1, 1), "b"),
+        ((), "b"),
+    ],
+)
+def test_a_tensor_of_fewer_dimensions(shape: tuple[int | str, ...], text: str) -> None:
+    x, b = tensor("x", "N", "C", "H", "W"), tensor("b", *shape)
+    product = aligned(x * b)
+    (other,) = (a for a in product.args if a is not x)
+    assert printed(other) == text
+
+
+def test_leading_dimensions_stay_open() -> None:
+    x, b = tensor("x", "...", "C", "T"), tensor("b", "C")
+    assert printed(next(a for a in aligned(x * b).args if a is not x)) == "b.unsqueeze(-1)"
+
+
+def test_alignment_happens_once_and_deep_inside() -> None:
+    x, b = tensor("x", "N", "C", "T"), tensor("b", "C")
+    once = aligned((x * b) ** 2 + b)
+    assert aligned(once) is once
+
+
+def test_undeclared_shapes_broadcast_from_the_right() -> None:
+    x, b = symbol("x"), tensor("b", "C")
+    assert aligned(x * b) is x * b
+
+
+SPEC = """op: shifted
+tensors:
+  x: {shape: [N, features]}
+  b: {shape: [channels]}
+outputs:
+  y: exp(x) + 2 * b
+  z: x @ x
+"""
+
+
+def test_contradictions_are_mistakes_with_a_place() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_formulas(parse_spec(SPEC, "shifted.yaml"))
+    first, second = caught.value.mistakes
+    assert (first.location, first.where) == ((6, 6), "outputs.y")
+    assert "[channels]" in first.message
+    assert "[N, features]" in first.message
+    assert (second.location.line, second.where) == (7, "outputs.z")
+    assert "'features' meets 'N'" in second.message
+
+
+# ------------------------------------------------------------------------------------------------ at the call
+@pytest.fixture
+def check() -> Callable[..., None]:
+    scope: dict[str, Any] = {"Any": Any}
+    exec("from __future__ import annotations\n" + snippets()["_check_shapes"], scope)
+    found: Callable[..., None] = scope["_check_shapes"]
+    return found
+
+
+def test_shapes_that_fit(check: Callable[..., None]) -> None:
+    x = torch.ones(2, 5, 3)
+    check(
+        "op", {"x": (x, ("...", 5, "C")), "w": (torch.ones(3), ("C",)), "none": (None, ("C",)), "s": (x[0, 0, 0], ())}
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "message"),
+    [
+        ((4,), ("C",), "op: the dimension C of w is 4, and 3 in x"),
+        ((3, 3), ("C",), r"op: w must have the shape \[C\], not \[3, 3\]"),
+        ((3,), ("...", 2, "C"), r"op: w must have the shape \[..., 2, C\], not \[3\]"),
+        ((4, 3), (5, "C"), "op: a dimension of w is 4, not 5"),
+    ],
+)
+def test_shapes_that_do_not(check: Callable[..., None], shape: tuple[int, ...], dims: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check("op", {"x": (torch.ones(2, 3), ("N", "C")), "w": (torch.ones(shape), dims)})

@@ -1,0 +1,92 @@
+"""The cost model against what torch does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from compiled import SPECS, compiled
+from hypothesis import given, settings
+from random_expressions import ALPHA, TABLE, TENSORS, X, Y, Z, expressions
+from test_plan import stored
+
+from symgrad import expr as ex
+from symgrad.backends.torch.printer import Printer
+from symgrad.cost import backward_cost, composite_saves, cost, operation_cost
+from symgrad.expr import Expr, make, symbol, topological
+from symgrad.functions import FUNCTIONS
+from symgrad.machine import machine
+from symgrad.plan import saved_by_composite
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_row_says_what_torch_saves(name: str) -> None:
+    symbols = [ex.ONE if name == "polygamma" and i == 0 else symbol("abc"[i]) for i in range(FUNCTIONS[name].arity[0])]
+    root = make(name, *symbols)
+    named = [s for s in symbols if s.op == "sym"]
+    text = Printer({s: s.name for s in named})(root)
+    low, high = FUNCTIONS[name].sample
+    tensors = [(torch.rand(64) * (high - low) + low).requires_grad_() for _ in named]
+
+    def function(*values: torch.Tensor) -> torch.Tensor:
+        scope = {"torch": torch, "F": torch.nn.functional} | {s.name: v for s, v in zip(named, values, strict=True)}
+        result: torch.Tensor = eval(text, scope)
+        return result
+
+    assert stored(function, tensors)[0] == 64 * saved_by_composite([root])
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_a_composite_saves_no_less_than_predicted(path: Path) -> None:
+    item = compiled(path)
+    variants = item.operation.variants()
+    if len(variants) > 1 or any(t.shape for t in item.spec.tensors):
+        pytest.skip("sizes differ between tensors or branches")
+    fixed = frozenset(item.operation.program.symbols[t.name] for t in item.spec.tensors if not t.grad)
+    tensors = item.tensors(item.differentiable, dtype=torch.float32)
+    if len({t.shape for t in tensors}) > 1:
+        pytest.skip("sizes differ between tensors")
+    setting = next(item.hyperparameters())
+    predicted = saved_by_composite(variants[0][1].formulas.values(), fixed)
+    assert stored(item.composite, [*tensors, *setting])[0] >= tensors[0].numel() * predicted
+
+
+@settings(deadline=None, max_examples=60)
+@given(expressions(*TENSORS, ALPHA), expressions(*TENSORS, ALPHA))
+def test_sharing_never_costs(left: Expr, right: Expr) -> None:
+    together = cost(left, right)
+    assert max(cost(left), cost(right)) <= together + 1e-9
+    assert cost(left, left) == cost(left)
+    assert all(operation_cost(n) >= 0 for n in topological(*machine([left, right])))
+
+
+def test_scalars_and_leaves_cost_nothing() -> None:
+    for free in (X, ALPHA, ALPHA * ALPHA + 1, make("exp", ALPHA), ex.PI, ex.num(3), ex.compare("gt", ALPHA, 0)):
+        assert cost(free) == 0
+    assert cost(ALPHA * X) == cost(X * Y)
+    assert cost(make("exp", ALPHA) * X) == cost(X * Y)
+
+
+def test_order_of_costs() -> None:
+    assert cost(X + Y) < cost(make("exp", X)) < cost(make("erf", X)) < cost(make("lgamma", X))
+    assert cost(X * X) < cost(X**5)
+    assert cost(make("sigmoid", X)) < cost(1 / (1 + make("exp", -X)))
+
+
+def test_every_operation_has_a_cost() -> None:
+    for name in TABLE:
+        assert operation_cost(make(name, *[X] * FUNCTIONS[name].arity[0])) > 0
+
+
+def test_what_is_fixed_has_no_backward() -> None:
+    everything = backward_cost([make("sin", X * Y)])
+    assert 0 < backward_cost([make("sin", X * Y)], frozenset({Y})) < everything
+    assert backward_cost([make("sin", X * Y)], frozenset({X, Y})) == 0
+    assert composite_saves([make("sin", X * Y)], frozenset({X, Y})) == frozenset()
+
+
+def test_a_choice_keeps_its_condition() -> None:
+    condition = ex.compare("gt", X, 0)
+    assert composite_saves([ex.where(condition, Y, Z)]) == {condition}
+    assert composite_saves([ex.where(condition, ex.ONE, ex.ZERO)]) == frozenset()

@@ -1,0 +1,112 @@
+"""The generated tests notice mistakes: each mutation of a generated module makes its test fail."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from symgrad.pipeline import Compiled, compile_spec
+from symgrad.spec import load_spec
+
+SPECS = Path(__file__).parent.parent / "specs"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake: `found` (a regular expression) becomes `put`, everywhere; `test` is one that must fail."""
+
+    mistake: str
+    found: str
+    put: str
+    test: str
+
+
+MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
+    "swish": (
+        Mutation("keeps what is differentiated", r"if kept and not _differentiated\(\):", "if kept:", "gradgradcheck"),
+        Mutation("computes what nobody asked for", r"if wants_beta:", "if True:", "backward_returns"),
+        Mutation("a wrong tangent", r"terms\.append\((.*tangent_beta)\)", r"terms.append(-(\1))", "gradcheck"),
+        Mutation(
+            "forward mode off inside jvp", r"_set_fwd_grad_enabled\(True\)", "_set_fwd_grad_enabled(False)", "torch_func"
+        ),
+        Mutation("no cast of gradients", r"else grad\.to\(like\.dtype\)", "else grad", "backward_returns"),
+        Mutation("no sum to the shape", r"grad = grad\.sum_to_size.*", "pass", "backward_returns"),
+        Mutation("arithmetic in half precision", r"x, beta, dtype = _widen\(.*\)", "dtype = None", "half_precision"),
+        Mutation("a changed cotangent", r"return grad_x, grad_beta", "grad_y.mul_(2)\n        \\g<0>", "left_alone"),
+        Mutation("an unused value saved", r"ctx\.save_for_backward\(\*tensors\)", r"ctx.save_for_backward(*tensors, *outputs)", "saved_tensors"),
+    ),
+    "split_signs": (
+        Mutation("a dropped term", r"if grad_negative is not None:", "if False:", "value_and_gradients"),
+        Mutation("no undefined cotangents", r"if grad_positive is not None:", "if True:", "undefined_cotangents"),
+        Mutation("a flipped sign", r"_plus\(grad_x, ", "_plus(grad_x, -", "value_and_gradients"),
+    ),
+    "huber": (
+        Mutation("a missing None", r"return grad_input, grad_target, None", r"return grad_input, grad_target", "value_and"),
+        Mutation("None for a gradient", r"return grad_input, grad_target, None", r"return grad_input, None, None", "gradcheck"),
+        Mutation("no check of the domain", r"if not delta > 0:", "if False:", "bad_hyperparameters"),
+    ),
+    "sign_ste": (
+        Mutation("a rule that export drops", r", compiled=_detached\)", ")", "export"),
+        Mutation("a scaled gradient", r"(?m)^        return grad_y$", "        return 2 * grad_y", "value_and_gradients"),
+        Mutation("a wrong tangent", r"tangent_x\.clone\(\)", "-tangent_x", "transpose"),
+    ),
+    "clip_gradient": (
+        Mutation("an output that is the input", r"return x\.clone\(\)", "return x", "left_alone"),
+        Mutation("another limit", r"max=limit", "max=2 * limit", "value_and_gradients"),
+    ),
+    "cube_first_order": (
+        Mutation("a silent second derivative", r"or not _differentiated\(\):", "or True:", "second_derivatives_raise"),
+    ),
+    "inplace_increment": (
+        Mutation("a change that autograd does not see", r"ctx\.mark_dirty\(y\)", "pass", "in_place"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The failed tests of every module, as generated and with each mistake, without the slow compilers."""
+    folder = tmp_path_factory.mktemp("mutants")
+    for op, mutations in MUTATIONS.items():
+        compiled = compile_spec(load_spec(SPECS / f"{op}.yaml"))
+        _write(folder, f"{op}_as_generated", compiled, compiled.module)
+        for k, mutation in enumerate(mutations):
+            text, count = re.subn(mutation.found, mutation.put, compiled.module)
+            assert count, f"{op}: there is nothing to mutate for {mutation.mistake!r}"
+            _write(folder, f"{op}_{k}", compiled, text)
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["-k", "not test_compile", "-W", "ignore", "--rootdir", str(folder), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert "passed" in done.stdout, done.stdout + done.stderr
+    found: dict[str, set[str]] = {}
+    for name, test in re.findall(r"^(?:FAILED|ERROR) test_(\w+)\.py(?:::(\w+))?", done.stdout, re.MULTILINE):
+        found.setdefault(name, set()).add(test)
+    return found
+
+
+def _write(folder: Path, name: str, compiled: Compiled, module: str) -> None:
+    """A module and its test under another name, so that one process can import all of them."""
+    (folder / f"{name}.py").write_text(module)
+    test = compiled.test.replace(f'import_module("{compiled.spec.op}")', f'import_module("{name}")')
+    assert test != compiled.test
+    (folder / f"test_{name}.py").write_text(test)
+
+
+@pytest.mark.parametrize("op", MUTATIONS)
+def test_right_modules_pass(op: str, failures: dict[str, set[str]]) -> None:
+    assert f"{op}_as_generated" not in failures
+
+
+@pytest.mark.parametrize(
+    ("name", "mutation"),
+    [pytest.param(f"{op}_{k}", m, id=f"{op}: {m.mistake}") for op, ms in MUTATIONS.items() for k, m in enumerate(ms)],
+)
+def test_mistakes_are_noticed(name: str, mutation: Mutation, failures: dict[str, set[str]]) -> None:
+    failed = failures.get(name, set())
+    assert any(mutation.test in test for test in failed), f"only these failed: {sorted(failed)}"

@@ -1,0 +1,262 @@
+"""The plan saves what suffices, as few bytes as possible, and no more than it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compiled import OWN_SPECS, SPECS, Compiled, compiled, compiled_text, results
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
+
+from symgrad import expr as ex
+from symgrad.differentiate import vjp
+from symgrad.expr import Expr, make, symbol, topological
+from symgrad.operation import Variant
+from symgrad.plan import Plan, minimum_cut, plan, rank, remaining_cost, saved_by_composite
+from symgrad.tensor_ops import TENSOR_OPS
+
+G = symbol("grad_y", "cotangent")
+ALL = [*SPECS, *OWN_SPECS]
+
+
+def given_by_call(node: Expr) -> bool:
+    """Whether backward has a leaf without saving it: a cotangent, a Python value or a constant."""
+    return not node.tensors or (node.op == "sym" and node["kind"] in ("cotangent", "tangent"))
+
+
+def read(node: Expr) -> list[Expr]:
+    """The arguments whose data a node reads, rather than their shape."""
+    skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
+    return [a for k, a in enumerate(node.args) if k not in skip]
+
+
+def suffices(saved: frozenset[Expr], gradients: Sequence[Expr]) -> bool:
+    """Whether the gradients can be computed from the saved values and what the call gives."""
+    pending, seen = list(gradients), set(saved)
+    while pending:
+        node = pending.pop()
+        if node in seen or given_by_call(node):
+            continue
+        seen.add(node)
+        if node.op == "sym":
+            return False
+        pending += read(node)
+    return True
+
+
+def data(gradients: Sequence[Expr]) -> set[Expr]:
+    """All values whose data the gradients read."""
+    pending, seen = list(gradients), set()
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            pending += read(node)
+    return seen
+
+
+def bytes_of(values: Sequence[Expr] | frozenset[Expr]) -> int:
+    return sum(1 if v.is_boolean else 4 for v in values)
+
+
+def fewest_bytes(gradients: Sequence[Expr], outputs: Sequence[Expr], masks: bool) -> int:
+    """By trying every set of inputs, outputs and masks."""
+    reached = data(gradients)
+    floats_of_forward = {n for n in reached if n.tensors and not any(given_by_call(s) for s in n.tensors)}
+    saveable = [
+        n
+        for n in floats_of_forward
+        if n.op == "sym" or n in outputs or (masks and n.is_boolean)
+    ]
+    assert len(saveable) <= 14
+    subsets = chain.from_iterable(combinations(saveable, r) for r in range(len(saveable) + 1))
+    return min(bytes_of(s) for s in subsets if suffices(frozenset(s), gradients))
+
+
+def check_cut(gradients: Sequence[Expr], outputs: Sequence[Expr]) -> None:
+    names = {value: f"y{i}" for i, value in enumerate(outputs) if value.op != "sym"}
+    for masks in (True, False):
+        cut = minimum_cut(gradients, names, masks=masks)
+        assert suffices(frozenset(cut), gradients)
+        assert len(set(cut)) == len(cut)
+        assert all(v.op == "sym" or v in names or (masks and v.is_boolean) for v in cut)
+        assert bytes_of(cut) == fewest_bytes(gradients, outputs, masks)
+
+
+def needed(variant: Variant) -> list[Expr]:
+    return [*variant.gradients.values(), *(o.gradient for o in variant.overrides.values())]
+
+
+# ---------------------------------------------------------------------------------------------- the cut
+@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+def test_the_cut_of_a_spec_is_the_smallest(path: Path) -> None:
+    for _, variant in compiled(path).operation.variants():
+        check_cut(needed(variant), list(variant.outputs.values()))
+        saved = frozenset(s.value for s in variant.plan.base)
+        assert suffices(saved, needed(variant)), "what is saved does not suffice for the gradients"
+        assert all(s.source != "intermediate" for s in variant.plan.base)
+        assert bytes_of(saved) + bytes_of([s.value for s in variant.plan.extras]) == variant.plan.bytes
+
+
+SETTINGS = settings(
+    deadline=None, max_examples=80, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+
+
+@SETTINGS
+@given(expressions(*TENSORS, ALPHA), expressions(*TENSORS), st.booleans())
+def test_the_cut_of_derivatives_is_the_smallest(first: Expr, second: Expr, both: bool) -> None:
+    outputs = [first, second] if both else [first]
+    assume(all(not o.is_static for o in outputs))
+    seeds = {o: symbol(f"grad_{i}", "cotangent") for i, o in enumerate(outputs)}
+    gradients = list(vjp(seeds, TENSORS).values())
+    reached = data(gradients)
+    assume(sum(n.is_boolean for n in reached) <= 8)
+    check_cut(gradients, outputs)
+
+
+@SETTINGS
+@given(st.lists(expressions(*TENSORS, G), min_size=1, max_size=3), st.data())
+def test_the_cut_of_any_graph_is_the_smallest(gradients: list[Expr], draw: st.DataObject) -> None:
+    reached = [n for n in data(gradients) if n.args and n.tensors and not any(given_by_call(s) for s in n.tensors)]
+    assume(sum(n.is_boolean for n in reached) <= 7)
+    floats = sorted((n for n in reached if not n.is_boolean), key=lambda n: n.order)
+    outputs = draw.draw(st.lists(st.sampled_from(floats), max_size=3, unique=True)) if floats else []
+    check_cut(gradients, outputs)
+
+
+def test_equal_cuts_keep_what_is_nearer_to_the_gradients() -> None:
+    y = make("exp", X)
+    assert minimum_cut([G * y], {y: "y"}) == [y]
+    assert minimum_cut([G * y], {}) == [X]
+    mask = ex.compare("gt", X, 0)
+    assert minimum_cut([ex.where(mask, G, ex.ZERO)], {}) == [mask]
+    assert minimum_cut([ex.where(mask, G, ex.ZERO)], {}, masks=False) == [X]
+    assert minimum_cut([ex.where(mask, G * X, ex.ZERO)], {}) == [X]
+
+
+def test_shapes_are_not_saved() -> None:
+    total = make("sum_to", G, X)
+    assert minimum_cut([total], {}) == []
+    assert minimum_cut([make("sum_to", G * Y, X)], {}) == [Y]
+
+
+# ---------------------------------------------------------------------------------------------- policies
+def plans(item: Compiled) -> list[tuple[Variant, dict[str, Plan]]]:
+    symbols = item.operation.program.symbols
+    fixed = frozenset(symbols[t.name] for t in item.spec.tensors if not t.grad)
+    found = []
+    for _, v in item.operation.variants():
+        made = {p: plan(v.formulas, v.outputs, needed(v), p, fixed) for p in ("auto", "memory", "speed")}
+        found.append((v, made))
+    return found
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+def test_policies_keep_their_promises(path: Path) -> None:
+    for variant, made in plans(compiled(path)):
+        auto, memory, speed = made["auto"], made["memory"], made["speed"]
+        gradients = needed(variant)
+        names = {value: name for name, value in variant.outputs.items() if value.op != "sym"}
+        assert memory.bytes == bytes_of(minimum_cut(gradients, names))
+        assert not memory.extras
+        for p in made.values():
+            assert p.bytes >= memory.bytes
+            assert suffices(frozenset(s.value for s in p.base), gradients)
+            assert p.cost == remaining_cost(gradients, frozenset(s.value for s in p.saved))
+            if memory.bytes <= memory.composite_bytes:
+                assert p.bytes <= p.composite_bytes
+        assert speed.cost <= auto.cost
+        assert speed.cost <= memory.cost
+        if memory.bytes <= memory.composite_bytes and memory.cost <= memory.composite_cost:
+            assert auto.bytes == memory.bytes
+
+
+def test_ranks() -> None:
+    def made(size: int, spent: float, limit: int = 12) -> Plan:
+        return Plan((), size, limit, spent, 10.0)
+
+    small_slow, large_fast, fitting = made(4, 11.0), made(16, 2.0), made(8, 9.0)
+    for policy, order in {
+        "memory": [small_slow, fitting, large_fast],
+        "auto": [fitting, small_slow, large_fast],
+        "speed": [fitting, small_slow, large_fast],
+    }.items():
+        assert sorted([large_fast, small_slow, fitting], key=lambda p: rank(p, policy)) == order
+
+
+def test_a_kept_intermediate_is_dear_and_comes_from_forward() -> None:
+    for path in ALL:
+        for _, variant in compiled(path).operation.variants():
+            forward = set(topological(*variant.outputs.values()))
+            for saved in variant.plan.extras:
+                assert saved.value in forward
+                assert not saved.value.is_boolean
+                without = remaining_cost(needed(variant), frozenset(s.value for s in variant.plan.base))
+                assert variant.plan.cost < without
+
+
+def test_what_a_policy_says_is_planned() -> None:
+    text = "op: planned\ntensors: {x: }\noutputs: {y: sin(x) * exp(x)}\noptions: {save: %s}\n"
+    sizes = {p: compiled_text(text % p).operation.variants()[0][1].plan for p in ("memory", "auto", "speed")}
+    assert [s.source for s in sizes["memory"].saved] == ["input"]
+    assert sizes["speed"].cost < sizes["memory"].cost
+
+
+# ---------------------------------------------------------------------------------------------- what is really saved
+def stored(function: Any, arguments: Sequence[Any]) -> tuple[int, int]:
+    """Bytes that autograd keeps for a call: in all, and beside inputs and outputs, which live anyway."""
+    seen: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+
+    def pack(t: torch.Tensor) -> torch.Tensor:
+        seen[t.data_ptr(), t.dtype] = t
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        outputs = results(function(*arguments))
+    alive = {t.data_ptr() for t in (*arguments, *outputs) if isinstance(t, torch.Tensor)}
+    large = [t for t in seen.values() if t.numel() > 1]  # a number made a tensor is no matter
+    return sum(t.nbytes for t in large), sum(t.nbytes for t in large if t.data_ptr() not in alive)
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+def test_no_subset_of_gradients_keeps_more_than_the_composite(path: Path) -> None:
+    """In all, or beside what lives anyway: an input for backward may stand in place of an intermediate."""
+    item = compiled(path)
+    if item.operation.variants()[0][1].overrides or item.spec.options.inplace:
+        return
+    names = item.differentiable
+    subsets = list(chain.from_iterable(combinations(names, r) for r in range(1, len(names) + 1)))
+    for setting in item.hyperparameters(3):
+        for wanted in subsets[:15]:
+            own = stored(item.function, [*item.tensors(wanted, dtype=torch.float32), *setting])
+            plain = stored(item.composite, [*item.tensors(wanted, dtype=torch.float32), *setting])
+            assert own[0] <= plain[0] or own[1] <= plain[1], (wanted, setting, own, plain)
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+def test_nothing_is_kept_where_nothing_is_wanted(path: Path) -> None:
+    item = compiled(path)
+    for setting in item.hyperparameters(2):
+        assert stored(item.function, [*item.tensors(), *setting]) == (0, 0)
+
+
+def test_each_gradient_keeps_only_its_own() -> None:
+    item = compiled_text("op: keeps_own\ntensors: {a: , b: , c: }\noutputs: {y: a * b + c}\n")
+    size = item.tensors()[0].nbytes
+    for wanted, count in {("a",): 1, ("b",): 1, ("c",): 0, ("a", "b"): 2, ("a", "c"): 1}.items():
+        assert stored(item.function, item.tensors(wanted))[0] == count * size, wanted
+
+
+def test_the_composite_is_counted_as_written() -> None:
+    assert saved_by_composite([make("sin", X)]) == 4
+    assert saved_by_composite([X * Y]) == 8
+    assert saved_by_composite([X * Y], frozenset({Y})) == 4
+    assert saved_by_composite([X + Y + Z]) == 0
+    assert saved_by_composite([ex.where(ex.compare("gt", X, 0), Y, Z)]) == 1

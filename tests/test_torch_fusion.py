@@ -1,0 +1,183 @@
+"""A fused operation is worth what it replaces, in value and in gradient, and never costs a second computation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions, well_conditioned
+
+from symgrad import expr as ex
+from symgrad.backends.torch.fusion import FUSIONS, SPELLING, Fusion, distribute_cotangents, fuse
+from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.cost import operation_cost
+from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.machine import machine
+from symgrad.pattern import is_wild
+
+G, H = symbol("grad_y", "cotangent"), symbol("grad_z", "cotangent")
+INPUTS = (X, Y, Z, G, H)
+
+
+def evaluate(roots: list[Expr], values: dict[Expr, Any]) -> list[torch.Tensor]:
+    """The machine-level roots, printed and run."""
+    constants: dict[Expr, str] = {}
+    texts = [Printer({s: s.name for s in values}, constants)(root) for root in roots]
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional}
+    scope |= {s.name: v for s, v in values.items()} | {n: constant_value(c) for c, n in constants.items()}
+    return [eval(text, scope) for text in texts]
+
+
+def tensors(*, half_steps: bool = False) -> dict[Expr, Any]:
+    generator = torch.Generator().manual_seed(5)
+    values: dict[Expr, Any] = {ALPHA: 0.37}
+    for s in INPUTS:
+        t = torch.randn(4, 6, generator=generator, dtype=torch.float64)
+        values[s] = ((t * 2).round() / 2 if half_steps else t).requires_grad_()
+    return values
+
+
+def concrete(fusion: Fusion) -> Expr:
+    """The pattern with tensors for its wildcards: the cotangent for what is multiplied by it."""
+    wilds = sorted({s for s in fusion.pattern.symbols if is_wild(s)}, key=lambda s: s.name)
+    named = {"g": G, "y": X, "a": X, "b": Y, "c": Z}
+    return substitute_raw(fusion.pattern, {w: named[w.name] for w in wilds})
+
+
+def substitute_raw(root: Expr, pairs: dict[Expr, Expr]) -> Expr:
+    """Replace symbols without normalising: patterns are in machine form."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        mapped[node] = pairs.get(node) or make(node.op, *(mapped[a] for a in node.args), **dict(node.attrs))
+    return mapped[root]
+
+
+# ---------------------------------------------------------------------------------------------- rows of the table
+@pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+def test_a_row_has_the_value_and_both_derivatives_of_its_pattern(fusion: Fusion) -> None:
+    pattern = concrete(fusion)
+    (fused,) = fuse([pattern])
+    assert fused.op == fusion.name
+    values = tensors(half_steps=True)  # exact arithmetic, and kinks are met
+    plain, quick = evaluate([pattern, fused], values)
+    torch.testing.assert_close(quick, plain, rtol=1e-14, atol=1e-14)
+    used = [values[s] for s in sorted(pattern.tensors, key=lambda s: s.name)]
+    weight = torch.arange(24, dtype=torch.float64).reshape(4, 6).cos()
+    first = [torch.autograd.grad(v, used, weight, create_graph=True, allow_unused=True) for v in (plain, quick)]
+    for a, b in zip(*first, strict=True):
+        torch.testing.assert_close(torch.zeros_like(weight) + (0 if b is None else b), 0 * weight + (0 if a is None else a))
+    seconds = []
+    for slopes in first:
+        total = sum((s.sin().sum() for s in slopes if s is not None), torch.zeros((), dtype=torch.float64))
+        found = torch.autograd.grad(total, used, allow_unused=True) if total.requires_grad else (None,) * len(used)
+        seconds.append([torch.zeros_like(u) if f is None else f for u, f in zip(used, found, strict=True)])
+    for a, b in zip(*seconds, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_row_keeps_dtype_and_extremes(fusion: Fusion, dtype: torch.dtype) -> None:
+    pattern = concrete(fusion)
+    (fused,) = fuse([pattern])
+    extreme = torch.tensor([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e30, 1e-30], dtype=dtype)
+    values: dict[Expr, Any] = {s: extreme.roll(i).clone() for i, s in enumerate(INPUTS)}
+    plain, quick = evaluate([pattern, fused], values)
+    assert quick.dtype == plain.dtype == dtype
+    if fusion.name == "threshold_backward":
+        # torch's kernel passes the gradient where its argument is NaN; nothing but a NaN input sees that.
+        known = ~torch.isnan(values[X])
+        plain, quick = plain[known], quick[known]
+    torch.testing.assert_close(quick, plain, rtol=1e-6, atol=0, equal_nan=True)
+
+
+def test_rows_are_batched_and_have_a_forward_mode() -> None:
+    values = {s: v.detach() for s, v in tensors().items() if s is not ALPHA}
+    for fusion in FUSIONS:
+        pattern = concrete(fusion)
+        own = sorted(pattern.tensors, key=lambda s: s.name)
+
+        def run(*arguments: torch.Tensor, root: Expr, own: list[Expr] = own) -> torch.Tensor:
+            return evaluate([root], dict(zip(own, arguments, strict=True)))[0]
+
+        (fused,) = fuse([pattern])
+        arguments = tuple(values[s] for s in own)
+        tangents = tuple(a.cos() for a in arguments)
+        for root_call in (lambda f: torch.func.vmap(f)(*arguments), lambda f: torch.func.jvp(f, arguments, tangents)[1]):
+            plain = root_call(lambda *a, p=pattern, r=run: r(*a, root=p))
+            quick = root_call(lambda *a, p=fused, r=run: r(*a, root=p))
+            torch.testing.assert_close(quick, plain, rtol=1e-12, atol=1e-12)
+
+
+def test_every_name_is_spelt_in_one_way() -> None:
+    for fusion in FUSIONS:
+        assert SPELLING[fusion.name] == fusion.torch
+        assert operation_cost(make(fusion.name, *fusion.arguments)) >= 0
+        assert {s for s in fusion.pattern.symbols if is_wild(s)} == set(fusion.arguments)
+
+
+# ---------------------------------------------------------------------------------------------- whole graphs
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(expressions(*TENSORS, G, ALPHA), expressions(*TENSORS, G))
+def test_fused_graphs_have_the_same_values_and_cost_no_more(left: Expr, right: Expr) -> None:
+    points = {X: 0.7310585786300049, Y: -1.2533141373155001, Z: 2.0943951023931957, ALPHA: 0.3678794411714423, G: 1.7}
+    left, right = (substitute(r, {}) for r in (left, right))
+    at = {G: Y}
+    assume(all(well_conditioned(substitute(r, at)) is not None for r in (left, right)))
+    assume(not left.is_static and not right.is_static)
+    values = {s: torch.tensor([v], dtype=torch.float64) if s.tensors else v for s, v in points.items()}
+    values[G] = values[Y]
+    plain = machine([left, right, left * G + right])
+    fused = fuse(plain)
+    for a, b in zip(evaluate(plain, values), evaluate(fused, values), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
+    spent = [sum(operation_cost(n) for n in topological(*roots)) for roots in (plain, fused)]
+    assert spent[1] <= spent[0] + 1e-9
+
+
+def test_a_value_that_others_need_is_not_fused_away() -> None:
+    product = make("mul", X, Y)
+    total = make("add", product, Z)
+    assert fuse([total])[0].op == "addcmul"
+    assert fuse([total, product])[0] is total
+    assert fuse([total, make("exp", product)])[0] is total
+    assert fuse([total], leaves=frozenset({product}))[0] is total
+
+
+def test_scalars_and_masks_are_not_fused() -> None:
+    mask = ex.compare("gt", X, 0)
+    for root in (
+        make("add", make("mul", ALPHA, X), Y),
+        make("add", make("mul", X, Y), ALPHA),
+        make("add", make("mul", ALPHA, ALPHA), X),
+        ex.where(mask, ALPHA, ex.ZERO),
+        ex.where(mask, ex.ONE, ex.ZERO),
+    ):
+        assert fuse([root])[0] is root
+
+
+def test_kernels_that_do_not_promote_take_one_tensor() -> None:
+    assert fuse([ex.where(ex.compare("gt", X, 0), G, ex.ZERO)])[0].op == "threshold_backward"
+    assert fuse([ex.where(ex.compare("gt", X, 0), Y, ex.ZERO)])[0].op == "where"
+    assert fuse([ex.where(ex.compare("gt", make("mul", X, Y), 0), G, ex.ZERO)])[0].op == "where"
+
+
+# ---------------------------------------------------------------------------------------------- distribution
+def test_a_cotangent_is_distributed_where_that_is_cheaper() -> None:
+    gradient = ex.mul(X + Y * Z, G)
+
+    def prefers(op: str) -> Any:
+        return lambda roots: 0.0 if roots[0].op == op else 1.0
+
+    assert distribute_cotangents([gradient], prefers("mul")) == [gradient]
+    (inside,) = distribute_cotangents([gradient], prefers("add"))
+    assert inside is ex.add(X * G, Y * Z * G)
+    (reduced,) = distribute_cotangents(
+        [make("sum_to", gradient, X)], lambda roots: 0.0 if roots[0].args[0].op == "add" else 1.0
+    )
+    assert reduced is make("sum_to", inside, X)
+    for alone in (G, X * G, ex.mul(X + 1, Y + 1, G), make("exp", X)):
+        assert distribute_cotangents([alone], lambda roots: 1.0) == [alone]

@@ -1,0 +1,194 @@
+"""Statements compute what the expressions mean, shared values once, and nothing that is not there."""
+
+from __future__ import annotations
+
+import ast
+import math
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
+
+from symgrad import expr as ex
+from symgrad.backends.torch.printer import constant_value
+from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.expr import Expr, make, symbol
+from symgrad.naming import Names
+
+SETTINGS = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+CONDITIONS = ("wants_x", "wants_y", "wants_z")
+
+
+def scope(**known: Expr) -> Scope:
+    names = {s: s.name for s in POINT}
+    names |= {value: name for name, value in known.items()}
+    return Scope(Names([*names.values(), "torch", "math", "F", *CONDITIONS, *(f"r{i}" for i in range(9))]), names)
+
+
+def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional}
+    space |= {s.name: torch.tensor([v], dtype=torch.float64) if s in TENSORS else v for s, v in POINT.items()}
+    space |= {name: constant_value(node) for node, name in constants.items()}
+    space |= values
+    exec("\n".join(lines), space)
+    return space
+
+
+def equal(found: Any, true: Any) -> bool:
+    return bool(abs(mp.mpf(float(found)) - true) <= 1e-8 * abs(true) + 1e-50)
+
+
+def repeated(lines: list[str]) -> list[str]:
+    """Operations on tensors that stand in the lines more than once."""
+    tensors = {s.name for s in TENSORS}
+    tree = ast.parse("\n".join(lines))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            tensors |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    seen: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call | ast.BinOp | ast.Compare) and any(
+            isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node)
+        ):
+            seen[ast.unparse(node)] = seen.get(ast.unparse(node), 0) + 1
+    return [text for text, count in seen.items() if count > 1]
+
+
+def roots(draw: st.DrawFn, most: int) -> list[Expr]:
+    """Expressions that share parts."""
+    shared = draw(expressions(*TENSORS, ALPHA))
+    own = [draw(expressions(*TENSORS)) for _ in range(draw(st.integers(1, most)))]
+    mixed = [draw(st.sampled_from([o, o + shared, o * shared, make("atan", shared) - o, shared])) for o in own]
+    return [m for m in mixed if not m.is_static and m.op != "sym"]
+
+
+@st.composite
+def several(draw: st.DrawFn) -> list[Expr]:
+    return roots(draw, 3)
+
+
+@SETTINGS
+@given(several(), st.booleans())
+def test_statements_compute_the_values_each_operation_once(values: list[Expr], fused: bool) -> None:
+    true = [well_conditioned(v) for v in values]
+    assume(values and None not in true)
+    constants: dict[Expr, str] = {}
+    targets = [Target(f"r{i}", v) for i, v in enumerate(values)]
+    lines = statements(targets, scope(), constants, fused=fused)
+    space = run(lines, constants)
+    for i, value in enumerate(true):
+        assert equal(space[f"r{i}"], value), lines
+    assert not repeated(lines), lines
+
+
+@SETTINGS
+@given(several(), st.data())
+def test_under_conditions_each_wanted_value_is_there_and_no_other(values: list[Expr], data: st.DataObject) -> None:
+    true = [well_conditioned(v) for v in values]
+    assume(values and None not in true)
+    wants = [data.draw(st.sampled_from([(), *((c,) for c in CONDITIONS)])) for _ in values]
+    constants: dict[Expr, str] = {}
+    targets = [Target(f"r{i}", v, w) for i, (v, w) in enumerate(zip(values, wants, strict=True))]
+    lines = statements(targets, scope(), constants, fused=data.draw(st.booleans()))
+    for held in product([True, False], repeat=3):
+        holds = dict(zip(CONDITIONS, held, strict=True))
+        space = run(lines, constants, **holds)
+        for i, (value, want) in enumerate(zip(true, wants, strict=True)):
+            if all(holds[c] for c in want):
+                assert equal(space[f"r{i}"], value), lines
+            else:
+                assert f"r{i}" not in space
+
+
+@SETTINGS
+@given(several(), st.data())
+def test_what_is_known_is_not_computed_again(values: list[Expr], data: st.DataObject) -> None:
+    true = [well_conditioned(v) for v in values]
+    assume(values and None not in true)
+    inner = [n for v in values for n in ex.topological(v) if n.args and not n.is_static and not n.is_boolean]
+    assume(inner)
+    saved = data.draw(st.sampled_from(inner))
+    constants: dict[Expr, str] = {}
+    lines = statements([Target(f"r{i}", v) for i, v in enumerate(values)], scope(saved_value=saved), constants)
+    (exact,) = (well_conditioned(saved),)
+    assume(exact is not None)
+    space = run(lines, constants, saved_value=torch.tensor([float(exact)], dtype=torch.float64))
+    for i, value in enumerate(true):
+        assert abs(mp.mpf(float(space[f"r{i}"])) - value) <= 1e-5 * abs(value) + 1e-50, lines
+    for i, value in enumerate(values):
+        if value is saved:
+            assert f"r{i} = saved_value" in lines
+
+
+def test_the_tangent_of_an_argument_without_one_is_never_touched() -> None:
+    tangents = [symbol(f"tangent_{n}", "tangent") for n in "xyz"]
+    pushed = [t * make("cos", X * Y) * (X + Z) for t in tangents]
+    names = scope()
+    names.known.update({t: t.name for t in tangents})
+    targets = [
+        Target("terms", value, (f"{t.name} is not None",), "{target}.append({value})")
+        for t, value in zip(tangents, pushed, strict=True)
+    ]
+    lines = statements(targets, names, {}, fused=True)
+    for present in product([True, False], repeat=3):
+        values = {t.name: torch.ones(1, dtype=torch.float64) if p else None for t, p in zip(tangents, present, strict=True)}
+        space = run(lines, {}, terms=[], **values)
+        assert len(space["terms"]) == sum(present)
+    assert sum("torch.cos" in line for line in lines) == 1
+
+
+def test_values_under_one_condition_share_one_if() -> None:
+    shared = make("exp", X) + Y
+    targets = [
+        Target("r0", shared * shared * Z, ("wants_x",)),
+        Target("r1", make("sin", X * Z) + make("cos", X * Z), ("wants_x",)),
+        Target("r2", make("tanh", Y), ("wants_y",)),
+    ]
+    lines = statements(targets, scope(), {})
+    assert [line for line in lines if line.startswith("if ")] == ["if wants_x:", "if wants_y:"]
+
+
+def test_a_value_for_all_conditions_is_computed_before_them() -> None:
+    shared = make("exp", X * Y)
+    targets = [Target("r0", shared * X, ("wants_x",)), Target("r1", shared * Y, ("wants_y",))]
+    lines = statements(targets, scope(), {})
+    assert "torch.exp" in lines[0]
+    assert not lines[0].startswith((" ", "if"))
+    wide = [*targets, Target("r2", Z + 1, ("wants_z",))]
+    assert statements(wide, scope(), {})[0] == "if wants_x or wants_y:"
+
+
+def test_scalars_are_written_where_they_are_used() -> None:
+    factor = 1 - ALPHA * ALPHA
+    lines = statements([Target("r0", factor * X), Target("r1", factor * Y)], scope(), {})
+    assert len(lines) == 2
+
+
+def test_a_long_formula_is_broken_into_named_parts() -> None:
+    root: Expr = X
+    for k in range(2, 30):
+        root = make("sin", root * Y + k) * make("cos", Z + k)
+    lines = statements([Target("r0", root)], scope(), {})
+    assert max(map(len, lines)) < 240
+    true = well_conditioned(root)
+    assert equal(run(lines, {})["r0"], true)
+
+
+@pytest.mark.parametrize("name", ["product", "total", "exp_x", "sin", "x2", "r0"])
+def test_temporaries_keep_off_taken_names(name: str) -> None:
+    root = make("exp", X) * make("exp", X) + make("sin", X * Y) ** 2 + X * Y + make("sin", X * Y)
+    space = Scope(Names(["x", "y", name]), {X: "x", Y: "y"})
+    lines = statements([Target("result", root)], space, {})
+    assert not any(line.startswith(f"{name} =") for line in lines)
+
+
+def test_a_target_can_return_its_value() -> None:
+    lines = statements([Target("r0", X * Y, template="return {value}")], scope(), {})
+    assert lines == ["return x * y"]
