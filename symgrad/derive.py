@@ -23,7 +23,7 @@ def derivation(operation: Operation) -> Derivation:
         derivatives=tuple((_label(path, name), text) for path, v in variants for name, text in derivative_rows(v)),
         steps=tuple(_steps(subjects)),
         candidates=tuple(_candidates(subjects)),
-        plan=tuple(_plan(variants)),
+        plan=tuple(_plan(operation.called.variants())),
         accuracy=tuple(_accuracy(subjects)),
         notes=tuple(_notes(subjects)),
     )

@@ -184,9 +184,9 @@ def sum_to(value: Expr, like: Expr, sources: frozenset[Expr]) -> Expr:
     if same_shape(sources, like):
         return value
     (source, *others) = shape_sources(like) or (None,)
-    if source is not None and not others and source.get("keepdim") is True:
-        if same_shape(sources, source.args[0]):
-            return make("sum", value, dim=source["dim"], keepdim=True)
+    reduced = source.args[0] if source is not None and not others and source.get("keepdim") is True else None
+    if source is not None and reduced is not None and same_shape(sources, reduced):
+        return make("sum", value, dim=source["dim"], keepdim=True)
     of, to = common_extent(sources), common_extent(shape_sources(like))
     missing = len(of.dims) - len(to.dims)
     if not to.dims or missing < 0 or of.lead != to.lead or (missing and not of.exact):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -11,8 +11,9 @@ from symgrad import expr as ex
 from symgrad.backends.torch.fusion import distribute_cotangents
 from symgrad.branches import Roots, Split, guard, split
 from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
-from symgrad.expr import Expr, substitute, symbol, topological
+from symgrad.expr import Expr, make, substitute, symbol, topological
 from symgrad.parse import Program
+from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.stabilise import Choice
@@ -55,10 +56,20 @@ Body: TypeAlias = "Split | Variant"
 
 @dataclass(frozen=True)
 class Operation:
-    """A compiled operation: `body` is a variant, or Python branches with variants at their ends."""
+    """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
+
+    `keeping` is the same operation with one more output, for plain calls: a sum of inputs that backward reads in place
+    of the inputs.
+    """
 
     program: Program
     body: Body
+    keeping: Operation | None = None
+
+    @property
+    def called(self) -> Operation:
+        """What a plain call runs: `keeping` where there is one."""
+        return self.keeping or self
 
     def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
         """All variants with the conditions that lead to them, in order."""
@@ -92,6 +103,23 @@ def absent(tensor: str) -> Expr:
 
 def compile_operation(program: Program) -> Operation:
     """Differentiate, stabilise and plan a parsed spec."""
+    plain = _compile(program)
+    pivot = find_pivot(program)
+    if pivot is None:
+        return plain
+    inner = _compile(pivot.inner)
+    extended = with_output(program, pivot)
+    keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivot, extended, pivot, True)))
+    if _bytes(keeping) >= _bytes(plain):
+        return plain
+    return Operation(program, _map_leaves(inner.body, partial(_through_pivot, program, pivot, False)), keeping)
+
+
+def _bytes(operation: Operation) -> int:
+    return sum(variant.plan.bytes for _, variant in operation.variants())
+
+
+def _compile(program: Program) -> Operation:
     spec = program.spec
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor in spec.tensors:
@@ -102,6 +130,52 @@ def compile_operation(program: Program) -> Operation:
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
     tree = split(roots, choices)  # type: ignore[arg-type]
     return Operation(program, _map_leaves(tree, partial(_compile_variant, program, not isinstance(tree, Split))))
+
+
+def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Variant) -> Variant:
+    """A variant in terms of the tensors, from that in terms of their sum, which is an output too if `returned`."""
+    spec, symbols = program.spec, program.symbols
+    own = {t.name: symbols[t.name] for t in spec.tensors if t.grad and t.name in pivot.coefficients}
+    gradients: dict[tuple[str, str], Expr] = {}
+    tangents: dict[tuple[str, str], Expr] = {}
+    slopes: dict[tuple[str, str], Expr] = {}
+    choices: dict[tuple[str, str], Choice] = {}
+    for (output, tensor), gradient in inner.gradients.items():
+        if tensor != pivot.name:
+            gradients[output, tensor] = pivot.outside(gradient)
+        for t, symbol_ in own.items() if tensor == pivot.name else ():
+            gradients[output, t] = pivot.gradient(gradient, t, symbol_)
+    for (output, tensor), value in inner.tangents.items():
+        if tensor != pivot.name:
+            tangents[output, tensor] = pivot.outside(value)
+        for t in own if tensor == pivot.name else ():
+            pushed = substitute(value, {tangent(pivot.name): pivot.coefficients[t] * tangent(t)})
+            tangents[output, t] = pivot.outside(pushed)
+    for (output, tensor), value in inner.partials.items():
+        for t in own if tensor == pivot.name else (tensor,):
+            factor = pivot.coefficients[t] if tensor == pivot.name else ex.ONE
+            slopes[output, t] = factor * value
+            if (output, tensor) in inner.slope_choices:
+                choices[output, t] = inner.slope_choices[output, tensor]
+    outputs = {name: pivot.outside(form) for name, form in inner.outputs.items()}
+    formulas = {name: pivot.outside(form) for name, form in inner.formulas.items()}
+    if returned:
+        outputs[pivot.name] = formulas[pivot.name] = pivot.value
+        for t, symbol_ in own.items():
+            gradients[pivot.name, t] = make("sum_to", pivot.coefficients[t] * cotangent(pivot.name), symbol_)
+            tangents[pivot.name, t] = pivot.coefficients[t] * tangent(t)
+    fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
+    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, extras=False)
+    return replace(
+        inner,
+        formulas=formulas,
+        outputs=outputs,
+        gradients=gradients,
+        tangents=tangents,
+        partials=slopes,
+        slope_choices=choices,
+        plan=chosen,
+    )
 
 
 def _map_leaves(tree, visit):  # type: ignore[no-untyped-def]

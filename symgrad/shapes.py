@@ -55,7 +55,12 @@ def absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
 
 def _covers(sources: frozenset[Expr], others: frozenset[Expr]) -> bool:
     """Whether `others` add nothing to the shape that `sources` broadcast to."""
-    return others <= sources or common_extent(sources | others) == common_extent(sources)
+    if others <= sources:
+        return True
+    try:
+        return common_extent(sources | others) == common_extent(sources)
+    except ShapeConflict:  # dimensions that were reduced need not fit what is there now
+        return False
 
 
 def reduced_from(source: Expr) -> Expr | None:

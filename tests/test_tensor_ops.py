@@ -29,7 +29,9 @@ Shape = tuple[int, ...]
 def _helpers() -> dict[str, Any]:
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
     scope["Callable"] = Callable
-    wanted = re.compile(r"_(shape_of|restore|count|others|others_slope|rows|matmul_left|matmul_right|conv.*)$")
+    wanted = re.compile(
+        r"_(shape_of|restore|count|others|others_slope|rows|put_along|matmul_left|matmul_right|conv.*)$"
+    )
     for name, text in snippets().items():
         if wanted.match(name):
             exec("from __future__ import annotations\n" + text, scope)

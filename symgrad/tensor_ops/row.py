@@ -45,7 +45,7 @@ class TensorOp:
         operands: names of the tensor arguments; `optional` of the last may be absent; `variadic` repeats the last.
         attributes: the constant arguments, in PyTorch's order.
         torch: format string over the operands `{0}`, `{1}` and `{attributes}` (`{comma}` with a comma before them).
-        vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient. A cotangent has its operand's shape.
+        vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
         jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
         extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.
         fields: PyTorch's named results (`values`, `indices`) -> operation name of each.

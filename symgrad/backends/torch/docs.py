@@ -89,7 +89,7 @@ def derivative_rows(variant: Variant) -> list[tuple[str, str]]:
 
 def _saved(layout: Layout) -> str:
     texts = []
-    for variant in layout.variants:
+    for _, variant in layout.operation.called.variants():
         outputs = {form: name for name, form in variant.outputs.items()}
         names = [outputs[s.value] if s.source == "output" else formula(s.value) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")

@@ -16,7 +16,7 @@ from symgrad.stabilise import Choice
 from symgrad.workbench import Workbench
 
 ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
-_WORST, _SPREAD = 6, 12  # rows of one table: the least accurate points, and others all over the domain
+_WORST, _SPREAD = 5, 11  # rows of one table: the least accurate points, and others all over the domain
 
 
 @dataclass(frozen=True)

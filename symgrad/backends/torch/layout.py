@@ -61,6 +61,7 @@ class Layout:
 
     operation: Operation
     constants: dict[Expr, str] = field(default_factory=dict)
+    pivot: str = ""  # the output that plain calls return for their own backward
 
     @property
     def spec(self) -> Spec:

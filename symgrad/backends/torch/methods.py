@@ -74,6 +74,8 @@ class Methods:
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
         names = self.layout.symbols()
+        if self.layout.pivot and form is formula and form is self.layout.variants[0].outputs[self.layout.pivot]:
+            return "{value}"
         missing = shape_sources(formula) - shape_sources(form)
         if missing and all(s.op == "sym" for s in missing):
             everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
@@ -100,6 +102,8 @@ class Methods:
             lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
         if self._needs_shapes():
             lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
+        if any("_zeros(" in line for line in self.backward()):
+            lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
         lines += [f"ctx.{h} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
         lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
         body = self._branches(self._setup)
@@ -124,7 +128,7 @@ class Methods:
         names = {**scope.known, **{form: layout.outputs[n] for n, form in variant.outputs.items()}}
         arguments = []
         for saved in variant.plan.base:
-            text = Printer(names, layout.constants)(machine([saved.value])[0])
+            text = names.get(saved.value) or Printer(names, layout.constants)(machine([saved.value])[0])
             needed = self._needed_by(saved.value, variant)
             if set(needed) < set(self._wanted_tensors(variant)) or saved.source == "mask":
                 text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
@@ -415,6 +419,7 @@ class Methods:
             results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
         if not targets:
             return [f"return {', '.join(results)}"]
+        targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
         lines += statements(targets, scope, layout.constants, fused=True)
         return [*lines, self._once(", ".join(results))]
 

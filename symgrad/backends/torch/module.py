@@ -28,8 +28,9 @@ def render_module(operation: Operation) -> str:
 
 def _context(layout: Layout) -> dict[str, Any]:
     methods = Methods(layout)
+    pivot = _pivot(layout)
     bodies = {
-        "forward": methods.forward(),
+        "forward": pivot["forward"] if pivot else methods.forward(),
         "setup": methods.setup_context(),
         "backward": methods.backward(),
         "jvp": methods.jvp(),
@@ -38,7 +39,7 @@ def _context(layout: Layout) -> dict[str, Any]:
     names = [layout.arguments[a] for a in layout.argument_names]
     call = ", ".join(names)
     inplace = public.inplace(layout, bodies)
-    keeping = bool(layout.keeps)
+    keeping = bool(layout.keeps) or operation_keeps(layout)
     return {
         **bodies,
         "name": layout.class_name,
@@ -63,10 +64,34 @@ def _context(layout: Layout) -> dict[str, Any]:
         ),
         "keeping": keeping,
         "kept": docs.listed([formula(s.value) for s in layout.keeps]),
+        "pivot": pivot,
         "inplace": inplace,
         "detached": public.detached(layout),
         "module": public.module(layout),
         "dispatched": public.dispatched(layout),
+    }
+
+
+def operation_keeps(layout: Layout) -> bool:
+    """Whether plain calls return one more output, which backward reads."""
+    return layout.operation.keeping is not None
+
+
+def _pivot(layout: Layout) -> dict[str, Any] | None:
+    """The methods of the Function for plain calls that returns a sum of its inputs too."""
+    keeping = layout.operation.keeping
+    if keeping is None:
+        return None
+    extended = Layout(keeping, layout.constants, pivot=keeping.program.spec.outputs[-1].name)
+    methods = Methods(extended)
+    return {
+        "name": extended.outputs[extended.pivot],
+        "forward": methods.forward(),
+        "returns": public.returns(extended),
+        "setup": methods.setup_context(),
+        "backward": methods.backward(),
+        "jvp": methods.jvp(),
+        "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]),
     }
 
 

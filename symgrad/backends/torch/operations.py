@@ -197,9 +197,8 @@ def _cumsum_back(printer: Printer, node: Expr) -> str:
 
 def _put_along(printer: Printer, node: Expr) -> str:
     value, index, like = node.args
-    text = printer.atom(value)
     dim = attribute(printer, node["dim"])
-    return f"{text}.new_zeros({print_shape(printer, like)}).scatter_add({dim}, {printer(index)}, {printer(value)})"
+    return f"_put_along({printer(value)}, {printer(index)}, {print_shape(printer, like)}, {dim})"
 
 
 # ------------------------------------------------------------------------------------------------ products

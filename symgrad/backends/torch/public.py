@@ -232,6 +232,8 @@ def dispatched(layout: Layout) -> str:
     name = f"{layout.class_name}Function"
     if layout.keeps:
         name += f", _{layout.class_name}Keeping"
+    if layout.operation.keeping is not None:
+        name += f", _{layout.class_name}Keeping, extra=True"
     if detached(layout):
         name += ", compiled=_detached"
     return name

@@ -55,6 +55,8 @@ def statements(
     everyone = frozenset(c for t in targets for c in t.conditions)
     pending = [n for n in order if n in temporaries]
     emitted: set[Expr] = set()
+    plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
+    wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
 
     def write(node: Expr, condition: frozenset[str] | None) -> str:
         """The source of a value under a condition, by the names that have a value whenever it holds."""
@@ -64,7 +66,7 @@ def statements(
     def emit(node: Expr) -> None:
         condition = users[node]
         text = write(node, condition)
-        names[node] = scope.names.for_value(node, names)
+        names[node] = wished.get(node) or scope.names.for_value(node, names)
         emitted.add(node)
         unconditional = condition is None or (len(everyone) > 1 and condition == everyone and _is_there(node, everyone))
         blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
@@ -72,14 +74,13 @@ def statements(
     for root, target in zip(roots, targets, strict=True):
         below = frozenset(topological(root, leaves=leaves))
         for node in pending:
-            if node in below and node not in emitted and node is not root:
+            if node in below and node not in emitted:
                 emit(node)
+        if names.get(root) == target.name:
+            continue  # it was needed before, by this name
         conditions = frozenset(target.conditions) or None
         text = target.template.format(target=target.name, value=write(root, conditions))
         blocks.append((conditions, text))
-        if root in temporaries and root not in names and not target.conditions and target.name.isidentifier():
-            names[root] = target.name
-            emitted.add(root)
     return _grouped(blocks, [c for t in targets for c in t.conditions])
 
 

@@ -8,7 +8,8 @@ from itertools import combinations, product
 from typing import Any
 
 from symgrad.backends.torch import docs, public, samples
-from symgrad.backends.torch.figures import ALLOWANCE, Figure, figures
+from symgrad.backends.torch.figures import ALLOWANCE, figures
+from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import data_below
 from symgrad.backends.torch.printer import Printer, constant_value
@@ -19,7 +20,6 @@ from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
-from symgrad.shapes import shape_sources
 
 _IMPORTS = (
     ("copy", ()),
@@ -101,7 +101,6 @@ class _Facts:
         broadcasting = all(t.shape is None for t in tensors) and not operations
         kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
         plain = all(t.dtype == "float" for t in tensors)
-        tables = figures(layout)
         first = self.shapes[0]
         large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
         context: dict[str, Any] = {
@@ -124,7 +123,7 @@ class _Facts:
             "ranges": _literal([samples.sampled_range(t, spec) for t in tensors]),
             "kinds": "" if plain else f"({', '.join(kinds)},)",
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
-            "composite": self._composite(),
+            "composite": composite_lines(layout),
             "saved": self._saved(),
             "overrides": overrides,
             "overridden": overridden,
@@ -145,6 +144,7 @@ class _Facts:
             "compiled_settings": _literal(self._compiled()),
             "half": spec.options.accumulate == "float32",
             "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
+            "pointwise": not operations,
             "sums": broadcasting and len(tensors) > 1,
             "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain else "",
             "refused": self._refused(),
@@ -155,7 +155,7 @@ class _Facts:
             **self._versions(),
             "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
             "module": self._module(),
-            "figures": self._merged(tables),
+            "figures": figures(layout),
         }
         if overrides:
             context |= {
@@ -199,7 +199,7 @@ class _Facts:
         names = list(self.layout.outputs.values())
         found: list[tuple[int, str]] = []
         floats = {t.name: i for i, t in enumerate(self.spec.tensors) if t.dtype == "float"}
-        for s in variant.plan.base if variant else ():
+        for s in variant.plan.base if variant and self.layout.operation.keeping is None else ():
             if s.source == "input" and s.value["name"] in floats:
                 found.append((floats[s.value["name"]], s.value["name"]))
             elif s.source == "output" and variant:
@@ -211,29 +211,12 @@ class _Facts:
             "versions_text": docs.listed([n for _, n in found]) if found else "",
         }
 
-    def _merged(self, tables: Sequence[Figure]) -> list[Figure]:
-        return list(tables)
-
     # ------------------------------------------------------------------------------------------ source
     def _branches(self, leaf: Any) -> list[str]:
         return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.constants))
 
     def _scope(self) -> Scope:
         return Scope(self.layout.names(), self.layout.symbols())
-
-    def _returned(self, values: Sequence[tuple[str, Expr]], template: str = "{}") -> list[str]:
-        """Lines that compute named values and return them all."""
-        if len(values) == 1:
-            pattern = "return " + template.replace("{}", "{value}")
-            return statements([Target("", values[0][1], template=pattern)], self._scope(), self.constants)
-        lines = statements([Target(n, v) for n, v in values], self._scope(), self.constants)
-        return [*lines, f"return {', '.join(n for n, _ in values)}"]
-
-    def _composite(self) -> list[str]:
-        def leaf(variant: Variant) -> list[str]:
-            return self._returned([(self.layout.outputs[o], f) for o, f in variant.formulas.items()])
-
-        return self._branches(leaf)
 
     def _saved(self) -> list[str]:
         """Lines that return the plan's values, each with the places of the tensors whose gradients read it."""
@@ -257,7 +240,8 @@ class _Facts:
                 rows.append(f"({name}, {_literal(readers)})")
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
 
-        return self._branches(leaf)
+        printer = Printer(self.layout.symbols(), self.constants)
+        return branches(self.layout.operation.called.body, leaf, printer)
 
     def _rule(self) -> list[str]:
         tensors = self.spec.tensors
@@ -376,4 +360,4 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-__all__ = ["render_test", "shape_sources"]
+__all__ = ["render_test"]

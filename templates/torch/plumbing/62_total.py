@@ -1,4 +1,6 @@
-def _total(ctx: Any, terms: list[Any], output: int = 0) -> Any:
-    """Add the terms of an output's tangent, in the output's shape and dtype."""
+def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
+    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    if not terms:
+        return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return sum(terms).expand(shape).to(dtype) if terms else None
+    return reduce(torch.add, terms).expand(shape).to(dtype)

@@ -1,5 +1,10 @@
-def _dispatcher(function: Any, plain: Any = None, compiled: Any = None) -> Callable[..., Any]:
-    """Return the cheapest way into ``function`` that is right for whoever watches the call."""
+def _dispatcher(
+    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+) -> Callable[..., Any]:
+    """Return the cheapest way into ``function`` that is right for whoever watches the call.
+
+    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
@@ -12,6 +17,9 @@ def _dispatcher(function: Any, plain: Any = None, compiled: Any = None) -> Calla
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if extra:
+            *outputs, _ = direct(*args)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
         return direct(*args)
 
     return apply
