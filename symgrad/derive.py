@@ -20,7 +20,9 @@ def derivation(operation: Operation) -> Derivation:
     subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
     return Derivation(
         formula=tuple((b.name, b.text) for b in (*spec.let, *(o.formula for o in spec.outputs))),
-        derivatives=tuple((_label(path, name), text) for path, v in variants for name, text in derivative_rows(v)),
+        derivatives=tuple(
+            (_label(path, name), text) for path, v in variants for name, text in derivative_rows(v, operation.program)
+        ),
         steps=tuple(_steps(subjects)),
         candidates=tuple(_candidates(subjects)),
         plan=tuple(_plan(operation.called.variants())),

@@ -16,7 +16,7 @@ from symgrad.parse import Program
 from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
-from symgrad.stabilise import Choice
+from symgrad.stabilise import Candidate, Choice
 from symgrad.workbench import Workbench
 
 
@@ -108,6 +108,8 @@ def compile_operation(program: Program) -> Operation:
     if pivot is None:
         return plain
     inner = _compile(pivot.inner)
+    if any(v.wide_values for _, v in inner.variants()):
+        return plain  # what is kept would be float64
     extended = with_output(program, pivot)
     keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivot, extended, pivot, True)))
     if _bytes(keeping) >= _bytes(plain):
@@ -154,9 +156,9 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
     for (output, tensor), value in inner.partials.items():
         for t in own if tensor == pivot.name else (tensor,):
             factor = pivot.coefficients[t] if tensor == pivot.name else ex.ONE
-            slopes[output, t] = factor * value
+            slopes[output, t] = pivot.outside(factor * value)
             if (output, tensor) in inner.slope_choices:
-                choices[output, t] = inner.slope_choices[output, tensor]
+                choices[output, t] = _choice_outside(pivot, inner.slope_choices[output, tensor], factor)
     outputs = {name: pivot.outside(form) for name, form in inner.outputs.items()}
     formulas = {name: pivot.outside(form) for name, form in inner.formulas.items()}
     if returned:
@@ -173,8 +175,23 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
         gradients=gradients,
         tangents=tangents,
         partials=slopes,
+        value_choices={name: _choice_outside(pivot, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
         plan=chosen,
+    )
+
+
+def _choice_outside(pivot: Pivot, choice: Choice, factor: Expr) -> Choice:
+    """A choice made in terms of the sum, in terms of the tensors."""
+
+    def candidate(c: Candidate) -> Candidate:
+        return replace(c, form=pivot.outside(factor * c.form))
+
+    return replace(
+        choice,
+        formula=pivot.outside(factor * choice.formula),
+        chosen=candidate(choice.chosen),
+        candidates=tuple(candidate(c) for c in choice.candidates),
     )
 
 

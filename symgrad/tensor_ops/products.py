@@ -21,7 +21,7 @@ Make = Callable[..., Expr]
 def trilinear(product: Make, left: Make, right: Make) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """vjp and jvp of `product(node, a, b)` and of its derivatives `left(node, g, b, a)`, `right(node, a, g, b)`.
 
-    Each constructor takes the attributes from the node that comes first; derivatives have the shape of their last operand.
+    Constructors take the attributes from the node that comes first. Derivatives have the shape of the last operand.
     """
 
     def push(terms: Callable[[Expr, Tangents], list[Expr]]) -> Callable[[Expr, Tangents], Expr | None]:

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.expr import substitute, symbol
+from symgrad.expr import Expr, substitute, symbol
 from symgrad.formula import formula
 from symgrad.operation import Variant
+from symgrad.parse import Program
 
 _WIDTH = 96
 
@@ -67,7 +68,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 def _derivatives(layout: Layout) -> str:
     blocks = []
     for path, variant in layout.operation.variants():
-        rows = derivative_rows(variant)
+        rows = derivative_rows(variant, layout.operation.program)
         if rows:
             heading = f"where {' and '.join(path)}:\n" if path and len(layout.variants) > 1 else ""
             blocks.append(heading + _table(rows))
@@ -75,15 +76,20 @@ def _derivatives(layout: Layout) -> str:
     return "\n\n".join(unique)
 
 
-def derivative_rows(variant: Variant) -> list[tuple[str, str]]:
-    """The partial derivatives and overrides of a variant as (label, text)."""
+def derivative_rows(variant: Variant, program: Program) -> list[tuple[str, str]]:
+    """The partial derivatives and overrides of a variant as (label, text), in the names of the spec."""
+    known = {value: symbol(name) for name, value in program.lets.items() if value.args}
     kept = {s.value for s in variant.plan.saved if s.source == "output"}
-    by_name = {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
-    rows = [(f"d{o}/d{t}", formula(substitute(partial, by_name))) for (o, t), partial in variant.partials.items()]
+    known |= {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
+
+    def text(value: Expr) -> str:
+        return formula(substitute(value, known))
+
+    rows = [(f"d{o}/d{t}", text(partial)) for (o, t), partial in variant.partials.items()]
     for (o, t), gradient in variant.gradients.items():
         if (o, t) not in variant.partials:
-            rows.append((f"grad_{t}", formula(gradient)))
-    rows += [(f"grad_{t}", f"{formula(v.gradient)}  (override)") for t, v in variant.overrides.items()]
+            rows.append((f"grad_{t}", text(gradient)))
+    rows += [(f"grad_{t}", f"{text(v.gradient)}  (override)") for t, v in variant.overrides.items()]
     return rows
 
 

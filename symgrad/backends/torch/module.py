@@ -91,7 +91,7 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
         "setup": methods.setup_context(),
         "backward": methods.backward(),
         "jvp": methods.jvp(),
-        "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]),
+        "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]) + " = None",
     }
 
 

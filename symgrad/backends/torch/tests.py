@@ -8,8 +8,8 @@ from itertools import combinations, product
 from typing import Any
 
 from symgrad.backends.torch import docs, public, samples
-from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.composite import composite_lines
+from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import data_below
 from symgrad.backends.torch.printer import Printer, constant_value
@@ -21,7 +21,7 @@ from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
 
-_IMPORTS = (
+_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copy", ()),
     ("io", ()),
     ("itertools", ()),
@@ -33,7 +33,7 @@ _IMPORTS = (
     ("importlib", ("import_module",)),
     ("typing", ("Any",)),
 )
-_TORCH_IMPORTS = (
+_TORCH_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("torch", ("Tensor",)),
     ("torch.autograd", ("forward_ad", "gradcheck", "gradgradcheck")),
     ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
@@ -336,7 +336,7 @@ def _in_dims(present: Sequence[bool]) -> list[tuple[int | None, ...]]:
         found = [c for c in product((0, None), repeat=n) if any(d == 0 for d in c)]
     else:
         found = [(0,) * n] + [tuple(0 if k == i else None for k in range(n)) for i in range(n)]
-    return [*found, (-1,) * n]  # type: ignore[list-item]
+    return [*found, (-1,) * n]
 
 
 def _ones(shape: Sequence[int | str] | None) -> tuple[int, ...]:
