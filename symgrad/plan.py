@@ -18,7 +18,7 @@ from symgrad.backends.torch.fusion import fuse
 from symgrad.cost import backward_cost, cost, operation_cost
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
-from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 
 _FLOAT = 4  # bytes an element, in float32
 _MASK = 1
@@ -112,29 +112,36 @@ def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str], *, masks
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
     Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
-    only inputs and outputs are considered.
+    only inputs and outputs are considered. Products, convolutions and sorts are not repeated where that can be avoided.
     """
     gradients = list(gradients)
     order = [n for n in topological(*gradients) if _carries_data(n)]
-    present = frozenset(order)
+    position = {node: index for index, node in enumerate(order)}
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for index, node in enumerate(order):
-        weight = _weight(node, outputs) if masks or not node.is_boolean or node.op == "sym" else None
+        weight = _weight(node, outputs, masks)
         network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
         if node.op == "sym":
             network.add_edge("source", ("in", index))
-    position = {node: index for index, node in enumerate(order)}
-    for node in order:
-        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
-        for k, argument in enumerate(node.args):
-            if argument in present and k not in skip:
-                network.add_edge(("out", position[argument]), ("in", position[node]))
+        for argument in data_arguments(node):
+            if argument in position:
+                network.add_edge(("out", position[argument]), ("in", index))
     for root in gradients:
-        for top in _data_roots(root, present):
+        for top in _data_roots(root, frozenset(position)):
             network.add_edge(("out", position[top]), "sink")
-    _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
+    strict = network.copy()
+    strict.add_edges_from(("source", ("in", i)) for i, node in enumerate(order) if is_dear(node))
+    try:
+        _, (reachable, _) = nx.minimum_cut(strict, "source", "sink")
+    except nx.NetworkXUnbounded:  # some product has to be repeated
+        _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
     return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
+
+
+def is_dear(node: Expr) -> bool:
+    """Whether a value costs too much to be computed twice."""
+    return node.op in TENSOR_OPS and not TENSOR_OPS[node.op].recompute
 
 
 def _carries_data(node: Expr) -> bool:
@@ -146,8 +153,7 @@ def _carries_data(node: Expr) -> bool:
         elif any(s["kind"] in ("cotangent", "tangent") for s in node.symbols):
             cached = False
         else:
-            skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
-            cached = any(_carries_data(a) for k, a in enumerate(node.args) if k not in skip)
+            cached = any(_carries_data(a) for a in data_arguments(node))
         node.__dict__["carries_data"] = cached
     return cached
 
@@ -158,21 +164,18 @@ def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:
         return [root]
     found: dict[Expr, None] = {}
     for node in topological(root, leaves=present):
-        if node in present:
-            continue
-        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
-        for k, argument in enumerate(node.args):
-            if argument in present and k not in skip:
-                found[argument] = None
+        if node not in present:
+            found.update(dict.fromkeys(a for a in data_arguments(node) if a in present))
     return list(found)
 
 
-def _weight(node: Expr, outputs: Mapping[Expr, str]) -> int | None:
+def _weight(node: Expr, outputs: Mapping[Expr, str], masks: bool) -> int | None:
     """Bytes scaled, with a small preference for what is nearer to the gradients; None where not to be saved."""
     if node.op == "sym":
         return (_MASK if node.is_boolean else _FLOAT) * 1000 + 3
-    if node.is_boolean:
-        return _MASK * 1000 + 1
+    if node.is_boolean:  # it is computed once more when it is saved
+        cheap = not any(is_dear(n) for n in topological(node, leaves=frozenset(outputs)) if n not in outputs)
+        return _MASK * 1000 + 1 if masks and cheap else None
     return _FLOAT * 1000 + 2 if node in outputs else None
 
 

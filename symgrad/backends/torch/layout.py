@@ -46,7 +46,22 @@ _RESERVED = [
     "property",
     "super",
     "type",
+    "kept",
+    "float",
+    "int",
+    "bool",
+    "str",
 ]
+
+# What torch's ctx has already, and what the methods put there themselves.
+_ON_CTX = frozenset(
+    ("apply", "backward", "boxed_grads_call", "clear_saved_tensors_on_access", "dirty_tensors", "forward")
+    + ("generate_vmap_rule", "inputs", "jvp", "mark_dirty", "mark_non_differentiable", "mark_shared_storage")
+    + ("materialize_grads", "maybe_clear_saved_tensors", "metadata", "name", "needs_input_grad", "next_functions")
+    + ("non_differentiable", "op", "outputs", "register_hook", "register_prehook", "requires_grad", "save_for_backward")
+    + ("save_for_forward", "saved_for_forward", "saved_tensors", "saved_variables", "set_materialize_grads")
+    + ("setup_context", "to_save", "vjp", "vmap")
+)
 
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
@@ -75,15 +90,16 @@ class Layout:
     @cached_property
     def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
         spec = self.spec
-        names = Names(_RESERVED)
+        names = Names([*_RESERVED, f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
         for output in spec.outputs:
             names.reserve(f"grad_{output.name}")
         for tensor in spec.tensors:
             names.reserve(f"wants_{tensor.name}")
             names.reserve(f"tangent_{tensor.name}")
             names.reserve(f"grad_{tensor.name}")
-        arguments = {a: names.reserve(a) for a in self.argument_names}
-        outputs = {o.name: names.reserve(o.name) for o in spec.outputs}
+        # What starts with an underscore belongs to the plumbing.
+        arguments = {a: names.reserve(f"{a}_" if a.startswith("_") else a) for a in self.argument_names}
+        outputs = {o.name: names.reserve(f"{o.name}_" if o.name.startswith("_") else o.name) for o in spec.outputs}
         return names, arguments, outputs
 
     @property
@@ -95,6 +111,11 @@ class Layout:
     def arguments(self) -> Mapping[str, str]:
         """The local name of each argument inside the methods."""
         return self._names[1]
+
+    def on_ctx(self, hyperparameter: str) -> str:
+        """The attribute of ctx that holds a hyperparameter."""
+        taken = hyperparameter in _ON_CTX or hyperparameter.startswith(("_", "without_"))
+        return f"ctx.{hyperparameter}_" if taken else f"ctx.{hyperparameter}"
 
     @property
     def outputs(self) -> Mapping[str, str]:

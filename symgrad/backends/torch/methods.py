@@ -104,7 +104,7 @@ class Methods:
             lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
         if any("_zeros(" in line for line in self.backward()):
             lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
-        lines += [f"ctx.{h} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
+        lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
         lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
         body = self._branches(self._setup)
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
@@ -351,7 +351,7 @@ class Methods:
         read = [h for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
         if not read:
             return []
-        return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(f'ctx.{h}' for h in read)}"]
+        return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(map(layout.on_ctx, read))}"]
 
     def _only_tangent(self) -> str | None:
         """The name of the tangent, where every output of every variant depends on that one alone."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
@@ -102,18 +103,50 @@ def method_signature(layout: Layout) -> str:
 def functions(layout: Layout) -> list[PublicFunction]:
     """The function, and its in-place variant where the spec asks for one."""
     spec = layout.spec
-    found = [PublicFunction(spec.op, signature(layout), _docstring(layout), tuple(_body(layout, spec.op, "_apply")))]
+    bodies = _bodies(layout, layout)
+    documented = {spec.op: _docstring(layout)}
     if spec.options.inplace:
-        text = f"Write the result of ``{spec.op}`` over ``{spec.options.inplace}`` and return it."
+        documented[f"{spec.op}_"] = f"Write the result of ``{spec.op}`` over ``{spec.options.inplace}`` and return it."
+    found = [PublicFunction(n, signature(layout), text, tuple(bodies[n])) for n, text in documented.items()]
+    return [part for function in found for part in _sheltered(function, layout)]
+
+
+def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]:
+    """The function; where an argument hides what its body needs, a shell around a body with other names."""
+    code = re.sub(r'"[^"]*"', "", "\n".join(function.body))
+    hidden = {*re.findall(r"(\w+)\(", code), "float", "int", "bool", "str", "torch"}
+    if not hidden & set(layout.argument_names):
+        return [function]
+    program = layout.operation.program
+    local = layout.arguments
+    spec = replace(
+        layout.spec,
+        tensors=tuple(replace(t, name=local[t.name]) for t in layout.spec.tensors),
+        hyperparameters=tuple(replace(h, name=local[h.name]) for h in layout.spec.hyperparameters),
+    )
+    inner = Layout(replace(layout.operation, program=replace(program, spec=spec)))
+    name = f"_checked_{function.name}"
+    while name in layout.argument_names:
+        name += "_"
+    body = _bodies(inner, layout)[function.name]
+    call = f"return {name}({', '.join(layout.argument_names)})"
+    text = f"Check the arguments of ``{function.name}`` and call it."
+    return [replace(function, body=(call,)), PublicFunction(name, method_signature(layout), text, tuple(body))]
+
+
+def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
+    """The bodies by function, with the argument names of `layout`."""
+    spec = original.spec
+    bodies = {spec.op: _body(layout, spec.op, "_apply")}
+    if spec.options.inplace:
         name = f"{spec.op}_"
-        body = _body(layout, name, "_apply_inplace")
-        if _reads_overwritten(layout):
-            own = spec.options.inplace
+        body = bodies[name] = _body(layout, name, "_apply_inplace")
+        if _reads_overwritten(original):
+            own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
             body[-1] = f"return {own}.copy_(_apply({', '.join(layout.argument_names)}))"
             body.insert(-1, f"{own}, target = {own}.clone(), {own}  # backward needs what is overwritten")
             body[-1] = body[-1].replace(f"{own}.copy_", "target.copy_")
-        found.append(PublicFunction(name, signature(layout), text, tuple(body)))
-    return found
+    return bodies
 
 
 def _docstring(layout: Layout) -> str:

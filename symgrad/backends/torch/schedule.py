@@ -76,7 +76,7 @@ def statements(
         for node in pending:
             if node in below and node not in emitted:
                 emit(node)
-        if names.get(root) == target.name:
+        if root in emitted and wished.get(root) == target.name:
             continue  # it was needed before, by this name
         conditions = frozenset(target.conditions) or None
         text = target.template.format(target=target.name, value=write(root, conditions))

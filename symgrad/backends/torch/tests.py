@@ -262,7 +262,7 @@ class _Facts:
             targets, results = [], []
             for output in spec.outputs:
                 terms = [
-                    o.transposed[output.name] for o in variant.overrides.values() if output.name in (o.transposed or {})
+                    rule[output.name] for o in variant.overrides.values() if output.name in (rule := o.transposed or {})
                 ]
                 names = [f"term_{output.name}_{k}" if k else f"term_{output.name}" for k in range(len(terms))]
                 targets += [Target(n, v) for n, v in zip(names, terms, strict=True)]
@@ -333,7 +333,7 @@ def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
 def _in_dims(present: Sequence[bool]) -> list[tuple[int | None, ...]]:
     n = len(present)
     if n <= 3:
-        found = [c for c in product((0, None), repeat=n) if any(d == 0 for d in c)]
+        found: list[tuple[int | None, ...]] = [c for c in product((0, None), repeat=n) if 0 in c]
     else:
         found = [(0,) * n] + [tuple(0 if k == i else None for k in range(n)) for i in range(n)]
     return [*found, (-1,) * n]
