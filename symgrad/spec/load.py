@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -34,8 +35,29 @@ def parse_spec(text: str | bytes, path: str = "<spec>") -> Spec:
     report = Report(document)
     spec = build_spec(SPEC.read(document.root, (), report) or {}, document.source, report)
     if report.mistakes:
-        raise SpecError(report.mistakes)
+        raise SpecError([*report.mistakes, *_formula_mistakes(spec)])
     return spec
+
+
+def _formula_mistakes(spec: Spec) -> tuple[Mistake, ...]:
+    """What is wrong with the formulas of a spec that has other mistakes, as far as that can be told.
+
+    What may only follow from those (a name whose declaration was refused) is left out.
+    """
+    from symgrad.parse import parse_formulas  # which reads specs itself
+
+    declared = frozenset(re.findall(r"^\s*[\"']?(\w+)[\"']?\s*:|[{,]\s*(\w+)\s*:", spec.text, re.MULTILINE))
+    names = {name for pair in declared for name in pair}
+    try:
+        parse_formulas(spec)
+    except SpecError as error:
+        return tuple(m for m in error.mistakes if not _may_follow(m.message, names))
+    return ()
+
+
+def _may_follow(message: str, declared: set[str]) -> bool:
+    unknown = re.match(r"unknown name '(\w+)'", message)
+    return unknown[1] in declared if unknown else "depends on no tensor" in message
 
 
 def _read(name: str) -> bytes:

@@ -11,6 +11,7 @@ from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer, quoted
 from symgrad.machine import machine
+from symgrad.naming import Names
 from symgrad.operation import Variant, tangent
 from symgrad.spec.model import Hyperparameter, Parameter, Tensor
 
@@ -144,8 +145,9 @@ def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
         if _reads_overwritten(original):
             own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
             body[-1] = f"return {own}.copy_(_apply({', '.join(layout.argument_names)}))"
-            body.insert(-1, f"{own}, target = {own}.clone(), {own}  # backward needs what is overwritten")
-            body[-1] = body[-1].replace(f"{own}.copy_", "target.copy_")
+            target = Names(layout.argument_names).reserve("target")
+            body.insert(-1, f"{own}, {target} = {own}.clone(), {own}  # backward needs what is overwritten")
+            body[-1] = body[-1].replace(f"{own}.copy_", f"{target}.copy_")
     return bodies
 
 
@@ -286,7 +288,8 @@ def detached(layout: Layout) -> list[str]:
     if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
         return []
     tensors = [layout.arguments[t.name] for t in layout.spec.tensors]
-    held = {t.name: f"fixed_{layout.arguments[t.name]}" for t in layout.spec.tensors}
+    names = layout.names()
+    held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}
     call = ", ".join(layout.arguments[a] for a in layout.argument_names)
     forward = f"{layout.class_name}Function.forward"
     symbols = layout.symbols()
@@ -315,8 +318,8 @@ def detached(layout: Layout) -> list[str]:
         return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
 
     body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
-    used = [t for t in tensors if any(f"fixed_{t}" in line for line in body)]
-    return [*(f"fixed_{t} = {t}.detach()" for t in used), *body]
+    used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
+    return [*(f"{h} = {t}.detach()" for t, h in used), *body]
 
 
 def inplace(layout: Layout, bodies: dict[str, list[str]]) -> dict[str, Any] | None:

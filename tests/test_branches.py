@@ -1,0 +1,141 @@
+"""Python branches split an operation; dead tensor branches are harmless."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+import pytest
+import torch
+from compiled import compiled_text
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from random_expressions import ALPHA, POINT, X, Y, expressions, well_conditioned
+
+from symgrad import expr as ex
+from symgrad.branches import Roots, Split, guard, split
+from symgrad.evaluate import Exact, exact
+from symgrad.expr import Expr, make, symbol, topological
+
+A, B, C = (symbol(n, "bool") for n in "abc")
+MODE = symbol("mode", "str")
+
+
+def leaf_for(tree: Split | Roots, environment: Mapping[Expr, Any]) -> Roots:
+    """The formulas at the end of the branch that a call takes."""
+    while isinstance(tree, Split):
+        tree = tree.then if exact([tree.condition], environment, 60)[0] else tree.otherwise
+    return tree
+
+
+def leaves(tree: Split | Roots) -> list[Roots]:
+    return [*leaves(tree.then), *leaves(tree.otherwise)] if isinstance(tree, Split) else [tree]
+
+
+def choice(draw: st.DrawFn, depth: int) -> Expr:
+    """A tree of Python choices between pointwise formulas."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        return draw(st.sampled_from([X, Y, X * Y, make("sin", X), X + 1, ALPHA * X]))
+    atoms = [A, B, C, *(ex.compare("eq", MODE, ex.text(t)) for t in ("one", "two", "three"))]
+    condition = draw(st.sampled_from(atoms))
+    combined = draw(st.sampled_from([condition, ex.logical("not", condition), *(ex.logical(o, condition, draw(st.sampled_from(atoms))) for o in ("and", "or"))]))
+    node = ex.where(combined, choice(draw, depth - 1), choice(draw, depth - 1))
+    return draw(st.sampled_from([node, node + X, make("exp", node)]))
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> Expr:
+    return choice(draw, 3)
+
+
+@settings(deadline=None, max_examples=80)
+@given(choices(), choices())
+def test_every_call_reaches_the_right_formulas(first: Expr, second: Expr) -> None:
+    roots = {"first": first, "second": second}
+    tree = split(roots, {MODE: ("one", "two", "three")}, most=10_000)
+    for a, b, c, mode in product([True, False], [True, False], [True, False], ["one", "two", "three"]):
+        environment = {**POINT, A: a, B: b, C: c, MODE: mode}
+        found = leaf_for(tree, environment)
+        for name, root in roots.items():
+            assert not any(n.op == "where" and n.args[0].is_static for n in topological(found[name]))
+            assert exact([found[name]], environment, 80) == exact([root], environment, 80)
+
+
+def test_the_number_of_variants_is_bounded() -> None:
+    flags = [symbol(f"flag{i}", "bool") for i in range(12)]
+    root: Expr = X
+    for flag in flags:
+        root = root + ex.where(flag, make("sin", root), X)
+    tree = split({"y": root}, {})
+    assert len(leaves(tree)) <= 16
+
+
+def test_a_text_of_two_choices_is_decided_once() -> None:
+    root = ex.where(ex.compare("eq", MODE, ex.text("one")), X, ex.where(ex.compare("eq", MODE, ex.text("two")), Y, X * Y))
+    tree = split({"y": root}, {MODE: ("one", "two")})
+    assert isinstance(tree, Split)
+    assert leaves(tree) == [{"y": X}, {"y": Y}]
+
+
+def test_no_choice_no_split() -> None:
+    tensor_choice = {"y": ex.where(ex.compare("gt", X, 0), X, Y)}
+    assert split(tensor_choice, {}) == tensor_choice
+    scalar_choice = {"y": X * ex.where(A, ALPHA, ex.ONE)}
+    assert split(scalar_choice, {}) == scalar_choice
+
+
+# ---------------------------------------------------------------------------------------------- dead branches
+SETTINGS = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+
+
+@SETTINGS
+@given(expressions(X, Y), expressions(X, Y), expressions(X, Y))
+def test_a_guard_changes_no_value(a: Expr, b: Expr, c: Expr) -> None:
+    root = ex.where(ex.compare("gt", a, c), b, c)
+    assume(well_conditioned(root) is not None)
+    points = [{X: x, Y: y} for x in (-2.0, -0.5, 0.0, 0.3, 4.0) for y in (-1.0, 0.0, 2.0)]
+    guarded = guard(root, points)
+    before, after = Exact(points, 100)(root), Exact(points, 100)(guarded)
+    for left, right in zip(before, after, strict=True):
+        if mp.isfinite(left):
+            assert left == right
+
+
+PARTIAL = ["sqrt(x)", "log(x)", "1 / x", "x**-2", "x**0.3", "acosh(x + 1)", "rsqrt(x)", "lgamma(x)", "exp(1 / x)", "log(x)**2 / x"]
+
+
+@pytest.mark.parametrize("formula", PARTIAL)
+@pytest.mark.parametrize("other", ["0", "x", "x**2"])
+def test_a_dead_branch_never_shows(formula: str, other: str) -> None:
+    text = "\nop: dead_branch\ntensors: {x: }\noutputs: {y: 'where(x > 0, %s, %s)'}\n"
+    item = compiled_text(text % (formula, other))
+    x = torch.tensor([-2.0, -1.0, -0.5, -0.0, 0.0, 0.25, 1.5], dtype=torch.float64, requires_grad=True)
+    y = item.function(x)
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert all(t.isfinite().all() for t in (y, first, second))
+    dead = x.detach() <= 0
+    slope = {"0": 0 * x, "x": 0 * x + 1, "x**2": 2 * x}[other].detach()
+    torch.testing.assert_close(first.detach()[dead], slope[dead])
+    pushed = torch.func.jvp(item.function, (x.detach(),), (torch.ones_like(x),))[1]
+    torch.testing.assert_close(pushed, first.detach())
+
+
+def test_branches_are_python_in_the_module() -> None:
+    item = compiled_text(
+        "\nop: branchy\ntensors: {x: }\nhyperparameters: {flag: true, mode: {type: str, choices: [p, q, r], default: p}}\n"
+        "outputs: {y: 'where(flag, where(mode == \"p\", sin(x), where(mode == \"q\", exp(x), x**2)), cos(x))'}\n"
+    )
+    assert "torch.where" not in item.text
+    x = torch.linspace(-1, 1, 7, dtype=torch.float64, requires_grad=True)
+    expected = {(True, "p"): x.sin(), (True, "q"): x.exp(), (True, "r"): x**2, **{(False, m): x.cos() for m in "pqr"}}
+    for (flag, mode), value in expected.items():
+        own = item.function(x, flag, mode)
+        torch.testing.assert_close(own, value)
+        torch.testing.assert_close(torch.autograd.grad(own.sum(), x)[0], torch.autograd.grad(value.sum(), x)[0])
+    assert math.isclose(float(item.function(torch.tensor(0.5), mode="r")), 0.25)

@@ -1,0 +1,74 @@
+"""Outputs stand in for inputs in derivatives where bytes are saved and accuracy stays."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compiled import compiled_text
+
+from symgrad import expr as ex
+from symgrad.expr import make, symbol, topological
+from symgrad.plan import Plan, Saved
+from symgrad.reuse import Derivatives, reuse_outputs
+
+X, G = symbol("x"), symbol("grad_y", "cotangent")
+
+
+def sources(formula: str, save: str = "auto") -> set[str]:
+    item = compiled_text(f"\nop: reused\ntensors: {{x: }}\noutputs: {{y: '{formula}'}}\noptions: {{save: {save}}}\n")
+    (variant,) = (v for _, v in item.operation.variants())
+    return {s.source for s in variant.plan.base}
+
+
+@pytest.mark.parametrize("formula", ["exp(x)", "sigmoid(x)", "tanh(x)", "exp(sin(x))", "1 / (1 + exp(-x))"])
+def test_a_function_of_the_output_keeps_the_output(formula: str) -> None:
+    assert sources(formula, "memory") <= {"output", "mask"} or "sin" in formula
+
+
+@pytest.mark.parametrize("formula", ["sin(x)", "x**3", "x * sigmoid(x)", "erf(x)", "lgamma(x)"])
+def test_other_functions_keep_the_input(formula: str) -> None:
+    assert sources(formula, "memory") == {"input"}
+
+
+def test_an_inaccurate_derivative_is_not_taken_for_speed() -> None:
+    """1 - tanh(x)**2 is 100 % off at 20; only `memory` may do what torch's own autograd does."""
+    item = compiled_text("\nop: tanh_auto\ntensors: {x: }\noutputs: {y: tanh(x)}\n")
+    x = torch.tensor([12.0, 20.0], dtype=torch.float32, requires_grad=True)
+    (own,) = torch.autograd.grad(item.function(x).sum(), x)
+    true = 1 / torch.cosh(x.detach().double()) ** 2
+    torch.testing.assert_close(own.double(), true, rtol=1e-5, atol=0)
+
+
+def made(values: list[ex.Expr]) -> Plan:
+    return Plan(tuple(Saved(v, "input" if v.op == "sym" else "output", 4, "") for v in values), 4 * len(values), 8, 1.0, 2.0)
+
+
+def test_a_replacement_is_taken_only_if_it_ranks_better_and_is_accurate() -> None:
+    y = make("sigmoid", X)
+    slope = y * make("sigmoid", -X)
+    derivatives = Derivatives({("y", "x"): slope * G}, {}, {("y", "x"): slope})
+
+    def plan_of(d: Derivatives) -> Plan:
+        reads_input = make("sigmoid", -X) in topological(*d.gradients.values())
+        return made([X, y] if reads_input else [y])
+
+    taken, chosen = reuse_outputs(derivatives, {"y": y}, plan_of, lambda _: 1.0, "auto")
+    assert make("sigmoid", -X) not in topological(*taken.gradients.values())
+    assert len(chosen.saved) == 1
+    kept, chosen = reuse_outputs(derivatives, {"y": y}, plan_of, lambda _: 1e9, "auto")
+    assert kept == derivatives
+    assert len(chosen.saved) == 2
+    allowed, _ = reuse_outputs(derivatives, {"y": y}, plan_of, lambda _: 1e9, "memory")
+    assert allowed != derivatives
+    same, _ = reuse_outputs(derivatives, {"y": y}, lambda _: made([X]), lambda _: 1.0, "auto")
+    assert same == derivatives
+
+
+def test_all_three_kinds_are_rewritten_together() -> None:
+    y = make("exp", X)
+    d = Derivatives({("y", "x"): y * G}, {("y", "x"): y * X}, {("y", "x"): y}).replaced(y, symbol("z"))
+    assert [v for group in (d.gradients, d.tangents, d.partials) for v in group.values()] == [
+        symbol("z") * G,
+        symbol("z") * X,
+        symbol("z"),
+    ]
