@@ -77,7 +77,8 @@ def test_a_text_of_two_choices_is_decided_once() -> None:
     root = ex.where(ex.compare("eq", MODE, ex.text("one")), X, ex.where(ex.compare("eq", MODE, ex.text("two")), Y, X * Y))
     tree = split({"y": root}, {MODE: ("one", "two")})
     assert isinstance(tree, Split)
-    assert leaves(tree) == [{"y": X}, {"y": Y}]
+    assert len(leaves(tree)) == 2
+    assert all(leaf_for(tree, {**POINT, MODE: mode}) == {"y": root} for mode, root in (("one", X), ("two", Y)))
 
 
 def test_no_choice_no_split() -> None:

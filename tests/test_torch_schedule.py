@@ -144,6 +144,17 @@ def test_the_tangent_of_an_argument_without_one_is_never_touched() -> None:
     assert sum("torch.cos" in line for line in lines) == 1
 
 
+def test_what_every_target_needs_is_computed_without_a_condition() -> None:
+    """Some argument of a jvp has a tangent: what reads none of them needs no test."""
+    tangents = [symbol(f"tangent_{n}", "tangent") for n in "xy"]
+    names = scope()
+    names.known.update({t: t.name for t in tangents})
+    targets = [
+        Target("terms", t * make("cos", X * Y), (f"{t.name} is not None",), "{target}.append({value})") for t in tangents
+    ]
+    assert statements(targets, names, {})[0] == "cos = torch.cos(x * y)"
+
+
 def test_values_under_one_condition_share_one_if() -> None:
     shared = make("exp", X) + Y
     targets = [

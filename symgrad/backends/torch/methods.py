@@ -9,6 +9,7 @@ from symgrad import expr as ex
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.differentiate import is_tensor_op
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.naming import describe
@@ -322,9 +323,18 @@ class Methods:
         return [
             "if kept and not _differentiated():",
             f"    {taken}",
-            "else:  # a kept intermediate would lose its part of the second derivative",
+            f"{self._otherwise(variant)}  # a kept intermediate would lose its part of the second derivative",
             *(f"    {line}" for line in again),
         ]
+
+    def _otherwise(self, variant: Variant) -> str:
+        """The branch that recomputes: only where a gradient is wanted for which its operands were saved."""
+        wanted = self._wanted_tensors(variant)
+        values = frozenset(s.value for s in self.layout.keeps)
+        readers = [t for (_, t), g in variant.gradients.items() if data_below(g, values)]
+        if len(self.layout.differentiable) < 2 or set(readers) == set(wanted):
+            return "else:"
+        return f"elif {' or '.join(f'wants_{t}' for t in dict.fromkeys(readers))}:"
 
     # ------------------------------------------------------------------------------------------ jvp
     def jvp(self) -> list[str]:
@@ -400,6 +410,8 @@ class Methods:
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if layout.widens_slopes and names:
+            if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(v)):
+                names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
             lines += self._widened(names)
         results, targets = [], []
         for k, output in enumerate(layout.spec.outputs):

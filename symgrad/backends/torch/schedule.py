@@ -105,7 +105,8 @@ def _covers(whole: frozenset[str] | None, part: frozenset[str] | None, everyone:
 
 def _is_there(node: Expr, conditions: frozenset[str]) -> bool:
     """Whether a value can be computed where none of the conditions holds: it reads nothing that is None there."""
-    return not any(f"{s.name} is not None" in c for s in node.symbols for c in conditions)
+    tested = {part for c in conditions for part in c.split(" and ")}
+    return not any(f"{s.name} is not None" in tested for s in node.symbols)
 
 
 def _conditions_of_uses(

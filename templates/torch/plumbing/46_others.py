@@ -1,7 +1,7 @@
 def _others(x: Tensor, dim: int | None) -> Tensor:
     """Return, for each element, the product of all others along ``dim``: also right where one is 0."""
     if dim is None:
-        return _others(x.flatten(), 0).reshape(x.shape)
+        return _others(x.reshape(-1), 0).reshape(x.shape)
     if x.dim() == 0 or x.shape[dim] == 0:
         return torch.ones_like(x)
     ones, size = torch.ones_like(x.narrow(dim, 0, 1)), x.shape[dim] - 1

@@ -1,7 +1,7 @@
 def _others_slope(x: Tensor, grad: Tensor, dim: int | None) -> Tensor:
     """Multiply ``grad`` by the (symmetric) derivative of ``_others``."""
     if dim is None:
-        return _others_slope(x.flatten(), grad.flatten(), 0).reshape(x.shape)
+        return _others_slope(x.reshape(-1), grad.reshape(-1), 0).reshape(x.shape)
     if x.dim() == 0:
         return torch.zeros_like(x)
     x, grad = x.movedim(dim, -1), grad.movedim(dim, -1)
