@@ -316,25 +316,31 @@ class Methods:
         if not layout.keeps:
             return []
         kept = self._kept_names(scope)
-        targets = [Target(local, saved.value) for local, saved in zip(kept, layout.keeps, strict=True)]
-        again = statements(targets, Scope(scope.names, dict(scope.known), scope.shapes), layout.constants)
+        targets = [
+            Target(local, saved.value, self._readers(saved.value, variant))
+            for local, saved in zip(kept, layout.keeps, strict=True)
+        ]
+        wants = [f"wants_{t}" for t in self._wanted_tensors(variant)]
+        inner = Scope(scope.names, dict(scope.known), scope.shapes)
+        again = statements(targets, inner, layout.constants, always=wants)
         scope.known.update({saved.value: local for local, saved in zip(kept, layout.keeps, strict=True)})
         taken = f"({kept[0]},) = kept" if len(kept) == 1 else f"{', '.join(kept)} = kept"
         return [
             "if kept and not _differentiated():",
             f"    {taken}",
-            f"{self._otherwise(variant)}  # a kept intermediate would lose its part of the second derivative",
+            "else:  # a kept intermediate would lose its part of the second derivative",
             *(f"    {line}" for line in again),
         ]
 
-    def _otherwise(self, variant: Variant) -> str:
-        """The branch that recomputes: only where a gradient is wanted for which its operands were saved."""
-        wanted = self._wanted_tensors(variant)
+    def _readers(self, value: Expr, variant: Variant) -> tuple[str, ...]:
+        """The conditions under which a kept value is read; for others its operands need not have been saved."""
         values = frozenset(s.value for s in self.layout.keeps)
-        readers = [t for (_, t), g in variant.gradients.items() if data_below(g, values)]
-        if len(self.layout.differentiable) < 2 or set(readers) == set(wanted):
-            return "else:"
-        return f"elif {' or '.join(f'wants_{t}' for t in dict.fromkeys(readers))}:"
+        gradients = [(t, g) for (_, t), g in variant.gradients.items()]
+        gradients += [(t, o.gradient) for t, o in variant.overrides.items()]
+        readers = {t for t, g in gradients if value in data_below(g, values)}
+        if len(self.layout.differentiable) < 2 or readers == set(self._wanted_tensors(variant)):
+            return ()
+        return tuple(f"wants_{t}" for t in self.layout.differentiable if t in readers)
 
     # ------------------------------------------------------------------------------------------ jvp
     def jvp(self) -> list[str]:

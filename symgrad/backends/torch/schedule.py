@@ -35,12 +35,18 @@ class Scope:
 
 
 def statements(
-    targets: Sequence[Target], scope: Scope, constants: dict[Expr, str], *, fused: bool = False
+    targets: Sequence[Target],
+    scope: Scope,
+    constants: dict[Expr, str],
+    *,
+    fused: bool = False,
+    always: Sequence[str] = (),
 ) -> list[str]:
     """Source lines that compute the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
-    uses torch's one-pass operations, as derivatives do; formulas are left as they read.
+    uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions `always` at
+    least one holds, as of those of all targets together where it is not given.
     """
     known = dict(scope.known)
     lowered = machine([*(t.value for t in targets), *known])
@@ -52,7 +58,7 @@ def statements(
     temporaries = _choose_temporaries(roots, order, named)
     names = dict(named)
     blocks: list[tuple[frozenset[str] | None, str]] = []
-    everyone = frozenset(c for t in targets for c in t.conditions)
+    everyone = frozenset(always) or frozenset(c for t in targets for c in t.conditions)
     pending = [n for n in order if n in temporaries]
     emitted: set[Expr] = set()
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]

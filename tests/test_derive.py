@@ -1,0 +1,59 @@
+"""The derivation record says what was derived, why, and how accurate it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiled import OWN_SPECS, compiled, compiled_text
+
+from symgrad.derive import derivation
+from symgrad.operation import Operation
+
+
+def operation(stem: str) -> Operation:
+    return compiled(next(p for p in OWN_SPECS if p.stem == stem)).operation
+
+
+@pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
+def test_a_record_is_complete(path: Path) -> None:
+    item = compiled(path)
+    record = derivation(item.operation)
+    formulas = dict(record.formula)
+    assert set(formulas) == {*(b.name for b in item.spec.let), *(o.name for o in item.spec.outputs)}
+    assert all(text in item.spec.text.replace("'", "") or text for text in formulas.values())
+    saved = sum(len(v.plan.saved) for _, v in item.operation.variants())
+    assert len(record.plan) >= len(item.operation.variants())
+    assert len(record.plan) <= saved + len(item.operation.variants())
+    assert sum("in all" in entry.what for entry in record.plan) == len(item.operation.variants())
+    for row in record.accuracy:
+        assert sum(c.chosen for c in record.candidates if c.subject == row.subject) == 1
+        assert row.ulp32 >= 0
+        assert row.nonfinite >= 0
+
+
+def test_branches_are_told_apart() -> None:
+    record = derivation(operation("branches"))
+    subjects = {row.subject for row in record.accuracy}
+    assert {"y [flag]", "y [not (flag)]"} <= subjects
+
+
+def test_rules_are_told_with_their_reason() -> None:
+    record = derivation(compiled_text("\nop: told\ntensors: {x: }\noutputs: {y: log(1 + exp(x)) - x}\n").operation)
+    assert all(step.rule and step.reason and step.before != step.after for step in record.steps)
+
+
+def test_an_override_is_called_one() -> None:
+    record = derivation(operation("override_linear"))
+    assert any("override" in text for _, text in record.derivatives)
+
+
+def test_what_stays_inaccurate_is_noted() -> None:
+    record = derivation(compiled_text("\nop: bad\ntensors: {x: , y: }\noutputs: {z: sin(x) * y - x * y}\n").operation)
+    assert any("ulp off" in note for note in record.notes)
+    assert not derivation(operation("output_reuse")).notes
+
+
+def test_wide_candidates_say_so() -> None:
+    record = derivation(operation("wide_evaluation"))
+    assert any(c.chosen and c.text.endswith("(in float64)") for c in record.candidates)

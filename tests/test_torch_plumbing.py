@@ -1,0 +1,159 @@
+"""The helpers of generated modules: each does what it says, and a module has those that it uses."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import pytest
+import torch
+from compiled import OWN_SPECS, SPECS, compiled
+
+from symgrad.backends.torch.plumbing import imports, plumbing, snippets
+
+ALL = sorted(snippets())
+
+
+def helpers(*names: str) -> dict[str, Any]:
+    """Helpers, running, with all that they need."""
+    body = plumbing("\n".join(names))
+    scope: dict[str, Any] = {}
+    exec(f"{imports(body)}\n\n{body}", scope)
+    return scope
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_helper_brings_what_it_needs(name: str) -> None:
+    body = plumbing(name)
+    assert name in helpers(name)
+    tree = ast.parse(f"{imports(body)}\n{body}")
+    defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    defined |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    defined |= {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    used = set(re.findall(r"\b_[a-zA-Z]\w*", body)) & set(ALL)
+    assert used <= defined
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_helper_says_what_it_does(name: str) -> None:
+    (first, *_) = ast.parse(snippets()[name]).body
+    if isinstance(first, ast.FunctionDef | ast.ClassDef):
+        documented = ast.get_docstring(first)
+        assert documented
+        assert documented.rstrip().endswith(".")
+
+
+@pytest.mark.parametrize("path", [*SPECS, *OWN_SPECS], ids=lambda p: p.stem)
+def test_a_module_has_no_helper_too_many(path: Any) -> None:
+    text = compiled(path).text
+    tree = ast.parse(text)
+    for node in tree.body:
+        name = None
+        if isinstance(node, ast.FunctionDef):
+            name = node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+        if name is not None and name.startswith("_") and not name.startswith("__"):
+            assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{name} is not used"
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {n.value.id for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
+    for imported in (n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)):
+        for alias in imported.names:
+            bound = (alias.asname or alias.name).partition(".")[0]
+            assert bound in names or bound == "annotations" or re.search(rf"\b{bound}\b", text.split("__all__", 1)[1]), bound
+
+
+def test_widening_is_for_half_precision_only() -> None:
+    widen = helpers("_widen")["_widen"]
+    single, double = torch.ones(2), torch.ones(2, dtype=torch.float64)
+    assert widen(single, double) == (single, double, None)
+    half = torch.ones(2, dtype=torch.bfloat16)
+    wide, same, dtype = widen(half, None)
+    assert (wide.dtype, same, dtype) == (torch.float32, None, torch.bfloat16)
+    assert widen(half, double)[2] == torch.float64
+    assert widen(half, torch.ones(2, dtype=torch.float16))[2] == torch.float32
+
+
+def test_wide_formulas_are_evaluated_in_double() -> None:
+    widen = helpers("_widen_all")["_widen_all"]
+    wide, mask, dtype = widen(torch.ones(2), torch.ones(2, dtype=torch.bool))
+    assert (wide.dtype, mask.dtype, dtype) == (torch.float64, torch.bool, torch.float32)
+    double = torch.ones(2, dtype=torch.float64)
+    assert widen(double) == (double, None)
+    assert widen(torch.ones(2, dtype=torch.int64))[1] == torch.get_default_dtype()
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 3), ()), ((4, 1), (1,)), ((2, 0), (0,)), ((3,), (3,)), ((2, 3), (2, 1))])
+def test_a_gradient_is_summed_then_rounded(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    fit = helpers("_fit")["_fit"]
+    grad = torch.ones(shapes[0])
+    fitted = fit(grad, torch.zeros(shapes[1], dtype=torch.float64))
+    assert fitted.shape == shapes[1]
+    assert fitted.dtype == torch.float64
+    assert fitted.sum() == grad.sum()
+    assert fit(torch.ones(70_000), torch.zeros((), dtype=torch.float16).float()).item() == 70_000
+
+
+def test_numbers_become_tensors_that_leave_the_dtype() -> None:
+    tensors = helpers("_tensors")["_tensors"]
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        x = torch.ones(3, dtype=dtype)
+        own, number = tensors("op", x, 2.5)
+        assert own is x
+        assert (own * number).dtype == (dtype if dtype in (torch.float32, torch.float64) else (x * number).dtype)
+        assert number.dim() == 0
+    assert tensors("op", torch.ones(3, dtype=torch.int64), 2.5)[1].dtype == torch.get_default_dtype()
+    assert tensors("op", torch.ones(3), None)[1] is None
+    for wrong in (1j, torch.ones(2, dtype=torch.complex64)):
+        with pytest.raises(TypeError, match="op: complex"):
+            tensors("op", torch.ones(2), wrong)
+
+
+def test_only_real_tensors_are_real() -> None:
+    real = helpers("_real")["_real"]
+    real("op", torch.ones(2), torch.ones(2, dtype=torch.int64))
+    for wrong in (1.0, None, [1.0], torch.ones(2, dtype=torch.complex64)):
+        with pytest.raises(TypeError, match="op: expected a real tensor"):
+            real("op", wrong)
+
+
+def test_shapes_are_checked_by_name() -> None:
+    check = helpers("_check_shapes")["_check_shapes"]
+    x, b = torch.ones(2, 3, 5), torch.ones(3)
+    check("op", {"x": (x, ("N", "C", "T")), "b": (b, ("C",)), "none": (None, ("C",))})
+    check("op", {"x": (x, ("...", "C", 5)), "b": (b, ("C",))})
+    for shapes in (
+        {"x": (x, ("N", "C"))},
+        {"x": (x, ("N", "C", 4))},
+        {"x": (x, ("N", "C", "T")), "b": (b, ("T",))},
+        {"x": (x, ("N", "N", "T"))},
+        {"b": (b, ("...", "A", "B"))},
+    ):
+        with pytest.raises(ValueError, match="^op: "):
+            check("op", shapes)
+
+
+def test_result_types_are_those_of_torch() -> None:
+    result = helpers("_result_dtype")["_result_dtype"]
+    kinds = [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+    for a in kinds:
+        for b in kinds:
+            for shapes in (((2,), (2,)), ((2,), ()), ((), (2,)), ((), ())):
+                tensors = [torch.ones(s, dtype=d) for s, d in zip(shapes, (a, b), strict=True)]
+                floating = torch.result_type(*tensors)
+                if floating.is_floating_point and any(t.dim() and t.dtype.is_floating_point for t in tensors):
+                    assert result(*tensors) == floating
+
+
+def test_constants_come_first() -> None:
+    body = plumbing("_widen _real _dispatcher")
+    tree = ast.parse(body)
+    kinds = [isinstance(n, ast.FunctionDef | ast.ClassDef) for n in tree.body]
+    assert kinds == sorted(kinds)
+
+
+def test_imports_are_those_that_are_used() -> None:
+    assert imports("x = math.pi") == imports("x = math.pi  # math.pi")
+    assert "import math" not in imports("mathematics")
+    assert "forward_ad" not in imports("nothing")
+    assert "from torch.nn import functional as F" in imports("F.softplus(x)")

@@ -1,0 +1,114 @@
+"""Forms are measured region by region and remembered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from random_expressions import TENSORS, X, Y, expressions
+
+from symgrad import expr as ex
+from symgrad.evaluate import FLOAT32, FLOAT64, Check
+from symgrad.expr import Expr, make, substitute, topological
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.workbench import Workbench, hyperparameter_values, isolate
+
+
+def bench(text: str = "") -> tuple[Workbench, dict[str, Expr]]:
+    text = text or "\nop: measured\ntensors: {x: , y: }\nhyperparameters: {beta: {default: 0.5, domain: '(0, 1)'}}\noutputs: {z: log(1 + exp(x * beta)) + y}\n"
+    program = parse_formulas(parse_spec(text))
+    return Workbench(program), dict(program.outputs)
+
+
+def test_a_formula_is_brought_into_stable_atoms() -> None:
+    workbench, outputs = bench()
+    settled = workbench.settle(workbench.recognise(outputs["z"]))
+    assert "softplus" in {n.op for n in topological(settled)}
+    points = workbench.points(outputs["z"], 24)[FLOAT64]
+    assert Check(points)(outputs["z"], settled)
+
+
+def test_a_region_is_measured_once() -> None:
+    workbench, outputs = bench()
+    first = workbench.settle(outputs["z"])
+    count = len(workbench.values)
+    assert workbench.settle(outputs["z"]) is first
+    assert len(workbench.values) == count
+    slope = workbench.slope_form(make("exp", X) * Y)
+    assert workbench.slope_form(make("exp", X) * Y) is slope
+    assert len(workbench.slopes) == 1
+
+
+def test_regions_end_at_tensor_operations() -> None:
+    total = make("sum", X * Y, dim=None, keepdim=False)
+    region = make("exp", total) * X + total
+    flat, back = isolate(region)
+    assert all(n.op != "sum" for n in topological(flat))
+    assert substitute(flat, back) is region
+    assert isolate(X * Y) == (X * Y, {})
+
+
+def test_points_lie_in_the_domain_and_use_all_settings() -> None:
+    workbench, outputs = bench(
+        "\nop: ranged\ntensors: {x: {domain: '(0, 2]'}}\nhyperparameters: {k: {default: 2, domain: '[1, 9]'}, on: true}\noutputs: {y: x**k}\n"
+    )
+    points = workbench.points(outputs["y"], 40)
+    for target in (FLOAT32, FLOAT64):
+        assert 10 <= len(points[target]) <= 40
+        for point in points[target]:
+            values = {s.name: v for s, v in point.items()}
+            assert 0 < values["x"] <= 2
+            assert 1 <= values["k"] <= 9
+    assert len({p[s] for p in points[FLOAT32] for s in p if s.name == "k"}) > 1
+
+
+def test_slope_errors_are_figures_of_another_form() -> None:
+    workbench, _ = bench()
+    slope = make("sigmoid", X) * make("sigmoid", -X)
+    workbench.slope_form(slope)
+    choice = workbench.slopes[slope]
+    good = workbench.slope_error(choice, choice.chosen.form)
+    bad = workbench.slope_error(choice, make("sigmoid", X) - make("sigmoid", X) ** 2)
+    assert good < 10 < bad
+
+
+@settings(deadline=None, max_examples=15)
+@given(expressions(*TENSORS))
+def test_isolating_is_undone_by_substituting(root: Expr) -> None:
+    mixed = root + make("sum", root * X, dim=None, keepdim=True) if root.tensors else X
+    flat, back = isolate(mixed)
+    assert substitute(flat, back) is mixed
+
+
+@pytest.mark.parametrize(
+    "declared, expected",
+    [
+        ("true", [True, False]),
+        ("{type: str, choices: [a, b], default: a}", ["a", "b"]),
+        ("{type: int, domain: '[5, 5]'}", [5]),
+        ("{type: float, domain: '(10, 20)'}", None),
+        ("0.5", None),
+        ("{type: float, default: -3, domain: '(-oo, 0)'}", None),
+    ],
+)
+def test_hyperparameters_are_tried_where_they_may_lie(declared: str, expected: list[object] | None) -> None:
+    spec = parse_spec(f"\nop: tried\ntensors: {{x: }}\nhyperparameters: {{h: {declared}}}\noutputs: {{y: x}}\n")
+    (h,) = spec.hyperparameters
+    values = hyperparameter_values(spec, h)
+    assert 1 <= len(values) <= 3
+    assert expected is None or values == expected
+    assert h.domain is None or all(v in h.domain for v in values)
+    assert h.default is None or h.default in values
+
+
+def test_the_values_of_the_test_section_come_first() -> None:
+    spec = parse_spec("\nop: told\ntensors: {x: }\nhyperparameters: {h: 0.5}\noutputs: {y: h * x}\ntest: {values: {h: [7.0, 9.0]}}\n")
+    assert hyperparameter_values(spec, spec.hyperparameters[0]) == [7.0, 9.0]
+
+
+def test_a_finished_derivative_has_harmless_dead_branches() -> None:
+    workbench, _ = bench()
+    root = ex.where(ex.compare("gt", X, 0), X**-1, ex.ZERO) * Y
+    finished = workbench.finish(root)
+    inverse = next(n for n in topological(finished) if n.op == "pow" and n.args[1].number == -1)
+    assert inverse.args[0].op == "where"
