@@ -15,9 +15,9 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.evaluate import FLOAT64, Check, Environment, Format, Table, Truth
+from symgrad.evaluate import FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.expr import Expr
-from symgrad.machine import machine
+from symgrad.machine import machine_form
 from symgrad.simulate import Simulation
 
 __all__ = ["Judge", "Measurement", "Sample", "Score"]
@@ -46,12 +46,17 @@ class Sample:
         self.points = points
         self._tables: dict[Format, Table] = {}
         self._simulations: dict[tuple[Format, Format], Simulation] = {}
+        self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
 
     def truth(self, target: Format) -> Table:
         """True values at the points of a format."""
         if target not in self._tables:
             self._tables[target] = Table(self.points[target])
         return self._tables[target]
+
+    def exact(self, target: Format) -> Exact:
+        """Values at the points of a format, in high precision."""
+        return self.truth(target).values
 
     @cached_property
     def check(self) -> Check:
@@ -132,8 +137,7 @@ class Judge:
         """The errors of `form` in `target`; `wide` evaluates in float64 and rounds once."""
         key = (form, target, wide)
         if key not in self._measured:
-            (lowered,) = machine([form])
-            values = self.sample.simulation(target, FLOAT64 if wide else target)(lowered)
+            values = self.sample.simulation(target, FLOAT64 if wide else target)(machine_form(form))
             smallest = math.ldexp(1.0, target.min_exponent - 1)
             self._measured[key] = Measurement(
                 {

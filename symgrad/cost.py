@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from symgrad.expr import COMPARISONS, HALF, LOGICAL, Expr, topological
 from symgrad.functions import FUNCTIONS
-from symgrad.machine import machine
+from symgrad.machine import machine, machine_form
 from symgrad.tensor_ops import TENSOR_OPS
 
 # Measured on a CPU, in passes of an addition: what fits a vector unit is bound by memory alone; `where` does not.
@@ -42,7 +42,8 @@ def operation_cost(node: Expr) -> float:
 
 def cost(*forms: Expr) -> float:
     """The cost of computing the forms together, shared operations counted once."""
-    return sum(operation_cost(node) for node in topological(*machine(forms)))
+    lowered = [machine_form(forms[0])] if len(forms) == 1 else machine(forms)
+    return sum(operation_cost(node) for node in topological(*lowered))
 
 
 def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:

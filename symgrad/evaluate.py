@@ -15,12 +15,7 @@ from symgrad.functions import FUNCTIONS, real
 
 Environment = Mapping[Expr, Any]
 
-_CONSTANTS: dict[str, Callable[[], Any]] = {
-    "pi": lambda: +mp.pi,
-    "E": lambda: +mp.e,
-    "oo": lambda: mp.inf,
-    "nan": lambda: mp.nan,
-}
+_CONSTANTS: dict[str, Callable[[], Any]] = {"pi": lambda: +mp.pi, "E": lambda: +mp.e, "oo": lambda: mp.inf, "nan": lambda: mp.nan}
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": lambda a, b: a < b,
@@ -129,11 +124,16 @@ class Exact:
     def _column(self, node: Expr) -> list[Any]:
         if node.op == "sym":
             return [_as_mpf(point[node]) for point in self.points]
-        if not node.symbols:
+        if not node.symbols and self.points:
             value = _apply(node, [self._columns[a][0] for a in node.args]) if node.args else leaf_value(node)
             return [value] * len(self.points)
         arguments = [self._columns[a] for a in node.args]
         return [_apply(node, values) for values in zip(*arguments, strict=True)]
+
+    def saturated(self, root: Expr, index: int) -> bool:
+        """Whether an operation of `root` is infinite at a point, so that a NaN there says nothing."""
+        values = (self(node)[index] for node in topological(root))
+        return any(not isinstance(v, bool | str) and bool(mp.isinf(v)) for v in values)
 
     def slope(self, root: Expr, symbol: Expr) -> list[Any]:
         """The size of the derivative of `root` with respect to `symbol` at each point, to a few digits."""
@@ -202,6 +202,11 @@ class Table:
         self.points = points
         self._coarse = [Exact(points, bits) for bits in _PRECISIONS[:2]]
 
+    @property
+    def values(self) -> Exact:
+        """Values in a precision that is high enough at most points."""
+        return self._coarse[1]
+
     def __call__(self, formula: Expr, symbols: Sequence[Expr] = ()) -> list[Truth | None]:
         """The truth at each point; None where 1500 bits do not decide it, or where it is not finite.
 
@@ -242,25 +247,47 @@ def _agree(coarse: Any, fine: Any) -> bool:
         return bool(difference <= abs(fine) * mp.mpf(2) ** -70 or max(abs(coarse), abs(fine)) < mp.mpf(2) ** -2000)
 
 
-_SURE = (240, 1000, 4000)  # bits at which values are compared, the later ones only where they differ
+_SURE = (240, 1200)  # bits at which values are compared, the later ones only where they differ
 
 
 class Check:
-    """Whether two expressions are equal: to 40 bits wherever the first is finite, at fixed points."""
+    """Whether two expressions are equal: to 40 bits wherever the first is finite, at fixed points.
+
+    Where the first is undefined the second must be, except at a single point such as 0 / 0, which it may continue.
+    """
 
     def __init__(self, points: Sequence[Environment]) -> None:
         self._values = Exact(points, _SURE[0])
 
     def __call__(self, before: Expr, after: Expr) -> bool:
-        pairs = zip(self._values(before), self._values(after), strict=True)
-        differing = [i for i, pair in enumerate(pairs) if not _equal(*pair)]
-        for bits in _SURE[1:]:
-            if not differing:
-                break
-            values = Exact([self._values.points[i] for i in differing], bits)
-            pairs = zip(values(before), values(after), strict=True)
-            differing = [i for i, pair in zip(differing, pairs, strict=True) if not _equal(*pair)]
-        return not differing
+        old, new = self._values(before), self._values(after)
+        points = self._values.points
+        differing = [p for p, a, b in zip(points, old, new, strict=True) if not _equal(a, b)]
+        # One point first: where the two are different indeed, it is enough.
+        for some in (differing[:1], differing[1:]):
+            if some:
+                values = Exact(some, _SURE[1])
+                if not all(map(_equal, values(before), values(after))):
+                    return False
+        continued = [_beside(p) for p, a, b in zip(points, old, new, strict=True) if _is_nan(a) and not _is_nan(b)]
+        beside = Exact(continued, _SURE[0])
+        return not any(_is_nan(value) and not beside.saturated(before, i) for i, value in enumerate(beside(before)))
+
+
+def _is_nan(value: Any) -> bool:
+    return not isinstance(value, bool | str) and bool(mp.isnan(value))
+
+
+_ASIDE = 2.0**-40
+
+
+def _beside(point: Environment) -> Environment:
+    """A point very near, for a look whether an undefined value is the exception there."""
+    moved = {}
+    for i, (symbol, value) in enumerate(sorted(point.items(), key=lambda item: item[0].name)):
+        own = symbol.tensors and not isinstance(value, bool | str)
+        moved[symbol] = value * (1 + (i + 1) * _ASIDE) + _ASIDE**2 if own else value
+    return moved
 
 
 def _equal(before: Any, after: Any) -> bool:

@@ -34,6 +34,7 @@ BOOLEAN_KINDS = frozenset({"bool", "bool_tensor"})
 _RANK = {"num": 0, "const": 1, "text": 1, "sym": 2, "pow": 3}
 
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_numbers: WeakValueDictionary[tuple[int, int], Expr] = WeakValueDictionary()  # hashing a Fraction takes long
 
 
 class Expr:
@@ -157,7 +158,7 @@ class Expr:
 
 def make(op: str, *args: Expr, **attrs: Any) -> Expr:
     """The unique node `op(*args; attrs)`, without any normalisation."""
-    items = tuple(sorted(attrs.items()))
+    items = tuple(sorted(attrs.items())) if attrs else ()
     key = (op, tuple(map(id, args)), items)
     found = _interned.get(key)
     if found is None:
@@ -172,7 +173,11 @@ def make(op: str, *args: Expr, **attrs: Any) -> Expr:
 # ------------------------------------------------------------------------------------------------ leaves
 def num(value: int | Fraction) -> Expr:
     """An exact rational constant."""
-    return make("num", value=Fraction(value))
+    key = (value.numerator, value.denominator)
+    found = _numbers.get(key)
+    if found is None:
+        found = _numbers[key] = make("num", value=Fraction(value))
+    return found
 
 
 def const(name: str) -> Expr:
@@ -233,14 +238,20 @@ def _term_order(term: Expr) -> tuple[Any, ...]:
     return (factor < 0, term.op == "num", degree, rest.order)
 
 
+_UNIT = Fraction(1)
+
+
 def split_coefficient(term: Expr) -> tuple[Fraction, Expr]:
     """`(c, rest)` with term = c * rest and rational c; rest is 1 for a number."""
     if term.op == "num":
         return term["value"], ONE
     if term.op == "mul" and term.args[0].op == "num":
-        rest = term.args[1:]
-        return term.args[0]["value"], rest[0] if len(rest) == 1 else make("mul", *rest)
-    return Fraction(1), term
+        rest: Expr | None = term.__dict__.get("rest")
+        if rest is None:
+            own = term.args[1:]
+            rest = term.__dict__["rest"] = own[0] if len(own) == 1 else make("mul", *own)
+        return term.args[0]["value"], rest
+    return _UNIT, term
 
 
 def split_power(factor: Expr) -> tuple[Expr, Expr]:

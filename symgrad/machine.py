@@ -33,6 +33,15 @@ def machine(roots: Iterable[Expr]) -> list[Expr]:
     return [lowered[r] for r in roots]
 
 
+def machine_form(root: Expr) -> Expr:
+    """One root in machine form, on its own; remembered."""
+    found: Expr | None = root.__dict__.get("machine_form")
+    if found is None:
+        (found,) = machine([root])
+        root.__dict__["machine_form"] = found
+    return found
+
+
 class Lowered(dict[Expr, Expr]):
     """The machine form of each node, and for each product, by its factors, those that another product has too."""
 
@@ -123,6 +132,8 @@ def _factors(factor: ex.Fraction, factors: tuple[Expr, ...], lowered: Lowered) -
 
 def _scalar_fraction(factor: ex.Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
     """The Python scalar of a product as numerator and denominator; dyadic constants multiply."""
+    if not static and factor == 1:
+        return ONE, ONE
     under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if _is_divisor(f)))
     over = ex.mul(*(f for f in static if not _is_divisor(f)))
     denominator = factor.denominator

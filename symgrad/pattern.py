@@ -39,12 +39,25 @@ def match(pattern: Expr, node: Expr, bindings: Bindings) -> Iterator[Bindings]:
         yield from _match_scaled(pattern, node, bindings)
     elif pattern.op == node.op and pattern.attrs == node.attrs and pattern.args:
         if pattern.op in _COMMUTATIVE:
-            if len(pattern.args) == len(node.args):
-                for found, rest in _match_subset(pattern.args, node.args, bindings):
-                    if not rest:
-                        yield found
+            yield from _match_operands(pattern, node, bindings)
         elif len(pattern.args) == len(node.args):
             yield from _match_all(pattern.args, node.args, bindings)
+
+
+def _match_operands(pattern: Expr, node: Expr, bindings: Bindings) -> Iterator[Bindings]:
+    """All operands of a sum or product; where there are more than in the pattern, one wildcard binds several."""
+    if len(pattern.args) == len(node.args):
+        for found, rest in _match_subset(pattern.args, node.args, bindings):
+            if not rest:
+                yield found
+        return
+    absorbing = next((p for p in reversed(pattern.args) if is_wild(p) and p not in bindings), None)
+    if absorbing is None or len(pattern.args) > len(node.args):
+        return
+    others = tuple(p for p in pattern.args if p is not absorbing)
+    for found, rest in _match_subset(others, node.args, bindings):
+        if absorbing not in found:
+            yield {**found, absorbing: _COMMUTATIVE[node.op](*rest)}
 
 
 def _match_scaled(pattern: Expr, node: Expr, bindings: Bindings) -> Iterator[Bindings]:
@@ -76,8 +89,24 @@ def _match_subset(
     first = max(range(len(patterns)), key=lambda i: (not is_wild(patterns[i]), patterns[i].size))
     others = patterns[:first] + patterns[first + 1 :]
     for i, node in enumerate(nodes):
+        rest = nodes[:i] + nodes[i + 1 :]
         for found in match(patterns[first], node, bindings):
-            yield from _match_subset(others, nodes[:i] + nodes[i + 1 :], found)
+            yield from _match_subset(others, rest, found)
+        parts = _power_within(patterns[first], node)
+        if parts is not None:
+            for found in match(patterns[first], parts[0], bindings):
+                yield from _match_subset(others, (*rest, parts[1]), found)
+
+
+def _power_within(pattern: Expr, node: Expr) -> tuple[Expr, Expr] | None:
+    """`node` as the power of its base that the pattern wants, times a power that is left over."""
+    if is_wild(pattern) or node.op != "pow" or pattern.op in ("num", "add"):
+        return None
+    wanted, given = (ex.split_power(e)[1].number for e in (pattern, node))
+    if wanted is None or given is None or not abs(wanted) < abs(given) or wanted * given < 0:
+        return None
+    base = node.args[0]
+    return ex.make_power(base, ex.num(wanted)), ex.make_power(base, ex.num(given - wanted))
 
 
 def match_root(pattern: Expr, node: Expr) -> Iterator[tuple[Bindings, Expr | None]]:

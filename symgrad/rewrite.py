@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.evaluate import Check
 from symgrad.expr import Expr, rebuild, topological
 from symgrad.rules import Rule
+
+__all__ = ["Rewriter", "Step", "by_operation", "replace", "rewrite", "single_steps"]
 
 _MOST_REWRITES = 400  # per expression: rules are directed, this only bounds a mistake in the table
 
@@ -30,52 +32,82 @@ def rewrite(root: Expr, rules: Sequence[Rule], check: Check | None = None) -> tu
     """
     active = list(rules)
     while True:
-        result, steps = _fixpoint(root, active)
+        result, steps = Rewriter(active)(root)
         if not steps or check is None or check(root, result):
             return result, steps
         culprit = next((s.rule for s in steps if not check(s.before, s.after)), steps[-1].rule)
         active = [r for r in active if r.name != culprit]
 
 
-def _fixpoint(root: Expr, rules: Sequence[Rule]) -> tuple[Expr, tuple[Step, ...]]:
-    """Outermost first, then inside, then the rebuilt node again."""
-    steps: list[Step] = []
-    done: dict[Expr, Expr] = {}
-    written: set[tuple[str, Expr]] = set()  # by which family
+def by_operation(rules: Iterable[Rule]) -> Mapping[str, Sequence[Rule]]:
+    """The rules by the operation at whose nodes they can match."""
+    found: dict[str, list[Rule]] = {}
+    for rule in rules:
+        found.setdefault(rule.operation, []).append(rule)
+    return found
 
-    def at(node: Expr) -> Expr:
-        while len(steps) < _MOST_REWRITES and node.args:
-            for rule in rules:
-                after = None if (rule.family, node) in written else rule.apply(node)
-                if after is not None:
-                    steps.append(Step(rule.name, node, after, rule.why))
-                    if rule.family:
-                        written.update((rule.family, part) for part in topological(after))
-                    node = after
-                    break
+
+class Rewriter:
+    """Applies rules outermost first, then inside, then to the rebuilt node again; remembers what it has done.
+
+    It does not recurse, for formulas may be deep.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = by_operation(rules)
+        self._steps: list[Step] = []
+        self._written: set[tuple[str, Expr]] = set()  # by which family
+        self._done: dict[Expr, Expr] = {}
+
+    def __call__(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
+        """The rewritten expression, and the steps to it."""
+        self._steps = []
+        done = self._done
+        if root in done:
+            return done[root], ()
+        frames = [(root, self._at(root))]
+        while frames:
+            node, top = frames[-1]
+            missing = next((a for a in top.args if a not in done), None)
+            if missing is not None:
+                # A replacement may contain its own pattern: then the same node is on the stack twice, and the inner
+                # one stays as it is.
+                frames.append((missing, self._at(missing)))
+                continue
+            inside = rebuild(top, (done[a] for a in top.args))
+            result = inside if inside is top else self._at(inside)
+            if result is inside:
+                done[node] = done[top] = inside
+                frames.pop()
             else:
-                break
+                frames[-1] = (node, result)
+        return done[root], tuple(self._steps)
+
+    def _at(self, node: Expr) -> Expr:
+        """The node after all rules that match at its root."""
+        matched = True
+        while matched and len(self._steps) < _MOST_REWRITES:
+            matched = False
+            for rule in self._rules.get(node.op, ()):
+                after = None if (rule.family, node) in self._written else rule.apply(node)
+                if after is not None:
+                    self._steps.append(Step(rule.name, node, after, rule.why))
+                    if rule.family:
+                        self._written.update((rule.family, part) for part in topological(after))
+                    node, matched = after, True
+                    break
         return node
 
-    def visit(node: Expr) -> Expr:
-        if node in done:
-            return done[node]
-        top = at(node)
-        inside = rebuild(top, [visit(a) for a in top.args])
-        result = inside if inside is top else at(inside)
-        if result is not inside and inside is not top:
-            result = visit(result)
-        done[node] = result
-        return result
 
-    return visit(root), tuple(steps)
-
-
-def single_steps(root: Expr, rules: Sequence[Rule]) -> list[tuple[Expr, Step]]:
-    """Every result of applying one rule at one place of the expression."""
+def single_steps(
+    root: Expr, rules: Mapping[str, Sequence[Rule]], at: Collection[Expr] | None = None
+) -> list[tuple[Expr, Step]]:
+    """Every result of applying one rule (of those `by_operation`) at one place, or at the places `at` only."""
     found: list[tuple[Expr, Step]] = []
     for node in topological(root):
-        for rule in rules:
+        if at is not None and node not in at:
+            continue
+        for rule in rules.get(node.op, ()):
             after = rule.apply(node)
             if after is not None:
                 result = replace(root, node, after)

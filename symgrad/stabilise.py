@@ -1,24 +1,35 @@
 """From a formula to the form that is emitted: directed rules, then measured alternatives.
 
-The directed rules come first. Where the result is still inaccurate, or an alternative may be cheaper, single rewrites are
-tried and the best is kept, a few rounds long. What no rewrite mends in float32 is evaluated in float64 ("wide").
+The directed rules come first. Where the result is still inaccurate, single rewrites are tried where the error arises, a
+few rounds long; then choices between two forms, and approximations about a point where everything cancels. What nothing
+mends in float32 is evaluated in float64 ("wide"). Everything is bounded by counts of work, never by time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
+from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
+from symgrad.approximate import Target, near, readings
 from symgrad.cost import cost
-from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment
+from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.expr import Expr
-from symgrad.rewrite import Step, rewrite, single_steps
-from symgrad.rules import ALTERNATIVES, KINKS, RECOGNISE, STABILISE, Rule
+from symgrad.localise import culprits, neighbourhood
+from symgrad.regimes import joined
+from symgrad.rewrite import replace as replaced
+from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
+from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
-_ROUNDS = 3
-_MOST_CANDIDATES = 24
+_ROUNDS = 4
+_BEAM = 3  # forms that are developed in each round
+_EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
+_LEAST_TRIED, _MOST_TRIED = 24, 250
 _ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
+_WIDE = 2.0  # passes over memory that one pass in float64 costs
 
 
 @dataclass(frozen=True)
@@ -34,8 +45,16 @@ class Candidate:
     @property
     def key(self) -> tuple[float, ...]:
         """Smaller is better: non-finite results, then error where it matters, then cost."""
-        worst = max(_graded(self.float32.ulp), _graded(self.float64.ulp))
+        worst = max(_graded(self.float32.ulp), _graded(self.float64.ulp / _LENIENT))
         return (self.float32.nonfinite + self.float64.nonfinite, worst, self.cost)
+
+    @property
+    def accurate(self) -> bool:
+        """Nothing to gain from another form but time."""
+        return not any(self.key[:2])
+
+
+_LENIENT = 3.2  # float64 may err this much more than float32 before anything is given for it
 
 
 @dataclass(frozen=True)
@@ -50,15 +69,15 @@ class Choice:
 
 def _graded(ulp: float) -> float:
     """Errors that nobody would trade a pass over memory for are equal: up to 2.5 ulp, then in steps of a half more."""
-    grade, bound = 0.0, 2.5
-    while ulp > bound and grade < 60:
-        grade, bound = grade + 1, bound * 1.5
-    return grade
+    return max(0, math.ceil(math.log(ulp / 2.5, 1.5))) if ulp > 2.5 else 0
+
+
+_DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
 
 
 def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
     """Apply all directed rules."""
-    return rewrite(formula, (*RECOGNISE, *KINKS, *STABILISE), check)
+    return rewrite(formula, _DIRECTED, check)
 
 
 def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, tuple[Step, ...]]:
@@ -66,53 +85,210 @@ def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, 
     return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
 
 
-def choose(formula: Expr, judge: Judge, *, search: bool = True, allow_wide: bool = True) -> Choice:
+def choose(formula: Expr, judge: Judge) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge`."""
-    measured: dict[Expr, Candidate] = {}
-    check = judge.check
-
-    def measure(form: Expr) -> Candidate:
-        if form not in measured:
-            scores = judge.score(form, FLOAT32), judge.score(form, FLOAT64)
-            measured[form] = Candidate(form, *scores, cost(form))
-        return measured[form]
-
-    best = measure(formula)
-    ruled, steps = directed(formula, check)
-    trace = list(steps)
-    if measure(ruled).key <= best.key:
-        best = measure(ruled)
-    else:
-        trace = []
-    for _ in range(_ROUNDS if search else 0):
-        improved = _best_step(best, measure, judge)
-        if improved is None:
-            break
-        best, step = improved
-        trace.append(step)
-    if allow_wide and (best.float32.nonfinite or best.float32.ulp > _ACCEPTABLE):
-        wide = replace(best, float32=judge.score(best.form, FLOAT32, wide=True), cost=2 * best.cost, wide=True)
-        if (wide.float32.nonfinite, _graded(wide.float32.ulp)) < (
-            best.float32.nonfinite,
-            _graded(best.float32.ulp),
-        ):
-            best = wide
-    return Choice(formula, best, (*measured.values(), *([best] if best.wide else [])), tuple(trace))
+    return _Search(formula, judge).choice()
 
 
-def _best_step(best: Candidate, measure, judge: Judge) -> tuple[Candidate, Step] | None:  # type: ignore[no-untyped-def]
-    """The best form one alternative away (followed by the directed rules), if it is better."""
-    accurate = best.float32.good and best.float64.good
-    rules: Sequence[Rule] = _CHEAPER if accurate else ALTERNATIVES
-    found: list[tuple[Candidate, Step]] = []
-    for form, step in single_steps(best.form, rules)[:_MOST_CANDIDATES]:
-        if accurate and cost(form) >= best.cost:
-            continue
-        settled, _ = directed(form)
-        if judge.check(best.form, settled):
-            found.append((measure(settled), step))
-    winner = min(found, key=lambda item: item[0].key, default=None)
-    return winner if winner is not None and winner[0].key < best.key else None
+_ALTERNATIVES = by_operation(ALTERNATIVES)
+_CHEAPER = by_operation(CHEAPER)
 
 
-_CHEAPER = tuple(rule for rule in ALTERNATIVES if rule.name.startswith("factor"))
+class _Search:
+    """The forms of one formula that were measured, and how each was derived."""
+
+    def __init__(self, formula: Expr, judge: Judge) -> None:
+        self.formula = formula
+        self.judge = judge
+        self.measured: dict[Expr, Candidate] = {}
+        self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
+        self.rejected: set[Expr] = set()
+        self.direct = Rewriter(_DIRECTED)
+        self._equal: dict[Expr, bool] = {formula: True}
+
+    def choice(self) -> Choice:
+        """Search until accurate, from the cheap measures to the dear ones."""
+        self.measure(self.formula)
+        form, steps = directed(self.formula, self.judge.check)
+        self.add(form, steps)
+        for measure in (self.develop, self.join, self.approximate, self.join):
+            if self.best.accurate:
+                break
+            measure()
+        self.cheapen()
+        chosen = self.narrow_or_wide()
+        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+
+    @property
+    def best(self) -> Candidate:
+        return self.leading(1)[0]
+
+    def leading(self, count: int) -> list[Candidate]:
+        """The best candidates of those that are equal to the formula; others are dropped when they get so far."""
+        found: list[Candidate] = []
+        for candidate in sorted(self.measured.values(), key=lambda c: c.key):
+            if len(found) == count:
+                break
+            if self.equal(candidate.form):
+                found.append(candidate)
+            else:
+                del self.measured[candidate.form]
+                self.rejected.add(candidate.form)
+        return found
+
+    def shown(self, chosen: Candidate) -> tuple[Candidate, ...]:
+        """The formula as written first, then what was measured, the best ones."""
+        first, *others = self.measured.values()
+        ranked = sorted(others, key=lambda c: c.key)[:_MOST_SHOWN]
+        return (first, *(c for c in ranked if c.form is not chosen.form), chosen)
+
+    # ------------------------------------------------------------------------------------------ measuring
+    def measure(self, form: Expr) -> Candidate:
+        if form not in self.measured:
+            scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
+            self.measured[form] = Candidate(form, *scores, cost(form))
+        return self.measured[form]
+
+    def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
+        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good."""
+        if form not in self.measured and form not in self.rejected:
+            self.measure(form)
+            self.origin[form] = steps
+            if approximate:
+                self._equal[form] = True  # as far as measured, in both formats
+
+    def equal(self, form: Expr) -> bool:
+        """Whether a form agrees with the formula at high precision."""
+        if form not in self._equal:
+            self._equal[form] = self.judge.check(self.formula, form)
+        return self._equal[form]
+
+    # ------------------------------------------------------------------------------------------ single rewrites
+    def develop(self) -> None:
+        """Rewrite the best forms where they err, a few rounds long."""
+        developed: set[Expr] = set()
+        effort = max(_LEAST_TRIED, min(_MOST_TRIED, _EFFORT // len(ex.topological(self.formula))))
+        for _ in range(_ROUNDS):
+            before = len(self.measured) + len(self.rejected)
+            beam = [c for c in self.leading(_BEAM + len(developed)) if c.form not in developed][:_BEAM]
+            for candidate in beam:
+                developed.add(candidate.form)
+                self.neighbours(candidate, effort)
+            effort -= len(self.measured) + len(self.rejected) - before
+            if not beam or effort <= 0 or self.best.accurate:
+                break
+
+    def neighbours(self, candidate: Candidate, most: int) -> None:
+        """Measure the forms one alternative away from a form, followed by the directed rules."""
+        places = self.places(candidate.form)
+        for form, step in single_steps(candidate.form, _ALTERNATIVES, places)[:most]:
+            settled, steps = self.direct(form)
+            self.add(settled, (*self.origin[candidate.form], step, *steps))
+
+    def places(self, form: Expr) -> frozenset[Expr]:
+        """Where the form errs, in the format in which it does, and what is next to it."""
+        nodes: list[Expr] = []
+        for target in (FLOAT32, FLOAT64):
+            nodes += culprits(form, self.judge.sample, target, self.failing(form, target))[:_MOST_CULPRITS]
+        return neighbourhood(form, nodes)
+
+    def failing(self, form: Expr, target: Format) -> list[int]:
+        """The points at which a form is the worst."""
+        errors = self.judge.measure(form, target).errors
+        worst = sorted((i for i, e in errors.items() if e > 2.5), key=lambda i: -errors[i])
+        return sorted(worst[:: max(1, len(worst) // _MOST_FAILING)])
+
+    # ------------------------------------------------------------------------------------------ two forms in one
+    def join(self) -> None:
+        """Choices between two measured forms, each where it is accurate."""
+        forms = [c.form for c in self.leading(_MOST_JOINED)]
+        for formats in ((FLOAT32, FLOAT64), (FLOAT32,)):
+            found = list(joined(forms, self.judge, formats))
+            found.sort(key=lambda choice: sum(self.measured[f].cost for f in choice[1:]))
+            for condition, below, above in found[:_MOST_MEASURED]:
+                form = ex.where(condition, below, above)
+                steps = dict.fromkeys((*self.origin[below], *self.origin[above]))
+                why = "each form where it is accurate"
+                known = all(self._equal[f] for f in (below, above))
+                self.add(form, (*steps, Step("two-forms", self.formula, form, why)), approximate=known)
+            if found:
+                break
+
+    # ------------------------------------------------------------------------------------------ approximations
+    def approximate(self) -> None:
+        """Rational approximations of the parts that cancel, about the point where they do."""
+        best = self.best
+        for part in self.cancelling(best.form):
+            for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
+                for point in _POINTS:
+                    target = Target(ex.substitute(function, {ex.symbol("_v"): ex.symbol("_v") + ex.num(point)}), variable, point)
+                    self._try(best.form, part, factor, target)
+
+    def cancelling(self, form: Expr) -> list[Expr]:
+        """The sums and quotients that err, and the whole."""
+        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, self.judge.sample, t, self.failing(form, t))}
+        return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
+
+    def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
+        radius = self.radius(form, target)
+        if radius is None:
+            return
+        inside = near(target, radius, ex.mul(part, ex.power(factor, -1)) if factor is ex.ONE else part)
+        if inside is None:
+            return
+        if factor is not ex.ONE:
+            condition, then, otherwise = inside.args
+            inside = ex.where(condition, ex.mul(factor, then), otherwise)
+        why = "a rational approximation where everything cancels"
+        result = replaced(form, part, inside)
+        self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
+
+    def radius(self, form: Expr, target: Target) -> Fraction | None:
+        """How far from the point a form errs; None where it is not about this point that it does."""
+        distances: list[float] = []
+        for format_ in (FLOAT32, FLOAT64):
+            column = self.judge.sample.exact(format_)(target.distance)
+            bound = 2.5 if format_ is FLOAT32 else 8.0
+            errors = self.judge.measure(form, format_).errors
+            distances += [abs(float(column[i])) for i, e in errors.items() if e > bound]
+        if not distances or max(distances) > _FARTHEST or min(distances) > _NEAREST:
+            return None
+        return Fraction(2) ** math.ceil(math.log2(max(max(distances) * 1.2, 2.0**-30)))
+
+    # ------------------------------------------------------------------------------------------ cost
+    def cheapen(self) -> None:
+        """Factor the best form where that saves operations and costs no accuracy."""
+        for _ in range(_ROUNDS):
+            best = self.best
+            for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
+                settled, steps = self.direct(form)
+                if cost(settled) < best.cost:
+                    self.add(settled, (*self.origin[best.form], step, *steps))
+            if self.best is best:
+                break
+
+    def narrow_or_wide(self) -> Candidate:
+        """The best form, in float64 where float32 is not accurate enough."""
+        best = self.best
+        if not best.float32.nonfinite and best.float32.ulp <= _ACCEPTABLE:
+            return best
+        options = [best]
+        for candidate in self.leading(_MOST_WIDE):
+            score = self.judge.score(candidate.form, FLOAT32, wide=True)
+            options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
+        return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
+
+
+_MOST_CULPRITS = 4
+_MOST_FAILING = 6
+_MOST_JOINED = 16
+_MOST_MEASURED = 6
+_MOST_READINGS = 3
+_MOST_CHEAPER = 24
+_MOST_WIDE = 4
+_MOST_SHOWN = 12
+_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
+_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
+
+
+__all__ = ["Candidate", "Choice", "choose", "directed", "recognise"]

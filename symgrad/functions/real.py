@@ -14,6 +14,9 @@ import mpmath as mp
 # Beyond this argument exp is 0 or infinite in every format symgrad knows, with room to square it.
 _HUGE = 1e7
 
+# Beyond this nothing is representable, and reducing an angle would take time without bound.
+_LARGEST = mp.mpf(2) ** 2000
+
 
 def within(low: float, high: float, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`function` on [low, high], NaN outside."""
@@ -29,7 +32,7 @@ def exp(x: Any) -> Any:
 def expm1(x: Any) -> Any:
     if abs(x) > _HUGE:
         return mp.inf if x > 0 else mp.mpf(-1)
-    return mp.expm1(x)
+    return _with_guard(x, lambda: mp.exp(x) - 1)
 
 
 def log(x: Any) -> Any:
@@ -41,7 +44,19 @@ def log(x: Any) -> Any:
 def log1p(x: Any) -> Any:
     if x == -1:
         return -mp.inf
-    return mp.log1p(x) if x > -1 else mp.nan
+    return _with_guard(x, lambda: mp.log(1 + x)) if x > -1 else mp.nan
+
+
+def _with_guard(x: Any, compute: Callable[[], Any]) -> Any:
+    """A function that is about x near 0, computed with as many more bits as 1 + x would lose of x."""
+    if not x or not mp.isfinite(x):
+        return compute()
+    lost = max(0, -int(mp.mag(x)))
+    if lost > mp.mp.prec:
+        return +x
+    with mp.extraprec(lost + 10):
+        result = compute()
+    return +result
 
 
 def log2(x: Any) -> Any:
@@ -60,7 +75,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def softplus(x: Any) -> Any:
-    return (x if x > 0 else mp.mpf(0)) + mp.log1p(exp(-abs(x)))
+    return (x if x > 0 else mp.mpf(0)) + log1p(exp(-abs(x)))
 
 
 def logsigmoid(x: Any) -> Any:
@@ -70,7 +85,7 @@ def logsigmoid(x: Any) -> Any:
 def logaddexp(a: Any, b: Any) -> Any:
     if not (mp.isfinite(a) and mp.isfinite(b)):
         return mp.nan if mp.isnan(a) or mp.isnan(b) else max(a, b)
-    return max(a, b) + mp.log1p(exp(-abs(a - b)))
+    return max(a, b) + log1p(exp(-abs(a - b)))
 
 
 def xlogy(x: Any, y: Any) -> Any:
@@ -78,15 +93,15 @@ def xlogy(x: Any, y: Any) -> Any:
 
 
 def sin(x: Any) -> Any:
-    return mp.sin(x) if mp.isfinite(x) else mp.nan
+    return mp.sin(x) if abs(x) < _LARGEST else mp.nan
 
 
 def cos(x: Any) -> Any:
-    return mp.cos(x) if mp.isfinite(x) else mp.nan
+    return mp.cos(x) if abs(x) < _LARGEST else mp.nan
 
 
 def tan(x: Any) -> Any:
-    return mp.tan(x) if mp.isfinite(x) else mp.nan
+    return mp.tan(x) if abs(x) < _LARGEST else mp.nan
 
 
 def atan2(y: Any, x: Any) -> Any:
@@ -112,7 +127,7 @@ def atanh(x: Any) -> Any:
 
 
 def sinc(x: Any) -> Any:
-    return mp.sincpi(x) if mp.isfinite(x) else mp.mpf(0)
+    return mp.sincpi(x) if abs(x) < _LARGEST else mp.mpf(0)
 
 
 def erf(x: Any) -> Any:
@@ -142,7 +157,22 @@ def digamma(x: Any) -> Any:
 
 
 def polygamma(n: Any, x: Any) -> Any:
-    return mp.nan if x <= 0 and x == mp.floor(x) else mp.polygamma(int(n), x)
+    if x <= 0 and x == mp.floor(x):
+        return mp.nan
+    order = int(n)
+    if x > 0:
+        return mp.polygamma(order, x)
+    # The reflection formula, because mpmath counts its way up from a negative argument.
+    return (-1) ** order * mp.polygamma(order, 1 - x) - mp.pi ** (order + 1) * _cot_derivative(order, mp.cot(mp.pi * x))
+
+
+def _cot_derivative(order: int, cot: Any) -> Any:
+    """The derivative of cot of the given order, as a polynomial in cot."""
+    coefficients = [0, 1]  # by rising powers
+    for _ in range(order):
+        slope = [k * c for k, c in enumerate(coefficients)][1:]
+        coefficients = [-a - b for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return mp.polyval(coefficients[::-1], cot)
 
 
 def relu(x: Any) -> Any:
@@ -163,13 +193,12 @@ def power(x: Any, exponent: Any) -> Any:
         return mp.mpf(1)
     if x == 0:
         return mp.mpf(0) if exponent > 0 else mp.inf
-    if exponent == mp.floor(exponent):
-        size = exponent * mp.log(abs(x))
-    elif x > 0:
-        size = exponent * mp.log(x)
-    else:
+    whole = exponent == mp.floor(exponent)
+    if x < 0 and not whole:
         return mp.nan
-    if abs(size) > _HUGE:
-        odd = x < 0 and exponent % 2 == 1
-        return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
+    if abs(exponent) * abs(mp.mag(x)) > _HUGE:
+        size = exponent * mp.log(abs(x))
+        if abs(size) > _HUGE:
+            odd = x < 0 and abs(exponent) < _LARGEST and exponent % 2 == 1
+            return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
     return mp.power(x, exponent)

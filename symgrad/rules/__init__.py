@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from symgrad.rules.algebra import ALGEBRA, SOFTMAX
+from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.kinks import KINKS
-from symgrad.rules.rule import Rule
-from symgrad.rules.stability import ALTERNATIVES, RECOGNISE, STABILISE
+from symgrad.rules.recognise import RECOGNISE_RULES
+from symgrad.rules.rule import Rule, Transformation
+from symgrad.rules.stability import STABILISE
 
-__all__ = ["ALL_RULES", "ALTERNATIVES", "KINKS", "RECOGNISE", "STABILISE", "Rule"]
+__all__ = ["ALL_RULES", "ALTERNATIVES", "CHEAPER", "KINKS", "RECOGNISE", "STABILISE", "Rule", "Transformation"]
 
-ALL_RULES: tuple[Rule, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES)
+# Before differentiation, so that derivatives are those of the atoms.
+RECOGNISE: tuple[Rule | Transformation, ...] = (*RECOGNISE_RULES, SOFTMAX)
+
+# Offered as candidates, and kept where they measure better.
+ALTERNATIVES: tuple[Rule | Transformation, ...] = (*ALTERNATIVE_RULES, *ALGEBRA)
+
+# Those that may save operations where nothing is to be gained in accuracy.
+CHEAPER: tuple[Rule | Transformation, ...] = tuple(r for r in ALTERNATIVES if "factor" in r.name)
+
+ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES)

@@ -30,6 +30,11 @@ class Rule:
     domain: tuple[float, float] = (-4.0, 4.0)
     family: str = ""
 
+    @property
+    def operation(self) -> str:
+        """The operation at whose nodes it can match."""
+        return self.pattern.op
+
     def apply(self, node: Expr) -> Expr | None:
         """The rewritten node, or None where the rule does not match."""
         for bindings, rest in match_root(self.pattern, node):
@@ -40,3 +45,19 @@ class Rule:
                 if result is not node:
                     return result
         return None
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """A rule that no pattern can state, because it looks at all operands of a node of one operation at once."""
+
+    name: str
+    operation: str
+    transform: Callable[[Expr], Expr | None]
+    why: str
+    family: str = ""
+
+    def apply(self, node: Expr) -> Expr | None:
+        """The rewritten node, or None where it does not apply."""
+        result = self.transform(node)
+        return None if result is node else result

@@ -281,7 +281,8 @@ def _chain(blocks: list[tuple[str, list[str]]]) -> list[str]:
             continue
         lines.append(f"{word} {condition}:" if condition else "else:")
         lines += _indented(block or ["pass"])
-        word = "if" if block and block[-1].startswith(("return", "raise")) else "elif"
+        leaves = word == "if" and bool(block) and block[-1].startswith(("return", "raise"))
+        word = "if" if leaves else "elif"
     return lines
 
 

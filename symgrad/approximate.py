@@ -1,0 +1,240 @@
+"""Approximations where no exact form is accurate: rational functions around a point at which a formula cancels.
+
+With v the distance from the point, the formula is v**k * p(z) / q(z), z = v or v**2, interpolated at Chebyshev nodes to
+the precision of float64. The leading coefficient is the exact limit, so that the value at the point itself is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from symgrad import expr as ex
+from symgrad.evaluate import Exact
+from symgrad.expr import ONE, ZERO, Expr, compare, make, substitute, symbol, where
+from symgrad.rules.algebra import common_factor
+
+__all__ = ["Target", "near", "readings"]
+
+_BITS = 700
+_SOLVE = 400
+_SO_NEAR = 2400  # bits for values so near the point that most digits cancel
+_NEAR = mp.mpf(2) ** -200
+_PRECISION = mp.mpf(2) ** -55
+_ORDERS = ((1, 0), (2, 0), (3, 0), (4, 0), (2, 2), (6, 0), (3, 3), (8, 0), (4, 4), (5, 5), (6, 6), (7, 7), (9, 9))
+
+V = symbol("_v")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A function `of` the symbol V, where V is the distance of `variable` from `point`."""
+
+    of: Expr
+    variable: Expr
+    point: Fraction
+
+    @property
+    def distance(self) -> Expr:
+        return self.variable - ex.num(self.point)
+
+    def values(self, at: Sequence[Any], bits: int = _BITS) -> list[Any]:
+        """Exact values at distances."""
+        return Exact([{V: v} for v in at], bits)(self.of)
+
+
+def approximation(target: Target, radius: Fraction) -> Expr | None:
+    """An approximation within `radius` to the precision of float64, as an expression in `target.variable`."""
+    with mp.workprec(_SOLVE):
+        shape = _shape(target)
+        if shape is None:
+            return None
+        own = target.distance
+        low, high = 0, len(_ORDERS)
+        best = None
+        while low < high:  # the first order that is precise enough
+            middle = (low + high) // 2
+            fitted = _fit(target, shape, mp.mpf(radius.numerator) / radius.denominator, _ORDERS[middle])
+            if fitted is None:
+                low = middle + 1
+            else:
+                best, high = fitted, middle
+        if best is None:
+            return None
+        over, under = (_polynomial(c, shape.argument(own)) for c in best)
+        return ex.mul(ex.power(own, shape.power), over, ex.power(under, -1))
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """v**power * limit * (1 + ...), a series in v**2 if `even`; `sides` are the signs of v where it is defined."""
+
+    power: int
+    limit: Any
+    even: bool
+    sides: tuple[int, ...]
+
+    def argument(self, v: Expr) -> Expr:
+        return v**2 if self.even else v
+
+
+def _shape(target: Target) -> _Shape | None:
+    h = _NEAR
+    at = [h, 2 * h, -h, -2 * h]
+    ahead, twice, behind, twice_behind = target.values(at, _SO_NEAR)
+    sides = tuple(s for s, pair in ((1, (ahead, twice)), (-1, (behind, twice_behind))) if all(map(_usable, pair)))
+    if not sides:
+        return None
+    first, second = (ahead, twice) if sides[0] == 1 else (behind, twice_behind)
+    ratio = second / first
+    if ratio <= 0:
+        return None
+    power = int(mp.nint(mp.log(ratio) / mp.log(2)))
+    if abs(ratio - mp.mpf(2) ** power) > mp.mpf(2) ** -150 * ratio or not -8 <= power <= 8:
+        return None  # no power law: a logarithm, or a kink
+    limit = first / (sides[0] * h) ** power
+    even = False
+    if len(sides) == 2:
+        sign = -1 if power % 2 else 1
+        if abs(behind * sign - ahead) > abs(ahead) * mp.mpf(2) ** -100:
+            return None  # different on both sides
+        probe = mp.mpf(1) / 8
+        right, left = target.values([probe, -probe])
+        even = _usable(right) and _usable(left) and abs(left * sign - right) <= abs(right) * mp.mpf(2) ** -100
+    return _Shape(power, _recognised(limit), even, sides)
+
+
+def _usable(value: Any) -> bool:
+    return bool(mp.isfinite(value) and value != 0)
+
+
+def _recognised(value: Any) -> Any:
+    """A nearby simple rational, if the value is one to all digits that a tiny step leaves."""
+    exactly = _fraction(value)
+    simple = exactly.limit_denominator(10**6)
+    return mp.mpf(simple.numerator) / simple.denominator if abs(exactly - simple) < Fraction(1, 2**150) else value
+
+
+def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> tuple[list[Any], list[Any]] | None:
+    """Coefficients of numerator and denominator, or None where they are not precise enough."""
+    count = order[0] + order[1]
+    nodes = list(_chebyshev(count, radius, shape))
+    values = _scaled(target, shape, nodes)
+    if values is None:
+        return None
+    matrix, right = mp.matrix(count, count), mp.matrix(count, 1)
+    for row, (v, y) in enumerate(zip(nodes, values, strict=True)):
+        z = v * v if shape.even else v
+        for k in range(order[0]):
+            matrix[row, k] = z ** (k + 1)
+        for k in range(order[1]):
+            matrix[row, order[0] + k] = -y * z ** (k + 1)
+        right[row] = y - shape.limit
+    try:
+        solution = mp.lu_solve(matrix, right)
+    except ZeroDivisionError:
+        return None
+    over = [shape.limit, *(_double(solution[k]) for k in range(order[0]))]
+    under = [mp.mpf(1), *(_double(solution[order[0] + k]) for k in range(order[1]))]
+    checks = list(_chebyshev(2 * count + 9, radius, shape))
+    truths = _scaled(target, shape, checks)
+    if truths is None:
+        return None
+    for v, y in zip(checks, truths, strict=True):
+        z = v * v if shape.even else v
+        bottom = mp.polyval(under[::-1], z)
+        if bottom < mp.mpf(1) / 16 or abs(mp.polyval(over[::-1], z) / bottom - y) > abs(y) * _PRECISION:
+            return None
+    return over, under
+
+
+def _scaled(target: Target, shape: _Shape, at: Sequence[Any]) -> list[Any] | None:
+    """The function divided by its leading power."""
+    values = target.values(at)
+    if not all(map(_usable, values)):
+        return None
+    return [y / v**shape.power for v, y in zip(at, values, strict=True)]
+
+
+def _chebyshev(count: int, radius: Any, shape: _Shape) -> Iterator[Any]:
+    """Chebyshev nodes in z."""
+    for k in range(count):
+        c = mp.cos(mp.pi * (2 * k + 1) / (2 * count))
+        if shape.even:
+            yield radius * mp.sqrt((1 + c) / 2)
+        elif len(shape.sides) == 2:
+            yield radius * c
+        else:
+            yield shape.sides[0] * radius * (1 + c) / 2
+
+
+def _double(value: Any) -> Any:
+    return mp.mpf(float(value))
+
+
+def _polynomial(coefficients: Sequence[Any], z: Expr) -> Expr:
+    """Horner's scheme, without the normalising constructors that would multiply it out."""
+    total: Expr = ZERO
+    for c in reversed(coefficients):
+        constant = _number(c)
+        total = constant if total is ZERO else ex.add(ex.mul(z, total), constant)
+    return total
+
+
+def _number(value: Any) -> Expr:
+    """The simple rational that a value is, or the shortest decimal of the double nearest to it."""
+    exactly = _fraction(value)
+    simple = exactly.limit_denominator(999)
+    return ex.num(simple if abs(exactly - simple) < Fraction(1, 2**150) else Fraction(repr(float(value))))
+
+
+def _fraction(value: Any) -> Fraction:
+    sign, mantissa, exponent, _ = value._mpf_
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent) * (-1 if sign else 1)
+
+
+def near(target: Target, radius: Fraction, otherwise: Expr) -> Expr | None:
+    """The approximation within `radius`, and `otherwise` beyond."""
+    inside = approximation(target, radius)
+    if inside is None:
+        return None
+    return where(compare("lt", make("abs", target.distance), ex.num(radius)), inside, otherwise)
+
+
+def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
+    """Readings of `node` as factor * function(variable): the factor, the variable, the function of V."""
+    for part in ex.topological(node):
+        if not part.tensors or part is node or part.is_boolean:
+            continue
+        for symbol_, scale in _linear(part):
+            inner = substitute(node, {symbol_: V * scale})
+            factor, own = _separated(inner)
+            if own is not None and not factor.symbols & {V, symbol_}:
+                yield factor, part, own
+
+
+def _linear(part: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """What stands for V * scale where `part` is V: the part itself, or a symbol that is a factor of it."""
+    yield part, ONE
+    if part.op == "mul":
+        for factor in part.args:
+            if factor.op == "sym" and factor.tensors:
+                yield factor, ex.power(ex.mul(part, ex.power(factor, -1)), -1)
+
+
+def _separated(inner: Expr) -> tuple[Expr, Expr | None]:
+    """A formula as (what is free of V, what depends on V alone); None where it does not separate."""
+    if inner.symbols == {V}:
+        return ONE, inner
+    if inner.op == "add":
+        inner = common_factor(inner) or inner
+    factors = inner.args if inner.op == "mul" else (inner,)
+    own = [f for f in factors if f.symbols == {V}]
+    others = [f for f in factors if f.symbols != {V}]
+    if not own or any(V in f.symbols for f in others):
+        return ONE, None
+    return ex.mul(*others), ex.mul(*own)

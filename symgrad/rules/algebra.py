@@ -1,0 +1,258 @@
+"""Transformations of sums and products that no pattern can state: they look at all operands at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import reduce
+
+from symgrad import expr as ex
+from symgrad.expr import ONE, Expr, compare, make, where
+from symgrad.rules.rule import Transformation
+
+_MOST_TERMS = 40  # of an expanded sum
+_MOST_REPEATS = 8  # powers of sums that are multiplied out
+
+_LIMIT = ex.num(2**60)
+
+Powers = dict[Expr, Fraction]
+
+
+def _terms(node: Expr) -> tuple[Expr, ...]:
+    return node.args if node.op == "add" else (node,)
+
+
+def _factors(node: Expr) -> tuple[Expr, ...]:
+    return node.args if node.op == "mul" else (node,)
+
+
+def _powers(term: Expr) -> tuple[Fraction, Powers]:
+    """A term as its rational coefficient and the rational exponents of its bases."""
+    coefficient, rest = ex.split_coefficient(term)
+    powers: Powers = {}
+    for factor in _factors(rest):
+        base, exponent = ex.split_power(factor)
+        n = exponent.number
+        if n is None:
+            base, n = factor, Fraction(1)
+        if base is not ONE:
+            powers[base] = powers.get(base, Fraction(0)) + n
+    return coefficient, powers
+
+
+def _monomial(powers: Powers) -> Expr:
+    return ex.mul(*(ex.power(base, ex.num(n)) for base, n in powers.items()))
+
+
+# ------------------------------------------------------------------------------------------------ sums
+def common_factor(node: Expr) -> Expr | None:
+    """a*x**2 + b*x**3 as x**2 * (a + b*x), and 2 - 2*c as 2 * (1 - c)."""
+    split = [_powers(term) for term in node.args]
+    shared = dict(split[0][1])
+    for _, powers in split[1:]:
+        shared = {
+            b: min(n, powers[b], key=abs) for b, n in shared.items() if b in powers and (n > 0) == (powers[b] > 0)
+        }
+    sizes = {abs(c) for c, _ in split}
+    content = sizes.pop() if len(sizes) == 1 else Fraction(1)
+    if not shared and content == 1:
+        return None
+    factor = ex.mul(ex.num(content), _monomial(shared))
+    return ex.mul(factor, ex.add(*(ex.mul(term, ex.power(factor, -1)) for term in node.args)))
+
+
+def pair_factor(node: Expr) -> Expr | None:
+    """a*b + a*c + d as a*(b + c) + d, for the base that the most terms share."""
+    if len(node.args) < 3:
+        return None
+    count: dict[Expr, list[Expr]] = {}
+    for term in node.args:
+        for base, n in _powers(term)[1].items():
+            if base.symbols:
+                count.setdefault(ex.power(base, ex.num(min(n, Fraction(1)) if n > 0 else n)), []).append(term)
+    best = max(count, key=lambda base: (len(count[base]), base.size), default=None)
+    if best is None or not 1 < len(count[best]) < len(node.args):
+        return None
+    inside = [ex.mul(term, ex.power(best, -1)) for term in count[best]]
+    return ex.add(ex.mul(best, ex.add(*inside)), *(t for t in node.args if t not in count[best]))
+
+
+def together(node: Expr) -> Expr | None:
+    """A sum of fractions as one fraction, whose numerator is expanded so that terms cancel."""
+    split = [_powers(term) for term in node.args]
+    least: Powers = {}
+    for _, powers in split:
+        for base, n in powers.items():
+            if n < 0:
+                least[base] = max(least.get(base, Fraction(0)), -n)
+    if not least:
+        return None
+    raised: list[Expr] = []
+    for coefficient, powers in split:
+        complete = {base: powers.get(base, Fraction(0)) + n for base, n in least.items()}
+        raised.append(ex.mul(ex.num(coefficient), _monomial({**powers, **complete})))
+    numerator = expanded(raised)
+    if numerator is None:
+        return None
+    shared = (common_factor(numerator) if numerator.op == "add" else None) or numerator
+    return ex.mul(shared, *(ex.power(base, ex.num(-n)) for base, n in least.items()))
+
+
+def expand(node: Expr) -> Expr | None:
+    """A product or power of sums as one sum."""
+    result = expanded([node])
+    return None if result is node else result
+
+
+def expanded(terms: Iterable[Expr]) -> Expr | None:
+    """The sum of `terms` with products of sums multiplied out; None where there are too many terms."""
+    total: list[Expr] = []
+    for term in terms:
+        product: list[Expr] = [ONE]
+        for factor in _factors(term):
+            base, exponent = ex.split_power(factor)
+            n = exponent.number
+            if n is not None and base.op == "hypot" and n > 0 and n % 2 == 0:
+                base, n = ex.add(*(a**2 for a in base.args)), n / 2
+            whole = n is not None and n.denominator == 1 and 0 < n <= _MOST_REPEATS and base.op == "add"
+            if whole and n is not None:
+                options = [_terms(base)] * int(n)
+            else:
+                options = [(factor if n is None else ex.power(base, ex.num(n)),)]
+            for choices in options:
+                product = [ex.mul(p, c) for p in product for c in choices]
+                if len(product) > _MOST_TERMS:
+                    return None
+        total += product
+        if len(total) > 4 * _MOST_TERMS:
+            return None
+    return ex.add(*total)
+
+
+# ------------------------------------------------------------------------------------------------ products
+def paired_squares(node: Expr) -> Expr | None:
+    """a**2 * b**2 as (a*b)**2: the squares may overflow where their product does not."""
+    squares, others = [], []
+    for factor in node.args:
+        base, exponent = ex.split_power(factor)
+        n = exponent.number
+        even = n is not None and n.denominator == 1 and n % 2 == 0 and not base.is_static
+        (squares if even else others).append(factor)
+    if len(squares) < 2:
+        return None
+    root = ex.mul(*(ex.power(f.args[0], ex.num(_exponent(f) / 2)) for f in squares))
+    return ex.mul(*others, make("pow", root, ex.num(2)))
+
+
+def _exponent(factor: Expr) -> Fraction:
+    n = ex.split_power(factor)[1].number
+    assert n is not None
+    return n
+
+
+def reversed_fraction(node: Expr) -> Expr | None:
+    """p(x) / q(x) by falling powers beyond 1: divided by the highest power, nothing overflows.
+
+    The variable is one base of which the denominators, and numerators that are sums, are polynomials.
+    """
+    base = _variable(node)
+    if base is None:
+        return None
+    factors, degree = [], Fraction(0)
+    for factor in node.args if node.op == "mul" else (node,):
+        inner, exponent = ex.split_power(factor)
+        n = exponent.number
+        if inner.op == "add" and n is not None and base in _bases(inner):
+            top = max(_powers(t)[1].get(base, Fraction(0)) for t in inner.args)
+            low = ex.power(base, ex.num(-top))
+            factors.append(ex.power(ex.add(*(ex.mul(t, low) for t in inner.args)), exponent))
+            degree += top * n
+        else:
+            factors.append(factor)
+    if degree.denominator != 1:
+        return None
+    far = ex.mul(*factors, ex.power(base, ex.num(degree)))
+    return where(compare("lt", make("abs", base), 1), node, far)
+
+
+def _bases(node: Expr) -> dict[Expr, None]:
+    return {b: None for term in node.args for b in _powers(term)[1] if not b.is_static}
+
+
+def _variable(node: Expr) -> Expr | None:
+    """The base of the highest power in the sums of a fraction."""
+    best: tuple[Fraction, Expr] | None = None
+    for factor in node.args if node.op == "mul" else (node,):
+        inner, exponent = ex.split_power(factor)
+        n = exponent.number
+        if inner.op == "add" and n is not None and (n < 0 or node.op == "mul"):
+            for term in inner.args:
+                for base, power in _powers(term)[1].items():
+                    if power > 1 and not base.is_static and (best is None or power > best[0]):
+                        best = power, base
+    return best[1] if best else None
+
+
+def clamped_growth(node: Expr) -> Expr | None:
+    """The growing factor of a product limited, where another factor has long vanished: 0 * oo is not a number."""
+    growing = [f for f in node.args if not f.is_static and f.op not in _DECAYING and f.op not in ("sym", "num", "clamp")]
+    if not growing or len(node.args) < 2:
+        return None
+    largest = max(growing, key=lambda f: f.size)
+    base, exponent = ex.split_power(largest)
+    n = exponent.number
+    if n is not None and n < 0:
+        return None
+    limited = make("clamp", largest, -_LIMIT, _LIMIT)
+    return ex.mul(limited, *(f for f in node.args if f is not largest))
+
+
+_DECAYING = frozenset({"exp", "sigmoid", "tanh", "erfc", "sin", "cos", "erf", "sign", "where", "abs"})
+
+
+def softmax(node: Expr) -> Expr | None:
+    """exp(a) / (exp(a) + b + ...) as 1 / (1 + exp(-a) * (b + ...)), term by term."""
+    for factor in node.args:
+        base, exponent = ex.split_power(factor)
+        n = exponent.number
+        if base.op != "add" or n is None or n > -1 or n.denominator != 1:
+            continue
+        for numerator in node.args:
+            if numerator.op == "exp" and any(numerator in _factors(t) for t in base.args):
+                inverse = make("exp", -numerator.args[0])
+                terms = [_with_exp(term, inverse) for term in base.args]
+                rest = ex.mul(*(f for f in node.args if f is not factor and f is not numerator))
+                return ex.mul(rest, ex.power(base, ex.num(n + 1)), ex.power(ex.add(*terms), -1))
+    return None
+
+
+def _with_exp(term: Expr, inverse: Expr) -> Expr:
+    """term * exp(-a), with the exponentials merged."""
+    exponents = [f.args[0] for f in _factors(term) if f.op == "exp"]
+    others = [f for f in _factors(term) if f.op != "exp"]
+    total = reduce(ex.add, exponents, inverse.args[0])
+    return ex.mul(*others, ONE if total is ex.ZERO else make("exp", total))
+
+
+def root_of_product(node: Expr) -> Expr | None:
+    """(a*b)**n as a**n * b**n: the product may overflow."""
+    base, exponent = node.args
+    if base.op != "mul" or (exponent.number is not None and exponent.number.denominator == 1):
+        return None
+    return ex.mul(*(ex.power(f, exponent) for f in base.args))
+
+
+ALGEBRA = (
+    Transformation("common-factor", "add", common_factor, "one product for several"),
+    Transformation("pair-factor", "add", pair_factor, "one product for several"),
+    Transformation("together", "add", together, "over one denominator the numerators cancel exactly"),
+    Transformation("expand", "mul", expand, "terms of different size stand apart"),
+    Transformation("expand-power", "pow", expand, "terms of different size stand apart"),
+    Transformation("paired-squares", "mul", paired_squares, "the squares overflow before their product"),
+    Transformation("reversed-fraction", "mul", reversed_fraction, "high powers overflow"),
+    Transformation("reversed-quotient", "pow", reversed_fraction, "high powers overflow"),
+    Transformation("clamped-growth", "mul", clamped_growth, "0 times infinity"),
+    Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
+)
+
+SOFTMAX = Transformation("softmax", "mul", softmax, "exponentials overflow")

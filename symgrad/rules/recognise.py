@@ -1,0 +1,49 @@
+"""Rules that recognise stable atoms in what people write; applied before differentiation."""
+
+from __future__ import annotations
+
+from symgrad import expr as ex
+from symgrad.expr import HALF, sqrt
+from symgrad.rules.rule import Rule
+from symgrad.rules.words import POSITIVE, UNIT, a, b, exp, expm1, f, log, log1p, n, positive, sigmoid, softplus, tanh
+
+
+def _negative_integer(bindings: object) -> bool:
+    number = bindings[n].number  # type: ignore[index]
+    return number is not None and number < 0
+
+
+RECOGNISE_RULES = (
+    Rule("log-exp", log(exp(a)), a, "the pair cancels"),
+    Rule("exp-log", exp(log(a)), a, "the pair cancels", domain=POSITIVE),
+    Rule("softplus", log(1 + exp(a)), softplus(a), "exp overflows"),
+    Rule("softplus-log1p", log1p(exp(a)), softplus(a), "exp overflows"),
+    Rule("softplus-scaled", log(n + n * exp(a)), softplus(a) + log(n), "exp overflows", positive(n), POSITIVE),
+    Rule("sigmoid", (1 + exp(a)) ** n, sigmoid(-a) ** (-n), "exp overflows", _negative_integer, domain=(-3, -1)),
+    Rule("sigmoid-swap", exp(a) * sigmoid(-a), sigmoid(a), "exp overflows"),
+    Rule("logsigmoid", log(sigmoid(a)), f("logsigmoid", a), "sigmoid underflows"),
+    Rule("sigmoid-complement", 1 - sigmoid(a), sigmoid(-a), "1 - sigmoid cancels"),
+    Rule("logaddexp", log(exp(a) + exp(b)), f("logaddexp", a, b), "exp overflows"),
+    Rule("tanh-exp", (exp(a) - exp(-a)) / (exp(a) + exp(-a)), tanh(a), "exp overflows"),
+    Rule("tanh-exp2", (exp(a) - 1) / (exp(a) + 1), tanh(HALF * a), "exp overflows"),
+    Rule("tanh-expm1", expm1(a) * sigmoid(-a), tanh(HALF * a), "expm1 overflows"),
+    Rule("tanh-softplus", ((1 + exp(a)) ** 2 - 1) / ((1 + exp(a)) ** 2 + 1), tanh(softplus(a)), "exp overflows"),
+    Rule("tanh-sigmoid", 2 * sigmoid(a) - 1, tanh(HALF * a), "the difference cancels"),
+    Rule("sigmoid-tanh", 1 + tanh(a), 2 * sigmoid(2 * a), "1 + tanh cancels for negative arguments"),
+    Rule("sigmoid-minus-tanh", 1 - tanh(a), 2 * sigmoid(-2 * a), "1 - tanh cancels"),
+    Rule("tanh-sinh", f("sinh", a) / f("cosh", a), tanh(a), "sinh and cosh overflow"),
+    Rule("coth-sinh", f("cosh", a) / f("sinh", a), 1 / tanh(a), "sinh and cosh overflow"),
+    Rule("sinh", exp(a) - exp(-a), 2 * f("sinh", a), "the difference cancels at 0"),
+    Rule("cosh", exp(a) + exp(-a), 2 * f("cosh", a), "one function for two"),
+    Rule("asinh", log(a + sqrt(a**2 + 1)), f("asinh", a), "cancels for negative arguments"),
+    Rule("acosh", log(a + sqrt(a**2 - 1)), f("acosh", a), "the square overflows", domain=(1.1, 4)),
+    Rule("atanh", log((1 + a) / (1 - a)), 2 * f("atanh", a), "the quotient is near 1 at 0", domain=UNIT),
+    Rule("erfc", 1 - f("erf", a), f("erfc", a), "1 - erf cancels"),
+    Rule("erfc-negative", 1 + f("erf", a), f("erfc", -a), "1 + erf cancels"),
+    Rule("tan", f("sin", a) / f("cos", a), f("tan", a), "one function for two", domain=(-1.4, 1.4)),
+    Rule("exp-product", exp(a) * exp(b), exp(a + b), "one exponential, no overflow between factors"),
+    Rule("exp-power", exp(a) ** n, exp(n * a), "one exponential, no overflow between factors"),
+    Rule("half-tangent", (1 - f("cos", a)) / f("sin", a), f("tan", HALF * a), "the difference cancels at 0"),
+)
+
+__all__ = ["RECOGNISE_RULES", "ex"]

@@ -1,0 +1,89 @@
+"""What generated modules say about themselves is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from compiled import OWN_SPECS, SPECS, compiled, compiled_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symgrad.backends.torch.docs import escaped, listed, ulp_text, wrapped
+from symgrad.backends.torch.layout import Layout
+from symgrad.expr import symbol
+from symgrad.parse import FormulaError, parse_expression
+
+
+@pytest.mark.parametrize("items, text", [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")])
+def test_lists_read_as_english(items: list[str], text: str) -> None:
+    assert listed(items) == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet=st.sampled_from('ab "\\\'{}%\né'), max_size=30))
+def test_any_text_may_stand_in_a_docstring(text: str) -> None:
+    assert eval(f'"""{escaped(text)}"""') == text
+    assert eval(f'"""{escaped(text)}\n"""') == text + "\n"
+
+
+@given(st.lists(st.text(alphabet="abc ", max_size=40), max_size=6))
+def test_wrapping_keeps_every_word(paragraphs: list[str]) -> None:
+    text = "\n\n".join(paragraphs)
+    assert wrapped(text, 20).split() == text.split()
+    assert all(len(line) <= 20 or " " not in line for line in wrapped(text, 20).splitlines())
+
+
+@pytest.mark.parametrize("value, text", [(0.0, "0.0"), (0.51, "0.6"), (2.5, "2.5"), (9.95, "10.0"), (12.0, "12"), (123456.0, "1e+05")])
+def test_figures_are_rounded_up(value: float, text: str) -> None:
+    assert ulp_text(value) == text
+    assert value >= 10 or float(ulp_text(value)) >= value
+
+
+@pytest.mark.parametrize("path", [*SPECS, *OWN_SPECS], ids=lambda p: p.stem)
+def test_a_docstring_is_complete(path: Path) -> None:
+    item = compiled(path)
+    spec = item.spec
+    documentation = item.module.__doc__ or ""
+    flat = " ".join(documentation.split())
+    assert spec.summary.rstrip(".") in flat
+    assert " ".join(spec.reference.split()) in flat
+    for binding in (*spec.let, *(o.formula for o in spec.outputs)):
+        assert re.search(rf"^ +{re.escape(binding.name)} *= ", documentation, re.MULTILINE)
+    assert "Saved for backward:" in flat
+    assert all(len(line) <= 110 for line in documentation.splitlines())
+    for x in (*spec.tensors, *spec.hyperparameters):
+        assert not x.doc or " ".join(x.doc.split()) in " ".join((item.function.__doc__ or "").split())
+
+
+def test_derivatives_are_written_in_the_spec_language() -> None:
+    item = compiled_text("\nop: said\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n")
+    rows = re.findall(r"^ +dy/d(\w+) += (.*)$", item.module.__doc__ or "", re.MULTILINE)
+    assert [name for name, _ in rows] == ["x", "beta"]
+    x, beta = torch.tensor(0.7, dtype=torch.float64, requires_grad=True), torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    slopes = torch.autograd.grad(x * torch.sigmoid(beta * x), (x, beta))
+    for (_, text), slope in zip(rows, slopes, strict=True):
+        parse_expression(text, {"x": symbol("x"), "beta": symbol("beta")})
+        value = eval(text, {"sigmoid": torch.sigmoid, "x": x.detach(), "beta": beta.detach()})
+        torch.testing.assert_close(value, slope)
+
+
+def test_what_is_said_to_be_saved_is_saved() -> None:
+    for path in OWN_SPECS:
+        item = compiled(path)
+        text = " ".join((item.module.__doc__ or "").split())
+        if not any(v.plan.base for _, v in item.operation.variants()):
+            assert "Saved for backward: nothing" in text
+        if Layout(item.operation).keeps:
+            assert "where nothing differentiates the backward" in text
+
+
+def test_an_override_and_its_order_are_told() -> None:
+    stems = {p.stem: compiled(p) for p in OWN_SPECS}
+    assert "(override)" in (stems["override_linear"].module.__doc__ or "")
+    assert "with its own gradient for x" in (stems["override_linear"].module.OverrideLinearFunction.__doc__ or "")
+    assert " once." in (stems["once_differentiable"].module.OnceDifferentiableFunction.__doc__ or "")
+    assert "evaluated in float64" in " ".join((stems["wide_evaluation"].module.__doc__ or "").split())
+    assert FormulaError is not None

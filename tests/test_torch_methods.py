@@ -1,0 +1,212 @@
+"""forward, setup_context, backward and jvp of emitted modules, against the composite."""
+
+from __future__ import annotations
+
+import ast
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compiled import OWN_SPECS, Compiled, compiled, compiled_text, results
+
+DERIVED = [p for p in OWN_SPECS if not p.stem.startswith("override")]
+
+
+def stem(name: str) -> Compiled:
+    return compiled(next(p for p in OWN_SPECS if p.stem == name))
+
+
+def method(item: Compiled, name: str) -> ast.FunctionDef:
+    """A method of the Function, as syntax."""
+    tree = ast.parse(item.text)
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name.endswith("Function")]
+    return next(n for c in classes for n in c.body if isinstance(n, ast.FunctionDef) and n.name == name)
+
+
+@pytest.mark.parametrize("path", DERIVED, ids=lambda p: p.stem)
+def test_each_wanted_gradient_is_right_and_no_other_is_made(path: Path) -> None:
+    item = compiled(path)
+    names = item.differentiable
+    for setting in item.hyperparameters(3):
+        for wanted in chain.from_iterable(combinations(names, r) for r in range(1, len(names) + 1)):
+            tensors = item.tensors(wanted)
+            found, plain = results(item.function(*tensors, *setting)), results(item.composite(*tensors, *setting))
+            torch.testing.assert_close(found, plain)
+            live = [k for k, y in enumerate(plain) if y.requires_grad]
+            assert [k for k, y in enumerate(found) if y.requires_grad] == live
+            for used in chain.from_iterable(combinations(live, r) for r in range(1, len(live) + 1)):
+                leaves = [t for t in tensors if t.requires_grad]
+                sums = [torch.stack([ys[k].sin().sum() for k in used]).sum() for ys in (found, plain)]
+                own, right = (torch.autograd.grad(s, leaves, retain_graph=True, allow_unused=True) for s in sums)
+                for a, b in zip(own, right, strict=True):
+                    torch.testing.assert_close(torch.tensor(0.0) if a is None else a, torch.tensor(0.0) if b is None else b)
+
+
+@pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
+def test_one_value_is_returned_for_each_argument(path: Path) -> None:
+    item = compiled(path)
+    count = len(item.spec.tensors) + len(item.spec.hyperparameters)
+    for node in ast.walk(method(item, "backward")):
+        if isinstance(node, ast.Return):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            if isinstance(values[0], ast.Call) and getattr(values[0].func, "id", "") == "_once":
+                values = values[0].args[1:]
+            assert len(values) == count, ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
+def test_saved_tensors_are_read_once_and_nothing_is_changed(path: Path) -> None:
+    item = compiled(path)
+    for name in ("backward", "jvp"):
+        node = method(item, name)
+        reads = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "saved_tensors"]
+        branches = len(item.operation.variants())
+        assert len(reads) <= branches
+        calls = [n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+        changing = [c for c in calls if c.endswith("_") and not c.endswith("__")]
+        assert not changing
+        assert "item" not in calls
+        assert not any(isinstance(n, ast.AugAssign) for n in ast.walk(node))
+
+
+@pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
+def test_arguments_are_left_as_they_are(path: Path) -> None:
+    item = compiled(path)
+    for setting in item.hyperparameters(2):
+        tensors = item.tensors(item.differentiable)
+        before = [t.detach().clone() for t in tensors]
+        outputs = results(item.function(*tensors, *setting))
+        addresses = {t.data_ptr() for t in tensors}
+        assert all(y.data_ptr() not in addresses for y in outputs)
+        live = [y for y in outputs if y.requires_grad]
+        cotangents = [torch.ones_like(y) for y in live]
+        torch.autograd.grad(live, [t for t in tensors if t.requires_grad], cotangents, allow_unused=True)
+        assert all(torch.equal(t.detach(), b) for t, b in zip(tensors, before, strict=True))
+        assert all(bool((c == 1).all()) for c in cotangents)
+
+
+@pytest.mark.parametrize("path", [p for p in DERIVED if p.stem != "once_differentiable"], ids=lambda p: p.stem)
+def test_second_derivatives_and_forward_mode(path: Path) -> None:
+    item = compiled(path)
+    for setting in item.hyperparameters(3):
+        tensors = item.tensors(item.differentiable)
+        wanted = [k for k, t in enumerate(tensors) if t.requires_grad]
+        plain = tuple(tensors[k].detach() for k in wanted)
+
+        def call(*values: torch.Tensor, function: Any, setting: Any = setting, tensors: Any = tensors) -> torch.Tensor:
+            arguments = list(tensors)
+            for k, v in zip(wanted, values, strict=True):
+                arguments[k] = v
+            found = [y for y in results(function(*arguments, *setting)) if y.is_floating_point()]
+            return torch.stack([y.sin().sum() for y in found[:2]]).sum()
+
+        tangents = tuple(t.cos() for t in plain)
+        answers = []
+        for function in (item.function, item.composite):
+
+            def loss(*values: torch.Tensor, function: Any = function) -> torch.Tensor:
+                return call(*values, function=function)
+
+            gradient = torch.func.grad(loss, argnums=tuple(range(len(wanted))))
+            answers.append(
+                [
+                    torch.func.jvp(loss, plain, tangents),
+                    torch.func.jvp(gradient, plain, tangents)[1],
+                    torch.func.vjp(gradient, *plain)[1](tangents),
+                    torch.func.jvp(lambda *v, f=loss: torch.func.jvp(f, v, tangents)[1], plain, tangents)[1],  # type: ignore[misc]
+                ]
+            )
+        torch.testing.assert_close(*answers)
+
+
+def test_a_mask_is_computed_only_where_it_is_wanted() -> None:
+    item = stem("mask")
+    (variant,) = (v for _, v in item.operation.variants())
+    assert [s.source for s in variant.plan.base] == ["mask"]
+    text = ast.unparse(method(item, "setup_context"))
+    assert "if wants_x else None" in text
+
+
+def test_a_kept_intermediate_is_not_used_under_differentiation() -> None:
+    item = stem("kept_intermediate")
+    text = ast.unparse(method(item, "backward"))
+    assert "not _differentiated()" in text
+    tensors = item.tensors(item.differentiable)
+    y = item.function(*tensors)
+    first = torch.autograd.grad(y.sum(), tensors, create_graph=True)
+    (again,) = torch.autograd.grad(first[0].sum(), tensors[0])
+    x, scale = (t.detach().requires_grad_() for t in tensors)
+    right = torch.autograd.grad((scale * x * torch.erf(x)).sum(), x, create_graph=True)
+    torch.testing.assert_close(again, torch.autograd.grad(right[0].sum(), x)[0])
+
+
+def test_a_second_derivative_that_is_not_wanted_raises() -> None:
+    item = stem("once_differentiable")
+    x = torch.linspace(-1, 1, 5, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(item.function(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(first.detach(), 3 * x.detach() ** 2)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(first.sum(), x)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.func.grad(torch.func.grad(lambda t: item.function(t).sum()))(torch.tensor(0.5))
+
+
+def test_a_rule_that_is_not_linear_refuses_forward_mode() -> None:
+    item = stem("override_nonlinear")
+    x = torch.linspace(-2, 2, 5, requires_grad=True)
+    (own,) = torch.autograd.grad(item.function(x), x, torch.tensor([-3.0, -0.5, 0.0, 0.5, 3.0]))
+    torch.testing.assert_close(own, torch.tensor([-1.0, -0.5, 0.0, 0.5, 1.0]))
+    with pytest.raises(RuntimeError, match="no forward mode in x"):
+        torch.func.jvp(item.function, (x.detach(),), (x.detach(),))
+
+
+def test_a_linear_rule_has_a_forward_mode() -> None:
+    item = stem("override_linear")
+    x, scale = item.tensors()
+    tangents = torch.ones_like(x), torch.ones_like(scale)
+    pushed = torch.func.jvp(item.function, (x, scale), tangents)[1]
+    torch.testing.assert_close(pushed, (x.abs() <= 1).double() + x.sign())
+
+
+def test_an_output_without_a_gradient_is_marked() -> None:
+    item = stem("two_results")
+    radius, angle, quadrant = item.function(*item.tensors(item.differentiable))
+    assert radius.requires_grad
+    assert angle.requires_grad
+    assert not quadrant.requires_grad
+
+
+def test_a_cotangent_of_which_nothing_depends_is_no_matter() -> None:
+    """Only the output without a derivative is used: the other cotangent is undefined."""
+    item = compiled_text("\nop: flat\ntensors: {x: , w: }\noutputs: {y: sin(x * w), z: sign(x * w)}\n")
+    tensors = item.tensors(item.differentiable)
+    _, flat = item.function(*tensors)
+    assert all(g is None or not g.any() for g in torch.autograd.grad(flat.sum(), tensors, allow_unused=True))
+
+
+@pytest.mark.parametrize("path", DERIVED, ids=lambda p: p.stem)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_results_have_the_dtypes_of_the_composite(path: Path, dtype: torch.dtype) -> None:
+    item = compiled(path)
+    for setting in item.hyperparameters(2):
+        tensors = [t.detach().to(dtype).requires_grad_() if t.is_floating_point() else t for t in item.tensors(dtype=torch.float64)]
+        own, plain = results(item.function(*tensors, *setting)), results(item.composite(*tensors, *setting))
+        assert [y.dtype for y in own] == [y.dtype for y in plain]
+        live = [y for y in own if y.requires_grad]
+        leaves = [t for t in tensors if t.requires_grad]
+        for t, g in zip(leaves, torch.autograd.grad([y.sum() for y in live], leaves, allow_unused=True), strict=True):
+            assert g is None or (g.dtype, g.shape) == (t.dtype, t.shape)
+        precise = results(item.composite(*[t.detach().double() if t.is_floating_point() else t for t in tensors], *setting))
+        for a, b in zip(own, precise, strict=True):
+            tolerance = 2 * torch.finfo(dtype).eps
+            torch.testing.assert_close(a.double(), b.double(), rtol=tolerance, atol=tolerance)
+
+
+def test_broadcast_gradients_have_the_shape_of_their_tensor() -> None:
+    item = compiled_text("\nop: spread\ntensors: {x: , y: }\noutputs: {z: x * sin(y) + y}\n")
+    for shapes in (((4, 3), (3,)), ((), (4, 3)), ((4, 1), (1, 3)), ((0, 3), (3,)), ((2, 1, 3), (4, 1))):
+        x, y = (torch.rand(s, dtype=torch.float64, requires_grad=True) for s in shapes)
+        found = torch.autograd.grad(item.function(x, y).sum(), (x, y))
+        torch.testing.assert_close(found, torch.autograd.grad((x * y.sin() + y).sum(), (x, y)))
