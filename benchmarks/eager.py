@@ -3,7 +3,7 @@
     python benchmarks/eager.py specs/*.yaml                     backward at 4 million elements
     python benchmarks/eager.py --overhead specs/swish.yaml      forward and forward+backward at 8 elements
 
-Both are timed in turn in one run; the figures are medians, and the ratio is of generated to composite: below 1 is faster.
+Both are timed in turn in one run; figures are medians, ratios are of generated to composite: below 1 is faster.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,9 @@ def main() -> None:
         ours, theirs = getattr(symgrad.load(path), spec.op), load_composite(operation)
         args = arguments(spec, 8 if options.overhead else options.elements)
         if options.overhead:
-            modes = [lambda f, b=b: both_ways(f, args, backward=b) for b in (False, True)]
+            modes = [partial(both_ways, args=args, backward=b) for b in (False, True)]
         else:
-            modes = [lambda f: backward_of(f, args)]
+            modes = [partial(backward_of, args=args)]
         row = []
         for mode in modes:
             mine, composite = compare(mode(ours), mode(theirs), options.rounds)

@@ -278,8 +278,8 @@ def mul(*factors: Scalar) -> Expr:
     parts: list[Expr] = []
     for base, powers in exponents.items():
         part = power(base, add(*powers)) if len(powers) > 1 else make_power(base, powers[0])
-        factor, rest = split_coefficient(part)
-        constant *= factor
+        coefficient, rest = split_coefficient(part)
+        constant *= coefficient
         if rest is not ONE:
             parts.extend(rest.args if rest.op == "mul" else (rest,))
     if not parts:
@@ -309,9 +309,8 @@ def power(base: Scalar, exponent: Scalar) -> Expr:
     if n == 1 or base is ONE:
         return base
     value = base.number
-    if value is not None and n.denominator == 1 and abs(n) <= 1024 and (value or n > 0):
-        if max(value.numerator.bit_length(), value.denominator.bit_length()) * abs(n) <= 4096:
-            return num(value ** int(n))
+    if value is not None and n.denominator == 1 and (value or n > 0) and _is_small_power(value, n):
+        return num(value ** int(n))
     if value is not None and value > 0 and n.denominator == 2:
         roots = math.isqrt(value.numerator), math.isqrt(value.denominator)
         if roots[0] ** 2 == value.numerator and roots[1] ** 2 == value.denominator:
@@ -334,6 +333,11 @@ def power(base: Scalar, exponent: Scalar) -> Expr:
         if (inner * n).denominator == 1 and (inner * n) % 2 == 0:
             return power(base.args[0], num(inner * n))
     return make("pow", base, exponent)
+
+
+def _is_small_power(value: Fraction, n: Fraction) -> bool:
+    """Whether the exact power stays a number of reasonable length."""
+    return abs(n) <= 1024 and max(value.numerator.bit_length(), value.denominator.bit_length()) * abs(n) <= 4096
 
 
 def sqrt(base: Scalar) -> Expr:

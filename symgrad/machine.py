@@ -12,6 +12,7 @@ without tensors are left whole: they are Python scalars.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.expr import HALF, MINUS_ONE, ONE, Expr, make, topological
@@ -93,7 +94,7 @@ def _sum(node: Expr, lowered: Lowered) -> Expr:
     return total
 
 
-def _term(factor: ex.Fraction, rest: Expr, lowered: Lowered) -> Expr:
+def _term(factor: Fraction, rest: Expr, lowered: Lowered) -> Expr:
     """`factor * rest` in machine form, from the machine form of its parts."""
     if rest is ONE:
         return ex.num(factor)
@@ -109,7 +110,7 @@ def _product(node: Expr, lowered: Lowered) -> Expr:
     return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
 
 
-def _factors(factor: ex.Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> Expr:
+def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> Expr:
     """The product of a rational constant and factors: tensors, then the Python scalar, then the divisors."""
     static = [f for f in factors if f.is_static]
     tensors = [f for f in factors if not f.is_static]
@@ -130,7 +131,7 @@ def _factors(factor: ex.Fraction, factors: tuple[Expr, ...], lowered: Lowered) -
     return value if under is ONE else make("div", value, under)
 
 
-def _scalar_fraction(factor: ex.Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
+def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
     """The Python scalar of a product as numerator and denominator; dyadic constants multiply."""
     if not static and factor == 1:
         return ONE, ONE

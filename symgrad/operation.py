@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad import expr as ex
 from symgrad.backends.torch.fusion import distribute_cotangents
@@ -126,7 +127,7 @@ def _compile(program: Program) -> Operation:
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor in spec.tensors:
         if tensor.default is not None:
-            condition, value = absent(tensor.name), ex.num(ex.Fraction(str(tensor.default)))
+            condition, value = absent(tensor.name), ex.num(Fraction(str(tensor.default)))
             own = program.symbols[tensor.name]
             roots = {n: ex.make("where", condition, substitute(r, {own: value}), r) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
@@ -195,9 +196,11 @@ def _choice_outside(pivot: Pivot, choice: Choice, factor: Expr) -> Choice:
     )
 
 
-def _map_leaves(tree, visit):  # type: ignore[no-untyped-def]
+def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
+    """A tree of branches with every end visited."""
     if isinstance(tree, Split):
-        return Split(tree.condition, _map_leaves(tree.then, visit), _map_leaves(tree.otherwise, visit))
+        then, otherwise = _map_leaves(tree.then, visit), _map_leaves(tree.otherwise, visit)
+        return Split(tree.condition, then, otherwise)  # type: ignore[arg-type]
     return visit(tree)
 
 

@@ -1,7 +1,7 @@
 """Operations of a difference: backward needs the difference alone, not both of its operands.
 
-A loss of `input - target` reads its tensors through one sum. Autograd on the composite keeps that sum where a Function of
-inputs would keep every operand. The sum may be kept without losing second derivatives if it is an output of its own,
+A loss of `input - target` reads its tensors through one sum. Autograd on the composite keeps that sum where a Function
+of inputs would keep every operand. The sum may be kept without losing second derivatives if it is an output of its own,
 whose incoming cotangent is used: on a plain call the operation then returns it beside its results.
 """
 

@@ -14,10 +14,48 @@ from symgrad.spec.interval import Interval
 # Magnitudes at which elementary functions change character: cancellation near 0, the thresholds of exp in float32 (88,
 # 104) and float64 (709, 745), large arguments, squares that overflow float32.
 _MODERATE = (0.5, 1.0, 2.0, 0.1, 3.0, 1.5, 0.3, 0.75, 5.0, 8.0)
-_EXTREME = (
-    (0.0, 1e-30, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.7, 0.9, 1.1, 1.3, 2.5, 4.0, 6.0)
-    + (10.0, 13.0, 17.0, 20.0, 25.0, 33.0, 45.0, 60.0, 80.0, 88.5, 100.0, 200.0, 710.0, 1e3, 1e4, 1e6)
-    + (1e9, 1e13, 1e19, 1e22, 1e30)
+_EXTREME = tuple(
+    float(size)
+    for size in [
+        "0",
+        "1e-30",
+        "1e-12",
+        "1e-8",
+        "1e-6",
+        "1e-4",
+        "1e-3",
+        "0.01",
+        "0.05",
+        "0.2",
+        "0.7",
+        "0.9",
+        "1.1",
+        "1.3",
+        "2.5",
+        "4",
+        "6",
+        "10",
+        "13",
+        "17",
+        "20",
+        "25",
+        "33",
+        "45",
+        "60",
+        "80",
+        "88.5",
+        "100",
+        "200",
+        "710",
+        "1e3",
+        "1e4",
+        "1e6",
+        "1e9",
+        "1e13",
+        "1e19",
+        "1e22",
+        "1e30",
+    ]
 )
 # Irrational-looking factors, so that no sample is special; fixed, so that output is deterministic.
 _JITTER = (1.0, 0.97265625, 1.03271484375, 0.989013671875, 1.0107421875, 0.95458984375, 1.0458984375)

@@ -8,7 +8,7 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -20,8 +20,8 @@ from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.expr import Expr
 from symgrad.localise import culprits, neighbourhood
 from symgrad.regimes import joined
-from symgrad.rewrite import replace as replaced
 from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
+from symgrad.rewrite import replace as replaced
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 _ROUNDS = 4
@@ -221,12 +221,16 @@ class _Search:
         for part in self.cancelling(best.form):
             for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
                 for point in _POINTS:
-                    target = Target(ex.substitute(function, {ex.symbol("_v"): ex.symbol("_v") + ex.num(point)}), variable, point)
+                    target = Target(
+                        ex.substitute(function, {ex.symbol("_v"): ex.symbol("_v") + ex.num(point)}), variable, point
+                    )
                     self._try(best.form, part, factor, target)
 
     def cancelling(self, form: Expr) -> list[Expr]:
         """The sums and quotients that err, and the whole."""
-        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, self.judge.sample, t, self.failing(form, t))}
+        nodes = {
+            n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, self.judge.sample, t, self.failing(form, t))
+        }
         return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
 
     def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:

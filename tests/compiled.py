@@ -21,6 +21,7 @@ from symgrad.workbench import hyperparameter_values
 
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
 OWN_SPECS = sorted((Path(__file__).parent / "specs").glob("*.yaml"))
+SAMPLE = [*SPECS[::6], *OWN_SPECS]  # for what holds of every module or of none
 
 
 class Compiled:
@@ -68,7 +69,9 @@ class Compiled:
 
     def hyperparameters(self, most: int = 4) -> Iterator[tuple[Any, ...]]:
         """Some settings of the hyperparameters."""
-        return itertools.islice(itertools.product(*(hyperparameter_values(self.spec, h) for h in self.spec.hyperparameters)), most)
+        return itertools.islice(
+            itertools.product(*(hyperparameter_values(self.spec, h) for h in self.spec.hyperparameters)), most
+        )
 
     def tensors(self, wanted: Sequence[str] = (), seed: int = 0, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         """Arguments in the domain, those `wanted` with a gradient."""
@@ -76,7 +79,9 @@ class Compiled:
         return [self._tensor(t, generator, dtype).requires_grad_(t.name in wanted) for t in self.spec.tensors]
 
     def _tensor(self, t: Any, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
-        sizes = {name: 3 + i for i, name in enumerate(dict.fromkeys(d for s in self.spec.tensors for d in s.shape or ()))}
+        sizes = {
+            name: 3 + i for i, name in enumerate(dict.fromkeys(d for s in self.spec.tensors for d in s.shape or ()))
+        }
         given = self.spec.test.shapes.get(t.name)
         shape = given or tuple(sizes[d] if isinstance(d, str) else d for d in t.shape or (16, 8))
         if t.dtype == "bool":

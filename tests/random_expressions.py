@@ -1,4 +1,4 @@
-"""Random expressions over the whole function table, for property tests, and points at which they are well conditioned."""
+"""Random expressions over the whole function table, and a point at which their condition is known."""
 
 from __future__ import annotations
 

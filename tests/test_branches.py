@@ -41,7 +41,15 @@ def choice(draw: st.DrawFn, depth: int) -> Expr:
         return draw(st.sampled_from([X, Y, X * Y, make("sin", X), X + 1, ALPHA * X]))
     atoms = [A, B, C, *(ex.compare("eq", MODE, ex.text(t)) for t in ("one", "two", "three"))]
     condition = draw(st.sampled_from(atoms))
-    combined = draw(st.sampled_from([condition, ex.logical("not", condition), *(ex.logical(o, condition, draw(st.sampled_from(atoms))) for o in ("and", "or"))]))
+    combined = draw(
+        st.sampled_from(
+            [
+                condition,
+                ex.logical("not", condition),
+                *(ex.logical(o, condition, draw(st.sampled_from(atoms))) for o in ("and", "or")),
+            ]
+        )
+    )
     node = ex.where(combined, choice(draw, depth - 1), choice(draw, depth - 1))
     return draw(st.sampled_from([node, node + X, make("exp", node)]))
 
@@ -74,7 +82,9 @@ def test_the_number_of_variants_is_bounded() -> None:
 
 
 def test_a_text_of_two_choices_is_decided_once() -> None:
-    root = ex.where(ex.compare("eq", MODE, ex.text("one")), X, ex.where(ex.compare("eq", MODE, ex.text("two")), Y, X * Y))
+    root = ex.where(
+        ex.compare("eq", MODE, ex.text("one")), X, ex.where(ex.compare("eq", MODE, ex.text("two")), Y, X * Y)
+    )
     tree = split({"y": root}, {MODE: ("one", "two")})
     assert isinstance(tree, Split)
     assert len(leaves(tree)) == 2
@@ -107,7 +117,18 @@ def test_a_guard_changes_no_value(a: Expr, b: Expr, c: Expr) -> None:
             assert left == right
 
 
-PARTIAL = ["sqrt(x)", "log(x)", "1 / x", "x**-2", "x**0.3", "acosh(x + 1)", "rsqrt(x)", "lgamma(x)", "exp(1 / x)", "log(x)**2 / x"]
+PARTIAL = [
+    "sqrt(x)",
+    "log(x)",
+    "1 / x",
+    "x**-2",
+    "x**0.3",
+    "acosh(x + 1)",
+    "rsqrt(x)",
+    "lgamma(x)",
+    "exp(1 / x)",
+    "log(x)**2 / x",
+]
 
 
 @pytest.mark.parametrize("formula", PARTIAL)
@@ -129,8 +150,9 @@ def test_a_dead_branch_never_shows(formula: str, other: str) -> None:
 
 def test_branches_are_python_in_the_module() -> None:
     item = compiled_text(
-        "\nop: branchy\ntensors: {x: }\nhyperparameters: {flag: true, mode: {type: str, choices: [p, q, r], default: p}}\n"
-        "outputs: {y: 'where(flag, where(mode == \"p\", sin(x), where(mode == \"q\", exp(x), x**2)), cos(x))'}\n"
+        "\nop: branchy\ntensors: {x: }\n"
+        "hyperparameters: {flag: true, mode: {type: str, choices: [p, q, r], default: p}}\n"
+        'outputs: {y: \'where(flag, where(mode == "p", sin(x), where(mode == "q", exp(x), x**2)), cos(x))\'}\n'
     )
     assert "torch.where" not in item.text
     x = torch.linspace(-1, 1, 7, dtype=torch.float64, requires_grad=True)

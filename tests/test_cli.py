@@ -26,9 +26,7 @@ BAD = "op: {op}\ntensors:\n  x:\noutputz:\n  y: 2*x  # [red]no markup[/red]\n"
 
 
 def derivation() -> SimpleNamespace:
-    step = SimpleNamespace(
-        subject="dy/dx", rule="merge", before="[bold]a[/bold]", after="b" * 200, reason="shorter"
-    )
+    step = SimpleNamespace(subject="dy/dx", rule="merge", before="[bold]a[/bold]", after="b" * 200, reason="shorter")
     form = {"subject": "y", "ulp32": 0.5, "ulp64": 1e9, "nonfinite": 0, "cost": 2.25}
     return SimpleNamespace(
         formula=[("y", "2*x")],
@@ -51,9 +49,7 @@ def compile_spec(spec: Spec) -> SimpleNamespace:
         os._exit(9)
     if spec.op == "slow":
         time.sleep(60)
-    return SimpleNamespace(
-        spec=spec, module=f"op = {spec.op!r}\n", test=f"import {spec.op}\n", derivation=derivation()
-    )
+    return SimpleNamespace(spec=spec, module=f"op = {spec.op!r}\n", test=f"import {spec.op}\n", derivation=derivation())
 
 
 @pytest.fixture(autouse=True)
@@ -126,10 +122,7 @@ def test_mistakes_in_the_form_of_the_contract():
     write("specs/b.yaml")
     result = run("gen", "specs")
     assert result.exit_code == 1
-    assert (
-        "specs/a.yaml:4:1: outputz: unknown key 'outputz'; did you mean 'outputs'?\noutputz:\n^\n"
-        in result.stderr
-    )
+    assert "specs/a.yaml:4:1: outputz: unknown key 'outputz'; did you mean 'outputs'?\noutputz:\n^\n" in result.stderr
     assert "specs/a.yaml:1:1: outputs: is missing" in result.stderr
     assert generated() == ["b.py", "test_b.py"]
     assert result.stdout.splitlines()[-1] == "2 specs: 1 generated, 1 failed"
@@ -219,9 +212,7 @@ def test_wrong_usage(args, message):
     assert generated() == []
 
 
-@pytest.mark.parametrize(
-    "args", [["-q", "gen", "a.yaml"], ["gen", "a.yaml", "-q"], ["-q", "gen", "-q", "a.yaml"]]
-)
+@pytest.mark.parametrize("args", [["-q", "gen", "a.yaml"], ["gen", "a.yaml", "-q"], ["-q", "gen", "-q", "a.yaml"]])
 def test_quiet_on_both_sides_of_the_command(args):
     write("a.yaml")
     result = run(*args)
@@ -235,9 +226,7 @@ def test_files_in_the_way():
     for command in ("gen", "check"):
         result = run(command, "a.yaml")
         assert result.exit_code == 1
-        assert result.stderr.splitlines()[-1] == (
-            "generated/test_a.py: a folder stands where the file should be"
-        )
+        assert result.stderr.splitlines()[-1] == ("generated/test_a.py: a folder stands where the file should be")
     assert generated() == ["test_a.py"]
 
 
@@ -298,9 +287,7 @@ def test_completion(shell):
     assert "_SYMGRAD_COMPLETE" in result.stdout
 
 
-def python(
-    *args: str, env: Mapping[str, str] = MappingProxyType({}), **options: object
-) -> subprocess.Popen[str]:
+def python(*args: str, env: Mapping[str, str] = MappingProxyType({}), **options: object) -> subprocess.Popen[str]:
     """A process that finds this symgrad, in whatever folder it runs."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **env}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

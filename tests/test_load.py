@@ -60,9 +60,7 @@ def path(tmp_path) -> Path:
 def test_generate_gives_what_gen_writes(path, tmp_path):
     generated = symgrad.generate(path)
     assert generated == symgrad.generate(str(path))
-    written = files.render(
-        "doubled", MODULE.format(factor=2), "import doubled\n", spec_path=str(path), spec_text=SPEC
-    )
+    written = files.render("doubled", MODULE.format(factor=2), "import doubled\n", spec_path=str(path), spec_text=SPEC)
     assert {"doubled.py": generated.module, "test_doubled.py": generated.test} == written
 
 
@@ -153,9 +151,7 @@ def test_templates_of_a_checkout_and_of_a_wheel(tmp_path):
 def test_import_is_light():
     code = "import sys, symgrad; print(symgrad.__version__); print(*sys.modules)"
     root = Path(__file__).parents[1]
-    process = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
-    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     version, modules = process.stdout.splitlines()
     assert version == symgrad.__version__
     assert not {"click", "rich", "sympy", "torch", "jinja2", "ruamel.yaml"} & set(modules.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mpmath as mp
 import pytest
@@ -24,8 +25,8 @@ def variants(text: str) -> list[Variant]:
     return [v for _, v in compiled_text(text).operation.variants()]
 
 
-def close(a: object, b: object) -> bool:
-    return bool(abs(a - b) <= 1e-12 * abs(b) + 1e-40)  # type: ignore[operator]
+def close(a: Any, b: Any) -> bool:
+    return bool(abs(a - b) <= 1e-12 * abs(b) + 1e-40)
 
 
 @pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
@@ -37,7 +38,11 @@ def test_forms_are_equal_to_the_formulas(path: Path) -> None:
         tensors = {symbols[t.name]: x for t, x in zip(item.spec.tensors, (0.7, 1.3, 1.0), strict=False)}
         point = {**tensors, **{symbols[h.name]: v for h, v in zip(item.spec.hyperparameters, setting, strict=True)}}
         for _, v in item.operation.variants():
-            if any(n.op in ("sum", "mean", "sum_to", "expand", "unsqueeze") for f in v.formulas.values() for n in topological(f)):
+            if any(
+                n.op in ("sum", "mean", "sum_to", "expand", "unsqueeze")
+                for f in v.formulas.values()
+                for n in topological(f)
+            ):
                 continue
             values = Exact([{**point, **{absent(t.name): False for t in item.spec.tensors}}], 200)
             for name, form in v.outputs.items():
@@ -111,7 +116,9 @@ def test_a_tensor_that_cancels_has_no_gradient() -> None:
 # ---------------------------------------------------------------------------------------------- overrides
 def test_a_linear_override_has_a_transpose() -> None:
     g, t = cotangent("y"), tangent("x")
-    (variant,) = variants("\nop: linear\ntensors: {x: , w: }\noutputs: {y: sign(x) * w}\ngradients: {x: 3 * grad_y * w}\n")
+    (variant,) = variants(
+        "\nop: linear\ntensors: {x: , w: }\noutputs: {y: sign(x) * w}\ngradients: {x: 3 * grad_y * w}\n"
+    )
     override = variant.overrides["x"]
     assert override.gradient is 3 * g * symbol("w")
     assert override.transposed == {"y": 3 * t * symbol("w")}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from compiled import OWN_SPECS, SPECS, compiled
+from compiled import SAMPLE, SPECS, compiled
 
 from symgrad.errors import SpecError
 from symgrad.formatting import format_python
@@ -58,7 +58,9 @@ def test_other_specs_before_change_nothing() -> None:
     alone = {p: compile_spec(load_spec(p)).module for p in paths}
     assert {p: compile_spec(load_spec(p)).module for p in reversed(paths)} == alone
     renamed = compile_spec(parse_spec(SWISH.format(op="aaa"))).module
-    assert compile_spec(parse_spec(SWISH.format(op="bbb"))).module == renamed.replace("aaa", "bbb").replace("Aaa", "Bbb")
+    assert compile_spec(parse_spec(SWISH.format(op="bbb"))).module == renamed.replace("aaa", "bbb").replace(
+        "Aaa", "Bbb"
+    )
 
 
 def test_a_simple_spec_needs_neither_torch_nor_sympy() -> None:
@@ -71,7 +73,7 @@ def test_a_simple_spec_needs_neither_torch_nor_sympy() -> None:
     assert not done.stdout.strip()
 
 
-@pytest.mark.parametrize("path", [*SPECS, *OWN_SPECS], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda p: p.stem)
 def test_a_module_is_formatted_and_imports_only_torch(path: Path) -> None:
     text = compiled(path).text
     tree = ast.parse(text)

@@ -69,11 +69,7 @@ def fewest_bytes(gradients: Sequence[Expr], outputs: Sequence[Expr], masks: bool
     """By trying every set of inputs, outputs and masks."""
     reached = data(gradients)
     floats_of_forward = {n for n in reached if n.tensors and not any(given_by_call(s) for s in n.tensors)}
-    saveable = [
-        n
-        for n in floats_of_forward
-        if n.op == "sym" or n in outputs or (masks and n.is_boolean)
-    ]
+    saveable = [n for n in floats_of_forward if n.op == "sym" or n in outputs or (masks and n.is_boolean)]
     assert len(saveable) <= 14
     subsets = chain.from_iterable(combinations(saveable, r) for r in range(len(saveable) + 1))
     return min(bytes_of(s) for s in subsets if suffices(frozenset(s), gradients))

@@ -40,7 +40,9 @@ def test_an_inaccurate_derivative_is_not_taken_for_speed() -> None:
 
 
 def made(values: list[ex.Expr]) -> Plan:
-    return Plan(tuple(Saved(v, "input" if v.op == "sym" else "output", 4, "") for v in values), 4 * len(values), 8, 1.0, 2.0)
+    return Plan(
+        tuple(Saved(v, "input" if v.op == "sym" else "output", 4, "") for v in values), 4 * len(values), 8, 1.0, 2.0
+    )
 
 
 def test_a_replacement_is_taken_only_if_it_ranks_better_and_is_accurate() -> None:

@@ -135,9 +135,7 @@ def test_a_spec_is_a_value() -> None:
 
 @pytest.mark.parametrize("literal", ["1", "1e-3", "0x10", "true", "1.50"])
 def test_a_formula_keeps_its_raw_text(literal: str) -> None:
-    assert (
-        parse_spec(f"op: f\ntensors: {{x: }}\noutputs:\n  y: {literal}\n").outputs[0].formula.text == literal
-    )
+    assert parse_spec(f"op: f\ntensors: {{x: }}\noutputs:\n  y: {literal}\n").outputs[0].formula.text == literal
 
 
 def test_a_mistake_inside_a_formula_has_its_place_in_the_file() -> None:
@@ -164,15 +162,11 @@ def test_any_identifier_is_a_name(name: str) -> None:
 def test_names_are_normalised_as_python_does() -> None:
     spec = parse_spec("op: f\ntensors: {ﬁ: }\noutputs: {y: 1}\ngradients: {fi: 1}")
     assert spec.tensors[0].name == "fi"
-    with pytest.raises(
-        SpecError, match="'fi' is declared already: it is a tensor on line 2"
-    ):
+    with pytest.raises(SpecError, match="'fi' is declared already: it is a tensor on line 2"):
         parse_spec("op: f\ntensors: {ﬁ: , fi: }\noutputs: {y: 1}")
 
 
-@pytest.mark.parametrize(
-    "op", ["relu", "log1p_exp", "conv1d", "sum", "max", "exp", "sort", "swish", "matmul", "l"]
-)
+@pytest.mark.parametrize("op", ["relu", "log1p_exp", "conv1d", "sum", "max", "exp", "sort", "swish", "matmul", "l"])
 def test_operations_may_be_called_what_they_are(op: str) -> None:
     assert parse_spec(f"op: {op}\ntensors: {{x: }}\noutputs: {{y: x}}").op == op
 

@@ -94,9 +94,7 @@ def test_what_is_no_name_of_an_operation(op: str) -> None:
 @pytest.mark.parametrize("section", ["tensors", "hyperparameters", "let", "outputs"])
 def test_what_is_no_name(section: str, name: str) -> None:
     sections = {"tensors": "a: ", "hyperparameters": "b: 1", "let": "c: 1", "outputs": "d: 1"}
-    lines = [
-        f"{key}: {{{entry}{f', {name}: 1' if key == section else ''}}}" for key, entry in sections.items()
-    ]
+    lines = [f"{key}: {{{entry}{f', {name}: 1' if key == section else ''}}}" for key, entry in sections.items()]
     found = rendered("op: f\n" + "\n".join(lines).replace(f"{name}: 1", f"{name}: ", section == "tensors"))
     assert len(found) == 1
     assert f": {section}." in found[0]

@@ -7,23 +7,25 @@ from pathlib import Path
 
 import pytest
 import torch
-from compiled import OWN_SPECS, SPECS, compiled, compiled_text
+from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symgrad.backends.torch.docs import escaped, listed, ulp_text, wrapped
 from symgrad.backends.torch.layout import Layout
 from symgrad.expr import symbol
-from symgrad.parse import FormulaError, parse_expression
+from symgrad.parse import parse_expression
 
 
-@pytest.mark.parametrize("items, text", [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")])
+@pytest.mark.parametrize(
+    "items, text", [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
 def test_lists_read_as_english(items: list[str], text: str) -> None:
     assert listed(items) == text
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(alphabet=st.sampled_from('ab "\\\'{}%\né'), max_size=30))
+@given(st.text(alphabet=st.sampled_from("ab \"\\'{}%\né"), max_size=30))
 def test_any_text_may_stand_in_a_docstring(text: str) -> None:
     assert eval(f'"""{escaped(text)}"""') == text
     assert eval(f'"""{escaped(text)}\n"""') == text + "\n"
@@ -36,13 +38,15 @@ def test_wrapping_keeps_every_word(paragraphs: list[str]) -> None:
     assert all(len(line) <= 20 or " " not in line for line in wrapped(text, 20).splitlines())
 
 
-@pytest.mark.parametrize("value, text", [(0.0, "0.0"), (0.51, "0.6"), (2.5, "2.5"), (9.95, "10.0"), (12.0, "12"), (123456.0, "1e+05")])
+@pytest.mark.parametrize(
+    "value, text", [(0.0, "0.0"), (0.51, "0.6"), (2.5, "2.5"), (9.95, "10.0"), (12.0, "12"), (123456.0, "1e+05")]
+)
 def test_figures_are_rounded_up(value: float, text: str) -> None:
     assert ulp_text(value) == text
     assert value >= 10 or float(ulp_text(value)) >= value
 
 
-@pytest.mark.parametrize("path", [*SPECS, *OWN_SPECS], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda p: p.stem)
 def test_a_docstring_is_complete(path: Path) -> None:
     item = compiled(path)
     spec = item.spec
@@ -54,18 +58,21 @@ def test_a_docstring_is_complete(path: Path) -> None:
         assert re.search(rf"^ +{re.escape(binding.name)} *= ", documentation, re.MULTILINE)
     assert "Saved for backward:" in flat
     assert all(len(line) <= 110 for line in documentation.splitlines())
-    for x in (*spec.tensors, *spec.hyperparameters):
-        assert not x.doc or " ".join(x.doc.split()) in " ".join((item.function.__doc__ or "").split())
+    for doc in (*(t.doc for t in spec.tensors), *(h.doc for h in spec.hyperparameters)):
+        assert " ".join(doc.split()) in " ".join((item.function.__doc__ or "").split())
 
 
 def test_derivatives_are_written_in_the_spec_language() -> None:
     item = compiled_text("\nop: said\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n")
     rows = re.findall(r"^ +dy/d(\w+) += (.*)$", item.module.__doc__ or "", re.MULTILINE)
     assert [name for name, _ in rows] == ["x", "beta"]
-    x, beta = torch.tensor(0.7, dtype=torch.float64, requires_grad=True), torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    x, beta = (
+        torch.tensor(0.7, dtype=torch.float64, requires_grad=True),
+        torch.tensor(1.3, dtype=torch.float64, requires_grad=True),
+    )
     slopes = torch.autograd.grad(x * torch.sigmoid(beta * x), (x, beta))
     for (_, text), slope in zip(rows, slopes, strict=True):
-        parse_expression(text, {"x": symbol("x"), "beta": symbol("beta")})
+        parse_expression(text, [symbol("x"), symbol("beta")])
         value = eval(text, {"sigmoid": torch.sigmoid, "x": x.detach(), "beta": beta.detach()})
         torch.testing.assert_close(value, slope)
 
@@ -86,4 +93,3 @@ def test_an_override_and_its_order_are_told() -> None:
     assert "with its own gradient for x" in (stems["override_linear"].module.OverrideLinearFunction.__doc__ or "")
     assert " once." in (stems["once_differentiable"].module.OnceDifferentiableFunction.__doc__ or "")
     assert "evaluated in float64" in " ".join((stems["wide_evaluation"].module.__doc__ or "").split())
-    assert FormulaError is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,7 +69,9 @@ def test_a_row_has_the_value_and_both_derivatives_of_its_pattern(fusion: Fusion)
     weight = torch.arange(24, dtype=torch.float64).reshape(4, 6).cos()
     first = [torch.autograd.grad(v, used, weight, create_graph=True, allow_unused=True) for v in (plain, quick)]
     for a, b in zip(*first, strict=True):
-        torch.testing.assert_close(torch.zeros_like(weight) + (0 if b is None else b), 0 * weight + (0 if a is None else a))
+        torch.testing.assert_close(
+            torch.zeros_like(weight) + (0 if b is None else b), 0 * weight + (0 if a is None else a)
+        )
     seconds = []
     for slopes in first:
         total = sum((s.sin().sum() for s in slopes if s is not None), torch.zeros((), dtype=torch.float64))
@@ -106,10 +109,11 @@ def test_rows_are_batched_and_have_a_forward_mode() -> None:
         (fused,) = fuse([pattern])
         arguments = tuple(values[s] for s in own)
         tangents = tuple(a.cos() for a in arguments)
-        for root_call in (lambda f: torch.func.vmap(f)(*arguments), lambda f: torch.func.jvp(f, arguments, tangents)[1]):
-            plain = root_call(lambda *a, p=pattern, r=run: r(*a, root=p))
-            quick = root_call(lambda *a, p=fused, r=run: r(*a, root=p))
-            torch.testing.assert_close(quick, plain, rtol=1e-12, atol=1e-12)
+        plain, quick = partial(run, root=pattern), partial(run, root=fused)
+        batched = [torch.func.vmap(f)(*arguments) for f in (plain, quick)]
+        torch.testing.assert_close(batched[1], batched[0], rtol=1e-12, atol=1e-12)
+        pushed = [torch.func.jvp(f, arguments, tangents)[1] for f in (plain, quick)]
+        torch.testing.assert_close(pushed[1], pushed[0], rtol=1e-12, atol=1e-12)
 
 
 def test_every_name_is_spelt_in_one_way() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.branches import Split
-from symgrad.expr import symbol
+from symgrad.expr import Expr, symbol
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 
@@ -38,6 +38,11 @@ def trees(draw: st.DrawFn, depth: int = 3) -> Any:
     return Split(condition, draw(trees(depth=depth - 1)), draw(trees(depth=depth - 1)))
 
 
+def split_on(condition: Expr, then: Any, otherwise: Any) -> Any:
+    """A branch whose ends are source lines; the real ones are variants."""
+    return Split(condition, then, otherwise)
+
+
 def run(lines: list[str], **values: bool) -> list[int]:
     body = "\n".join(f"    {line}" for line in ["log = []", *lines, "return log"])
     scope: dict[str, Any] = {}
@@ -51,7 +56,7 @@ def run(lines: list[str], **values: bool) -> list[int]:
 def test_branches_do_what_the_taken_leaf_does(tree: Any) -> None:
     def emitted(node: Any) -> list[str]:
         # The real tree has variants at its ends; here a leaf is its lines.
-        return branches(node, lambda leaf: list(leaf), lambda condition: condition.name)  # type: ignore[call-overload, no-any-return]
+        return branches(node, lambda leaf: list(leaf), lambda condition: condition.name)  # type: ignore[call-overload]
 
     lines = emitted(tree)
     for a, b, c, x in product([True, False], repeat=4):
@@ -63,12 +68,12 @@ def test_branches_do_what_the_taken_leaf_does(tree: Any) -> None:
 
 
 def test_equal_leaves_need_no_branch() -> None:
-    tree: Any = Split(A, ["p"], Split(B, ["p"], ["p"]))
+    tree = split_on(A, ["p"], split_on(B, ["p"], ["p"]))
     assert branches(tree, lambda leaf: list(leaf), lambda c: c.name) == ["p"]  # type: ignore[call-overload]
 
 
 def test_chains_read_as_elif() -> None:
-    tree: Any = Split(A, ["p = 1"], Split(B, ["p = 2"], ["p = 3"]))
+    tree = split_on(A, ["p = 1"], split_on(B, ["p = 2"], ["p = 3"]))
     lines = branches(tree, lambda leaf: list(leaf), lambda c: c.name)  # type: ignore[call-overload]
     assert lines == ["if a:", "    p = 1", "elif b:", "    p = 2", "else:", "    p = 3"]
 
@@ -102,7 +107,13 @@ def test_ordinary_names_are_left_alone() -> None:
 
 # ---------------------------------------------------------------------------------------------- facts
 def test_what_rounds_once_needs_no_wider_type() -> None:
-    for formula, widens in {"2 * x": False, "max(x, 0)": False, "-x / 4": False, "sin(x)": False, "sin(x) * x": True}.items():
+    for formula, widens in {
+        "2 * x": False,
+        "max(x, 0)": False,
+        "-x / 4": False,
+        "sin(x)": False,
+        "sin(x) * x": True,
+    }.items():
         found = text_layout(f"\nop: rounds\ntensors: {{x: }}\noutputs: {{z: '{formula}'}}\n")
         assert found.widens is widens, formula
 

@@ -41,7 +41,9 @@ def test_each_wanted_gradient_is_right_and_no_other_is_made(path: Path) -> None:
                 sums = [torch.stack([ys[k].sin().sum() for k in used]).sum() for ys in (found, plain)]
                 own, right = (torch.autograd.grad(s, leaves, retain_graph=True, allow_unused=True) for s in sums)
                 for a, b in zip(own, right, strict=True):
-                    torch.testing.assert_close(torch.tensor(0.0) if a is None else a, torch.tensor(0.0) if b is None else b)
+                    torch.testing.assert_close(
+                        torch.tensor(0.0) if a is None else a, torch.tensor(0.0) if b is None else b
+                    )
 
 
 @pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
@@ -95,7 +97,9 @@ def test_second_derivatives_and_forward_mode(path: Path) -> None:
         wanted = [k for k, t in enumerate(tensors) if t.requires_grad]
         plain = tuple(tensors[k].detach() for k in wanted)
 
-        def call(*values: torch.Tensor, function: Any, setting: Any = setting, tensors: Any = tensors) -> torch.Tensor:
+        def call(
+            *values: torch.Tensor, function: Any, setting: Any = setting, tensors: Any = tensors, wanted: Any = wanted
+        ) -> torch.Tensor:
             arguments = list(tensors)
             for k, v in zip(wanted, values, strict=True):
                 arguments[k] = v
@@ -115,7 +119,7 @@ def test_second_derivatives_and_forward_mode(path: Path) -> None:
                     torch.func.jvp(loss, plain, tangents),
                     torch.func.jvp(gradient, plain, tangents)[1],
                     torch.func.vjp(gradient, *plain)[1](tangents),
-                    torch.func.jvp(lambda *v, f=loss: torch.func.jvp(f, v, tangents)[1], plain, tangents)[1],  # type: ignore[misc]
+                    torch.func.jvp(lambda *v, f=loss, t=tangents: torch.func.jvp(f, v, t)[1], plain, tangents)[1],
                 ]
             )
         torch.testing.assert_close(*answers)
@@ -191,14 +195,19 @@ def test_a_cotangent_of_which_nothing_depends_is_no_matter() -> None:
 def test_results_have_the_dtypes_of_the_composite(path: Path, dtype: torch.dtype) -> None:
     item = compiled(path)
     for setting in item.hyperparameters(2):
-        tensors = [t.detach().to(dtype).requires_grad_() if t.is_floating_point() else t for t in item.tensors(dtype=torch.float64)]
+        tensors = [
+            t.detach().to(dtype).requires_grad_() if t.is_floating_point() else t
+            for t in item.tensors(dtype=torch.float64)
+        ]
         own, plain = results(item.function(*tensors, *setting)), results(item.composite(*tensors, *setting))
         assert [y.dtype for y in own] == [y.dtype for y in plain]
         live = [y for y in own if y.requires_grad]
         leaves = [t for t in tensors if t.requires_grad]
         for t, g in zip(leaves, torch.autograd.grad([y.sum() for y in live], leaves, allow_unused=True), strict=True):
             assert g is None or (g.dtype, g.shape) == (t.dtype, t.shape)
-        precise = results(item.composite(*[t.detach().double() if t.is_floating_point() else t for t in tensors], *setting))
+        precise = results(
+            item.composite(*[t.detach().double() if t.is_floating_point() else t for t in tensors], *setting)
+        )
         for a, b in zip(own, precise, strict=True):
             tolerance = 2 * torch.finfo(dtype).eps
             torch.testing.assert_close(a.double(), b.double(), rtol=tolerance, atol=tolerance)

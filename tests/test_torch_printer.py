@@ -12,8 +12,23 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from random_expressions import ALPHA, BETA, FLAG, MODE, POINT, SCALARS, TABLE, TENSORS, N, X, Y, Z, expressions
-from random_expressions import inside, well_conditioned
+from random_expressions import (
+    ALPHA,
+    BETA,
+    FLAG,
+    MODE,
+    POINT,
+    SCALARS,
+    TABLE,
+    TENSORS,
+    N,
+    X,
+    Y,
+    Z,
+    expressions,
+    inside,
+    well_conditioned,
+)
 
 from symgrad import expr as ex
 from symgrad.backends.torch.printer import Printer, constant_value, number
@@ -202,7 +217,13 @@ def test_a_rational_is_correctly_rounded(value: Fraction) -> None:
 
 @pytest.mark.parametrize("value", [Fraction(-3), Fraction(-1, 10), Fraction(-2, 3), Fraction(2, 3), Fraction(7)])
 def test_a_rational_keeps_its_value_as_an_operand(value: Fraction) -> None:
-    for root in (X ** ex.num(value), ex.power(ex.num(abs(value)), X), X - ex.num(value), X * ex.num(value), X / ex.num(value)):
+    for root in (
+        X ** ex.num(value),
+        ex.power(ex.num(abs(value)), X),
+        X - ex.num(value),
+        X * ex.num(value),
+        X / ex.num(value),
+    ):
         true = well_conditioned(root)
         if true is not None:
             assert value_of(root) == pytest.approx(float(true), rel=1e-14)
@@ -224,7 +245,12 @@ def test_a_constant_expression_is_correctly_rounded(root: Expr) -> None:
 
 def test_named_constants_have_one_definition_each() -> None:
     constants: dict[Expr, str] = {}
-    roots = [ex.sqrt(2 / ex.PI) * X, ex.sqrt(ex.num(2)) * X, make("log", ex.num(2)) + X, make("exp", ex.sqrt(ex.PI + 1)) * Y]
+    roots = [
+        ex.sqrt(2 / ex.PI) * X,
+        ex.sqrt(ex.num(2)) * X,
+        make("log", ex.num(2)) + X,
+        make("exp", ex.sqrt(ex.PI + 1)) * Y,
+    ]
     many = [make("exp", make("sin", ex.num(k))) ** ex.HALF * X for k in range(2, 30)]
     printer = Printer(NAMES, constants)
     texts = [printer(machine([r])[0]) for r in (*roots, *many, *roots)]

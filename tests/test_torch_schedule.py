@@ -52,10 +52,15 @@ def repeated(lines: list[str]) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             tensors |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    # A tensor that only lends its dtype to a number, as in `(2 * x).new_full((), 0.5)`.
+    lent = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "new_full"]
+    types = {id(part) for node in lent for part in ast.walk(node)}
     seen: dict[str, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call | ast.BinOp | ast.Compare) and any(
-            isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node)
+        if (
+            id(node) not in types
+            and isinstance(node, ast.Call | ast.BinOp | ast.Compare)
+            and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node))
         ):
             seen[ast.unparse(node)] = seen.get(ast.unparse(node), 0) + 1
     return [text for text, count in seen.items() if count > 1]
@@ -138,7 +143,9 @@ def test_the_tangent_of_an_argument_without_one_is_never_touched() -> None:
     ]
     lines = statements(targets, names, {}, fused=True)
     for present in product([True, False], repeat=3):
-        values = {t.name: torch.ones(1, dtype=torch.float64) if p else None for t, p in zip(tangents, present, strict=True)}
+        values = {
+            t.name: torch.ones(1, dtype=torch.float64) if p else None for t, p in zip(tangents, present, strict=True)
+        }
         space = run(lines, {}, terms=[], **values)
         assert len(space["terms"]) == sum(present)
     assert sum("torch.cos" in line for line in lines) == 1
@@ -150,7 +157,8 @@ def test_what_every_target_needs_is_computed_without_a_condition() -> None:
     names = scope()
     names.known.update({t: t.name for t in tangents})
     targets = [
-        Target("terms", t * make("cos", X * Y), (f"{t.name} is not None",), "{target}.append({value})") for t in tangents
+        Target("terms", t * make("cos", X * Y), (f"{t.name} is not None",), "{target}.append({value})")
+        for t in tangents
     ]
     assert statements(targets, names, {})[0] == "cos = torch.cos(x * y)"
 

@@ -13,9 +13,16 @@ from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.workbench import Workbench, hyperparameter_values, isolate
 
+MEASURED = """
+op: measured
+tensors: {x: , y: }
+hyperparameters: {beta: {default: 0.5, domain: '(0, 1)'}}
+outputs: {z: log(1 + exp(x * beta)) + y}
+"""
+
 
 def bench(text: str = "") -> tuple[Workbench, dict[str, Expr]]:
-    text = text or "\nop: measured\ntensors: {x: , y: }\nhyperparameters: {beta: {default: 0.5, domain: '(0, 1)'}}\noutputs: {z: log(1 + exp(x * beta)) + y}\n"
+    text = text or MEASURED
     program = parse_formulas(parse_spec(text))
     return Workbench(program), dict(program.outputs)
 
@@ -50,7 +57,8 @@ def test_regions_end_at_tensor_operations() -> None:
 
 def test_points_lie_in_the_domain_and_use_all_settings() -> None:
     workbench, outputs = bench(
-        "\nop: ranged\ntensors: {x: {domain: '(0, 2]'}}\nhyperparameters: {k: {default: 2, domain: '[1, 9]'}, on: true}\noutputs: {y: x**k}\n"
+        "\nop: ranged\ntensors: {x: {domain: '(0, 2]'}}\n"
+        "hyperparameters: {k: {default: 2, domain: '[1, 9]'}, on: true}\noutputs: {y: x**k}\n"
     )
     points = workbench.points(outputs["y"], 40)
     for target in (FLOAT32, FLOAT64):
@@ -102,7 +110,9 @@ def test_hyperparameters_are_tried_where_they_may_lie(declared: str, expected: l
 
 
 def test_the_values_of_the_test_section_come_first() -> None:
-    spec = parse_spec("\nop: told\ntensors: {x: }\nhyperparameters: {h: 0.5}\noutputs: {y: h * x}\ntest: {values: {h: [7.0, 9.0]}}\n")
+    spec = parse_spec(
+        "\nop: told\ntensors: {x: }\nhyperparameters: {h: 0.5}\noutputs: {y: h * x}\ntest: {values: {h: [7.0, 9.0]}}\n"
+    )
     assert hyperparameter_values(spec, spec.hyperparameters[0]) == [7.0, 9.0]
 
 

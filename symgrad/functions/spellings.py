@@ -8,10 +8,14 @@ from symgrad import expr as ex
 from symgrad.expr import HALF, PI, Expr, make, sqrt
 from symgrad.functions.row import Function
 
+_EXACT, _TANH = ex.text("none"), ex.text("tanh")
 
-def _gelu(x: Expr, approximate: Expr = ex.text("none")) -> Expr:
+
+def _gelu(x: Expr, approximate: Expr = _EXACT) -> Expr:
     """x Phi(x) by erfc, which keeps its digits in the lower tail; or the tanh approximation as a sigmoid."""
-    if approximate is ex.text("tanh"):
+    if approximate not in (_EXACT, _TANH):
+        raise ValueError("approximate must be 'none' or 'tanh'")
+    if approximate is _TANH:
         inner = sqrt(2 / PI) * (x + ex.num(Fraction("0.044715")) * x**3)
         return x * make("sigmoid", 2 * inner)
     return HALF * x * make("erfc", -x * sqrt(HALF))

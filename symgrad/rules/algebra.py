@@ -132,7 +132,8 @@ def expanded(terms: Iterable[Expr]) -> Expr | None:
 # ------------------------------------------------------------------------------------------------ products
 def paired_squares(node: Expr) -> Expr | None:
     """a**2 * b**2 as (a*b)**2: the squares may overflow where their product does not."""
-    squares, others = [], []
+    squares: list[Expr] = []
+    others: list[Expr] = []
     for factor in node.args:
         base, exponent = ex.split_power(factor)
         n = exponent.number
@@ -195,11 +196,13 @@ def _variable(node: Expr) -> Expr | None:
 
 def clamped_growth(node: Expr) -> Expr | None:
     """The growing factor of a product limited, where another factor has long vanished: 0 * oo is not a number."""
-    growing = [f for f in node.args if not f.is_static and f.op not in _DECAYING and f.op not in ("sym", "num", "clamp")]
+    growing = [
+        f for f in node.args if not f.is_static and f.op not in _DECAYING and f.op not in ("sym", "num", "clamp")
+    ]
     if not growing or len(node.args) < 2:
         return None
     largest = max(growing, key=lambda f: f.size)
-    base, exponent = ex.split_power(largest)
+    _, exponent = ex.split_power(largest)
     n = exponent.number
     if n is not None and n < 0:
         return None

@@ -1,7 +1,7 @@
 """Derivatives as functions of the output: what backward may keep in place of its input.
 
-The output lives anyway where the next operation keeps it, so saving it costs nothing more. `autograd` marks the rows that
-torch's own derivatives use: with `save: memory` they are taken even where they lose digits that the input still had.
+The output lives anyway where the next operation keeps it, so saving it costs nothing more. `autograd` marks the rows
+that torch's own derivatives use: with `save: memory` they are taken even where they lose digits that the input had.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ def listed(items: Sequence[str]) -> str:
 
 def escaped(text: str) -> str:
     """Text that may stand in a triple-quoted string, without trailing spaces."""
-    clean = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return clean[:-1] + '\\"' if clean.endswith('"') else clean
+    clean = text.replace("\\", "\\\\")
+    body = clean.rstrip('"')
+    return body.replace('"""', '\\"\\"\\"') + '\\"' * (len(clean) - len(body))
 
 
 def wrapped(text: str, width: int = _WIDTH) -> str:

@@ -55,12 +55,42 @@ _RESERVED = [
 
 # What torch's ctx has already, and what the methods put there themselves.
 _ON_CTX = frozenset(
-    ("apply", "backward", "boxed_grads_call", "clear_saved_tensors_on_access", "dirty_tensors", "forward")
-    + ("generate_vmap_rule", "inputs", "jvp", "mark_dirty", "mark_non_differentiable", "mark_shared_storage")
-    + ("materialize_grads", "maybe_clear_saved_tensors", "metadata", "name", "needs_input_grad", "next_functions")
-    + ("non_differentiable", "op", "outputs", "register_hook", "register_prehook", "requires_grad", "save_for_backward")
-    + ("save_for_forward", "saved_for_forward", "saved_tensors", "saved_variables", "set_materialize_grads")
-    + ("setup_context", "to_save", "vjp", "vmap")
+    [
+        "apply",
+        "backward",
+        "boxed_grads_call",
+        "clear_saved_tensors_on_access",
+        "dirty_tensors",
+        "forward",
+        "generate_vmap_rule",
+        "inputs",
+        "jvp",
+        "mark_dirty",
+        "mark_non_differentiable",
+        "mark_shared_storage",
+        "materialize_grads",
+        "maybe_clear_saved_tensors",
+        "metadata",
+        "name",
+        "needs_input_grad",
+        "next_functions",
+        "non_differentiable",
+        "op",
+        "outputs",
+        "register_hook",
+        "register_prehook",
+        "requires_grad",
+        "save_for_backward",
+        "save_for_forward",
+        "saved_for_forward",
+        "saved_tensors",
+        "saved_variables",
+        "set_materialize_grads",
+        "setup_context",
+        "to_save",
+        "vjp",
+        "vmap",
+    ]
 )
 
 # Powers that torch rounds once; others are products of rounded products.
@@ -201,8 +231,8 @@ class Layout:
             for saved in variant.plan.saved:
                 used |= saved.value.symbols
         used |= conditions(self.operation.body)
-        saved = [s.value for v in self.variants for s in v.plan.saved]
-        named = references([*(d for v in self.variants for d in derivatives(v)), *saved])
+        kept = [s.value for v in self.variants for s in v.plan.saved]
+        named = references([*(d for v in self.variants for d in derivatives(v)), *kept])
         return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used or h.name in named]
 
     @cached_property

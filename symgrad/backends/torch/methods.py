@@ -345,7 +345,6 @@ class Methods:
     # ------------------------------------------------------------------------------------------ jvp
     def jvp(self) -> list[str]:
         """The tangents of the outputs from those of the inputs that have one."""
-        layout = self.layout
         only = self._only_tangent()
         body = self._branches(self._one_tangent if only else self._all_tangents, stored=True)
         if only and body in ([f"return {only}"], [f"return _total(ctx, [{only}])"]):

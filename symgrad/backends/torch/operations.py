@@ -61,7 +61,7 @@ def print_shape(printer: Printer, like: Expr) -> str:
     ]
     if not texts:
         return "torch.Size(())"
-    return texts[0] if len(texts) == 1 else f"torch.broadcast_shapes({', '.join(texts)})"
+    return texts[0] if len(texts) == 1 else f"_broadcast_shapes({', '.join(texts)})"
 
 
 def _known_shape(printer: Printer, value: Expr) -> str | None:

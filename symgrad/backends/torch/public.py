@@ -154,13 +154,14 @@ def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
 def _docstring(layout: Layout) -> str:
     spec = layout.spec
     parts = [summary(layout)]
-    documented = [(x.name, x.doc) for x in (*spec.tensors, *spec.hyperparameters, *spec.outputs) if x.doc]
+    arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
+    documented = [(x.name, x.doc) for x in arguments if x.doc] + [(o.name, o.doc) for o in spec.outputs if o.doc]
     if documented:
         parts.append("\n".join(wrapped(f"{n}: {d}", 90).replace("\n", "\n    ") for n, d in documented))
     notes = []
     if len(spec.tensors) > 1 and not any(t.shape for t in spec.tensors):
         notes.append("The tensors broadcast; any of them may be a number.")
-    notes += [_domain_note(x) for x in (*spec.tensors, *spec.hyperparameters) if x.domain is not None]
+    notes += [_domain_note(x) for x in arguments if x.domain is not None]
     notes.append(_raises(layout))
     parts.append(wrapped(" ".join(notes), 92))
     return escaped("\n\n".join(parts))
@@ -300,7 +301,9 @@ def detached(layout: Layout) -> list[str]:
         surrogates = []
         for output in layout.spec.outputs:
             terms = [
-                o.transposed[output.name] for o in variant.overrides.values() if output.name in (o.transposed or {})
+                (o.transposed or {})[output.name]
+                for o in variant.overrides.values()
+                if output.name in (o.transposed or {})
             ]
             rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
             texts = [Printer({**symbols, **fixed, **live}, layout.constants)(e) for e in machine(terms)]
@@ -381,6 +384,7 @@ def module(layout: Layout) -> dict[str, Any] | None:
     shown = [*sizes, *(h.name for h in hypers)]
     pieces = [f"{s}={{self.{s}!r}}" for s in shown] + [f"{p.tensor}={{self.initial_{p.tensor}}}" for p in parameters]
     owns = listed([p.tensor for p in parameters])
+    optional = " | None"
     return {
         "docstring": escaped(f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}."),
         "parameters": [{"name": p.tensor} for p in parameters],
@@ -388,7 +392,8 @@ def module(layout: Layout) -> dict[str, Any] | None:
         "init": init,
         "reset": [f"torch.nn.init.constant_(self.{p.tensor}, self.initial_{p.tensor})" for p in parameters],
         "inputs": "".join(
-            f", {t.name}: Tensor{' | None' if t.default is not None else ''}{' = None' if _may_be_left_out(t, layout) else ''}"
+            f", {t.name}: Tensor{optional if t.default is not None else ''}"
+            + (" = None" if _may_be_left_out(t, layout) else "")
             for t in inputs
         ),
         "call": f"{spec.op}({', '.join(call)})",

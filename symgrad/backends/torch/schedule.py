@@ -159,6 +159,11 @@ def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], cho
 
 def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str]) -> list[str]:
     """Statements with equal conditions share one `if`."""
+
+    def test(condition: frozenset[str]) -> str:
+        tests = sorted(condition, key=rank.index)
+        return " or ".join(f"({t})" if " and " in t and len(tests) > 1 else t for t in tests)
+
     lines: list[str] = []
     previous: frozenset[str] | None = None
     for condition, text in blocks:
@@ -166,7 +171,7 @@ def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence
             lines.append(text)
         else:
             if condition != previous:
-                lines.append(f"if {' or '.join(sorted(condition, key=rank.index))}:")
+                lines.append(f"if {test(condition)}:")
             lines.append(f"    {text}")
         previous = condition
     return lines

@@ -1,0 +1,1 @@
+_broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations

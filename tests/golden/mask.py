@@ -1,0 +1,143 @@
+"""A clamp, whose backward needs one bit.
+
+    y = clamp(x, -1, 1)
+
+    dy/dx = where(x >= -1 and x <= 1, 1, 0)
+
+Saved for backward: x >= -1 and x <= 1.
+
+Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
+the formula, with correctly rounded elementary functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+from torch.autograd import Function, forward_ad
+
+__all__ = ["MaskFunction", "mask"]
+
+
+def mask(x: Tensor) -> Tensor:
+    """A clamp, whose backward needs one bit.
+
+    Raises TypeError where x is no real tensor.
+    """
+    _real("mask", x)
+    return _apply(x)
+
+
+class MaskFunction(Function):
+    """y = clamp(x, -1, 1), differentiable in x to any order and in any mode."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return torch.clamp(x, min=-1, max=1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
+        (x,) = inputs
+        (wants_x,) = _wanted(ctx)
+        _save(ctx, (y,), (x >= -1) & (x <= 1) if wants_x else None)
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if grad_y is None:
+            return None
+        (inside,) = ctx.saved_tensors
+        return torch.where(inside, grad_y, 0)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
+        if tangent_x is None:
+            return None
+        with _primals(ctx) as saved:
+            (inside,) = saved
+            return torch.where(inside, tangent_x, 0)
+
+
+# ---------------------------------------------------------------------------------------------- plumbing
+_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
+_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+
+
+def _real(op: str, *tensors: Any) -> None:
+    """Raise TypeError for what is no real tensor."""
+    for t in tensors:
+        if not isinstance(t, Tensor) or t.is_complex():
+            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+
+
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _forward_mode() -> bool:
+    """Tell whether forward-mode differentiation may be on."""
+    return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _wanted(ctx: Any) -> tuple[bool, ...]:
+    """Tell which inputs need a derivative: in forward mode, any may."""
+    needs: tuple[bool, ...] = ctx.needs_input_grad
+    return (True,) * len(needs) if _forward_mode() else needs
+
+
+@contextmanager
+def _primals(ctx: Any) -> Iterator[Any]:
+    """Yield what jvp saved, without this level's tangents, and enable forward mode.
+
+    torch calls jvp with forward mode off, and jvp of jvp would be zero (pytorch#197867).
+    """
+    with _forward_ad._set_fwd_grad_enabled(True):
+        yield [t if t is None else _primal(t) for t in ctx.saved_tensors]
+
+
+def _primal(t: Any) -> Any:
+    """Return ``t`` without this level's tangent; unpack_dual has no vmap rule, hence the walk."""
+    if not _functorch.is_batchedtensor(t):
+        return _forward_ad.unpack_dual(t, level=0).primal
+    inner = _primal(_functorch.get_unwrapped(t))
+    return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t))
+
+
+def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+    """Return the cheapest way into ``function`` that is right for whoever watches the call.
+
+    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    """
+    members = {name: value for name, value in vars(function).items() if name != "jvp"}
+    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
+    compiled = compiled or traced.apply
+    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+
+    def apply(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return compiled(*args)
+        if _in_functorch():
+            return function.apply(*args)
+        if _in_jit_trace():
+            return function.forward(*args)  # torch.jit.save refuses a Function
+        if extra:
+            *outputs, _ = direct(*args)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return direct(*args)
+
+    return apply
+
+
+_apply: Callable[..., Tensor] = _dispatcher(MaskFunction)

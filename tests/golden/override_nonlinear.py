@@ -1,0 +1,150 @@
+"""The identity with a clipped gradient.
+
+    y = x
+
+    grad_x = clamp(grad_y, -limit, limit)  (override)
+
+Saved for backward: nothing.
+
+Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
+rounded elementary functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function, forward_ad
+
+__all__ = ["OverrideNonlinearFunction", "override_nonlinear"]
+
+
+def override_nonlinear(x: Tensor, limit: float = 1.0) -> Tensor:
+    """The identity with a clipped gradient.
+
+    limit lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
+    another type, ValueError where limit is out of range.
+    """
+    _real("override_nonlinear", x)
+    _typed("override_nonlinear", "limit", limit, (float, int))
+    if not limit > 0:
+        raise ValueError(f"override_nonlinear: limit must be in (0, oo), not {limit}")
+    _refuse_compilers("override_nonlinear")
+    return _apply(x, limit)
+
+
+class OverrideNonlinearFunction(Function):
+    """y = x, with its own gradient for x."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, limit: float) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
+        _, limit = inputs
+        ctx.limit = limit
+        _save(ctx, (y,))
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if grad_y is None:
+            return None, None
+        limit = ctx.limit
+        return torch.clamp(grad_y, min=-limit, max=limit), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
+        if tangent_x is not None:
+            raise RuntimeError(
+                "override_nonlinear: no forward mode in x, whose gradient rule is not linear in the cotangent"
+            )
+        return _zeros(ctx, 0)
+
+
+# ---------------------------------------------------------------------------------------------- plumbing
+_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
+_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+
+
+def _real(op: str, *tensors: Any) -> None:
+    """Raise TypeError for what is no real tensor."""
+    for t in tensors:
+        if not isinstance(t, Tensor) or t.is_complex():
+            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+
+
+def _typed(op: str, name: str, value: Any, types: Any) -> None:
+    """Raise TypeError for a hyperparameter of another type."""
+    if not isinstance(value, types):
+        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+
+
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _forward_mode() -> bool:
+    """Tell whether forward-mode differentiation may be on."""
+    return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_exporting() -> bool:
+    """Tell torch.export; torch.compiler.is_exporting() is also true in torch.compile on 2.11."""
+    return bool(getattr(torch.compiler, "_is_exporting_flag", True))
+
+
+def _refuse_compilers(op: str) -> None:
+    """Raise where a compiler would drop the gradient rule of a Function in silence."""
+    if not torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return
+    if _in_functorch() or _is_exporting():
+        raise NotImplementedError(
+            f"{op}: torch.export and torch.func inside torch.compile lose this gradient; "
+            "export under torch.no_grad(), or call torch.func outside torch.compile"
+        )
+
+
+def _zeros(ctx: Any, output: int) -> Tensor:
+    """Return zeros for the cotangent or tangent of an output."""
+    shape, dtype, device = ctx.outputs[output]
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+    """Return the cheapest way into ``function`` that is right for whoever watches the call.
+
+    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    """
+    members = {name: value for name, value in vars(function).items() if name != "jvp"}
+    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
+    compiled = compiled or traced.apply
+    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+
+    def apply(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return compiled(*args)
+        if _in_functorch():
+            return function.apply(*args)
+        if _in_jit_trace():
+            return function.forward(*args)  # torch.jit.save refuses a Function
+        if extra:
+            *outputs, _ = direct(*args)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return direct(*args)
+
+    return apply
+
+
+_apply: Callable[..., Tensor] = _dispatcher(OverrideNonlinearFunction)

@@ -1,0 +1,353 @@
+"""A reduction that is chosen by name.
+
+    squared = (x - target)**2
+    loss    = where(reduction == "none", squared, where(reduction == "mean", mean(squared),
+              sum(squared)))
+
+where reduction == 'mean':
+    grad_x = sum_to(2 * grad_loss * (x - target) / count(squared), x)
+
+where not (reduction == 'mean') and reduction == 'none':
+    dloss/dx = 2 * (x - target)
+
+where not (reduction == 'mean') and not (reduction == 'none'):
+    grad_x = sum_to(2 * grad_loss * (x - target), x)
+
+Saved for backward: difference.
+
+Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
+the formula, with correctly rounded elementary functions.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+from torch.autograd import Function, forward_ad
+
+__all__ = ["StrChoicesFunction", "str_choices"]
+
+
+def str_choices(
+    x: Tensor | float, target: Tensor | float, reduction: Literal["none", "mean", "sum"] = "mean"
+) -> Tensor:
+    """A reduction that is chosen by name.
+
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where reduction is out of range.
+    """
+    x, target = _tensors("str_choices", x, target)
+    _typed("str_choices", "reduction", reduction, str)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"str_choices: reduction must be none, mean or sum, not {reduction!r}")
+    return _apply(x, target, reduction)
+
+
+def _forward(x: Tensor, target: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
+    """Return the outputs, and what a plain backward reuses."""
+    x, target, dtype = _widen(x, target)
+    difference = x - target
+    if reduction == "mean":
+        loss = (difference * difference).mean()
+        return _round(loss, dtype), difference
+    if reduction == "none":
+        loss = difference * difference
+        return _round(loss, dtype), difference
+    loss = (difference * difference).sum()
+    return _round(loss, dtype), difference
+
+
+class StrChoicesFunction(Function):
+    """loss of str_choices, differentiable in x to any order and in any mode."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, target: Tensor, reduction: str) -> Tensor:
+        loss, *_ = _forward(x, target, reduction)
+        return loss
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
+        x, target, reduction = inputs
+        ctx.inputs = _like(x, target)
+        ctx.reduction = reduction
+        _save(ctx, (loss,), target, x)
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if grad_loss is None:
+            return None, None, None
+        reduction = ctx.reduction
+        target, x = saved = ctx.saved_tensors
+        target, x, grad_loss, _ = _widen(target, x, grad_loss)
+        if reduction == "mean":
+            grad_x = _fit(
+                2 * (x - target) * grad_loss / torch.broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                saved[1],
+            )
+            return grad_x, None, None
+        if reduction == "none":
+            grad_x = _fit(2 * (x - target) * grad_loss, saved[1])
+            return grad_x, None, None
+        grad_x = _fit(2 * (x - target) * grad_loss, saved[1])
+        return grad_x, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, *_: Any) -> Any:
+        if tangent_x is None:
+            return None
+        reduction = ctx.reduction
+        with _primals(ctx) as saved:
+            target, x = saved
+            target, x, tangent_x, _ = _widen(target, x, tangent_x)
+            if reduction == "mean":
+                return _total(ctx, [(2 * (x - target) * tangent_x).mean()])
+            if reduction == "none":
+                return _total(ctx, [2 * (x - target) * tangent_x])
+            return _total(ctx, [(2 * (x - target) * tangent_x).sum()])
+
+
+class _StrChoicesKeeping(Function):
+    """StrChoicesFunction for a plain call: keeps difference alone.
+
+    It is an output of its own, so that second derivatives pass through it.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, target: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
+        return _forward(x, target, reduction)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
+        x, target, reduction = inputs
+        _, difference = outputs
+        ctx.inputs = _like(x, target)
+        ctx.reduction = reduction
+        _save(ctx, outputs, difference)
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
+        if grad_loss is None and grad_difference is None:
+            return None, None, None
+        reduction = ctx.reduction
+        (difference,) = ctx.saved_tensors
+        difference, grad_loss, grad_difference, _ = _widen(difference, grad_loss, grad_difference)
+        grad_x = None
+        if reduction == "mean":
+            if grad_loss is not None:
+                grad_x = _fit(
+                    2
+                    * difference
+                    * grad_loss
+                    / torch.broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                    ctx.inputs[0],
+                )
+            if grad_difference is not None:
+                grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
+            return grad_x, None, None
+        if reduction == "none":
+            if grad_loss is not None:
+                grad_x = _fit(2 * difference * grad_loss, ctx.inputs[0])
+            if grad_difference is not None:
+                grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
+            return grad_x, None, None
+        if grad_loss is not None:
+            grad_x = _fit(2 * difference * grad_loss, ctx.inputs[0])
+        if grad_difference is not None:
+            grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
+        return grad_x, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, *_: Any) -> Any:
+        reduction = ctx.reduction
+        with _primals(ctx) as saved:
+            (difference,) = saved
+            if reduction == "mean":
+                difference, tangent_x, _ = _widen(difference, tangent_x)
+                terms_loss = []
+                terms_difference = []
+                if tangent_x is not None:
+                    terms_loss.append((2 * difference * tangent_x).mean())
+                    terms_difference.append(tangent_x)
+                return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+            if reduction == "none":
+                difference, _ = _widen(difference)
+                terms_loss = []
+                terms_difference = []
+                if tangent_x is not None:
+                    terms_loss.append(2 * difference * tangent_x)
+                    terms_difference.append(tangent_x)
+                return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+            difference, tangent_x, _ = _widen(difference, tangent_x)
+            terms_loss = []
+            terms_difference = []
+            if tangent_x is not None:
+                terms_loss.append((2 * difference * tangent_x).sum())
+                terms_difference.append(tangent_x)
+            return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+
+
+# ---------------------------------------------------------------------------------------------- plumbing
+_HALF = (torch.float16, torch.bfloat16)
+_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
+_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_Like = namedtuple("_Like", ("shape", "dtype"))
+
+
+def _tensors(op: str, *values: Any) -> Any:
+    """Make tensors of numbers; refuse complex arguments."""
+    for value in values:
+        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
+            break
+    else:
+        return values
+    for value in values:
+        if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
+            raise TypeError(f"{op}: complex arguments are not supported")
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+
+
+def _number(value: Any, tensors: list[Tensor]) -> Tensor:
+    """Return ``value`` as a tensor that leaves the dtype of the result as it is."""
+    dtype = tensors[0].dtype if len(tensors) == 1 else _result_dtype(*tensors)
+    if isinstance(value, float) and not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    elif dtype == torch.bool and not isinstance(value, bool):
+        dtype = torch.int64
+    elif dtype in _HALF and any(t.dtype in _HALF and t.dim() > 0 for t in tensors):
+        dtype = torch.float32  # beside a tensor of half precision, a number is not rounded
+    device = tensors[0].device if tensors else None
+    if torch.compiler.is_compiling():  # scalar_tensor would compile anew for every value
+        return torch.ones((), dtype=dtype, device=device).mul_(value)
+    return torch.scalar_tensor(value, dtype=dtype, device=device)
+
+
+def _typed(op: str, name: str, value: Any, types: Any) -> None:
+    """Raise TypeError for a hyperparameter of another type."""
+    if not isinstance(value, types):
+        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+
+
+def _result_dtype(*tensors: Tensor) -> torch.dtype:
+    """Return torch.result_type of ``tensors``, which torch.compile cannot trace."""
+    dtypes = [t.dtype for t in tensors if t.dim() > 0]
+    if not any(dtype.is_floating_point for dtype in dtypes):
+        dtypes = [t.dtype for t in tensors]
+    return reduce(torch.promote_types, dtypes, torch.bool)
+
+
+def _widen(*tensors: Any) -> Any:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
+        return *tensors, None
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+
+
+def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
+    return y if dtype is None else y.to(dtype)
+
+
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _forward_mode() -> bool:
+    """Tell whether forward-mode differentiation may be on."""
+    return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _like(*tensors: Any) -> list[Any]:
+    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
+    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
+
+
+def _fit(grad: Tensor, like: Any) -> Tensor:
+    """Give a gradient the shape and dtype of its input: sum first, round last."""
+    if grad.shape != like.shape:
+        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
+    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _plus(total: Tensor | None, term: Tensor) -> Tensor:
+    """Add what one more cotangent contributes."""
+    return term if total is None else total + term
+
+
+def _zeros(ctx: Any, output: int) -> Tensor:
+    """Return zeros for the cotangent or tangent of an output."""
+    shape, dtype, device = ctx.outputs[output]
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+@contextmanager
+def _primals(ctx: Any) -> Iterator[Any]:
+    """Yield what jvp saved, without this level's tangents, and enable forward mode.
+
+    torch calls jvp with forward mode off, and jvp of jvp would be zero (pytorch#197867).
+    """
+    with _forward_ad._set_fwd_grad_enabled(True):
+        yield [t if t is None else _primal(t) for t in ctx.saved_tensors]
+
+
+def _primal(t: Any) -> Any:
+    """Return ``t`` without this level's tangent; unpack_dual has no vmap rule, hence the walk."""
+    if not _functorch.is_batchedtensor(t):
+        return _forward_ad.unpack_dual(t, level=0).primal
+    inner = _primal(_functorch.get_unwrapped(t))
+    return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t))
+
+
+def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
+    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    if not terms:
+        return _zeros(ctx, output)
+    shape, dtype, _ = ctx.outputs[output]
+    return reduce(torch.add, terms).expand(shape).to(dtype)
+
+
+def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+    """Return the cheapest way into ``function`` that is right for whoever watches the call.
+
+    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    """
+    members = {name: value for name, value in vars(function).items() if name != "jvp"}
+    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
+    compiled = compiled or traced.apply
+    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+
+    def apply(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return compiled(*args)
+        if _in_functorch():
+            return function.apply(*args)
+        if _in_jit_trace():
+            return function.forward(*args)  # torch.jit.save refuses a Function
+        if extra:
+            *outputs, _ = direct(*args)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return direct(*args)
+
+    return apply
+
+
+_apply: Callable[..., Tensor] = _dispatcher(StrChoicesFunction, _StrChoicesKeeping, extra=True)

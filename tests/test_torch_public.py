@@ -1,0 +1,216 @@
+"""What users call: signatures, checks, the in-place variant and the forms for compilers."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compiled import OWN_SPECS, SAMPLE, Compiled, compiled, compiled_text, results
+
+from symgrad.backends.torch.public import literal
+
+ALL = SAMPLE
+
+
+def stem(name: str) -> Compiled:
+    return compiled(next(p for p in OWN_SPECS if p.stem == name))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+def test_a_signature_is_that_of_the_spec(path: Path) -> None:
+    item = compiled(path)
+    signature = inspect.signature(item.function)
+    assert list(signature.parameters) == [
+        *(t.name for t in item.spec.tensors),
+        *(h.name for h in item.spec.hyperparameters),
+    ]
+    for h in item.spec.hyperparameters:
+        default = signature.parameters[h.name].default
+        assert default is inspect.Parameter.empty if h.default is None else default == h.default
+    hints = typing.get_type_hints(item.function)
+    count = len(item.spec.outputs)
+    assert hints["return"] == (torch.Tensor if count == 1 else types.GenericAlias(tuple, (torch.Tensor,) * count))
+    assert all(n in hints for n in signature.parameters)
+    assert set(item.module.__all__) == {n for n in vars(item.module) if n in item.module.__all__}
+    assert item.spec.op in item.module.__all__
+    assert item.module.__all__ == sorted(item.module.__all__)
+
+
+@pytest.mark.parametrize("value", [1.0, -2.5, 3, True, "a", 'a"b', "a'b", "\\", "{x}", 1e300, 1e-300, 0.1])
+def test_literals_are_read_as_they_are(value: Any) -> None:
+    assert eval(literal(value)) == value
+    assert type(eval(literal(value))) is type(value)
+
+
+# ---------------------------------------------------------------------------------------------- checks
+def test_domains_are_checked() -> None:
+    item = stem("branches")
+    x = torch.ones(2)
+    for slope in (0.0, 1.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"branches: slope must be in \(0, 1\)"):
+            item.function(x, slope=slope)
+    item.function(x, slope=0.999)
+
+
+@pytest.mark.parametrize(
+    "domain, inside, outside",
+    [
+        ("(0, oo)", [1e-9, 1e9], [0.0, -1.0]),
+        ("[0, oo)", [0.0], [-1e-9]),
+        ("(-oo, 3]", [3.0, -1e9], [3.1]),
+        ("[-1, 1)", [-1.0, 0.5], [1.0, -1.5]),
+        ("(-oo, oo)", [0.0, 1e30], []),
+        ("(1e-3, 1e20)", [1.0], [1e-3, 1e20]),
+    ],
+)
+def test_every_kind_of_interval(domain: str, inside: list[float], outside: list[float]) -> None:
+    item = compiled_text(
+        "\nop: kinds\ntensors: {x: }\n"
+        f"hyperparameters: {{h: {{type: float, domain: '{domain}'}}}}\noutputs: {{y: x * h}}\n"
+    )
+    for value in inside:
+        torch.testing.assert_close(item.function(torch.ones(1), value), torch.tensor([value]))
+    for value in [*outside, *([float("nan")] if outside else [])]:
+        with pytest.raises(ValueError, match="kinds: h must be in"):
+            item.function(torch.ones(1), value)
+
+
+def test_choices_and_types_are_checked() -> None:
+    item = stem("str_choices")
+    x = torch.ones(2)
+    with pytest.raises(ValueError, match="reduction must be none, mean or sum, not 'max'"):
+        item.function(x, x, reduction="max")
+    with pytest.raises(TypeError, match="reduction"):
+        item.function(x, x, reduction=1)
+    with pytest.raises(TypeError, match="flag"):
+        stem("branches").function(x, flag=1.5)
+    with pytest.raises(TypeError, match="n"):
+        stem("int_and_bool").function(x, x.long(), x > 0, n=1.5)
+
+
+def test_tensors_are_checked() -> None:
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match="complex"):
+        stem("kept_intermediate").function(x * 1j, x)
+    for wrong in (1.0, None, "x", x * 1j):
+        with pytest.raises(TypeError, match="mask: expected a real tensor"):
+            stem("mask").function(wrong)
+    item = stem("int_and_bool")
+    with pytest.raises(TypeError, match="count must be a tensor of integers"):
+        item.function(x, x, x > 0)
+    with pytest.raises(TypeError, match="mask must be a bool tensor"):
+        item.function(x, x.long(), x)
+
+
+def test_shapes_are_checked() -> None:
+    item = stem("named_shapes")
+    item.function(torch.ones(2, 3, 4), torch.ones(3))
+    for x, bias in (((2, 3), (3,)), ((2, 3, 4), (4,)), ((2, 3, 4), ()), ((2, 3, 4), (1, 3))):
+        with pytest.raises(ValueError, match="named_shapes"):
+            item.function(torch.ones(x), torch.ones(bias))
+
+
+def test_numbers_stand_for_tensors() -> None:
+    item = stem("kept_intermediate")
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(item.function(x, 2.0), item.composite(x, torch.tensor(2.0, dtype=torch.float64)))
+    assert item.function(x.float(), 2).dtype == torch.float32
+    assert item.function(2.0, x).requires_grad
+
+
+def test_an_optional_tensor_may_be_left_out() -> None:
+    item = stem("optional_tensor")
+    x = torch.rand(3)
+    assert torch.equal(item.function(x), item.function(x, None))
+    torch.testing.assert_close(item.function(x), x.tanh())
+    torch.testing.assert_close(item.function(x, offset=1.0), x.tanh() + 1)
+
+
+# ---------------------------------------------------------------------------------------------- variants
+@pytest.mark.parametrize(
+    "formula", ["2 * x + shift", "x * shift", "exp(x) + shift", "sin(x) * shift", "x + 1 + 0 * shift"]
+)
+def test_in_place(formula: str) -> None:
+    item = compiled_text(
+        f"\nop: changing\ntensors: {{x: , shift: }}\noutputs: {{y: '{formula}'}}\noptions: {{inplace: x}}\n"
+    )
+    first, shift = item.tensors(item.differentiable)
+    base = first * 1.0
+    version = base._version
+    result = item.module.changing_(base, shift)
+    assert result is base
+    assert base._version > version
+    torch.testing.assert_close(result, item.composite(first, shift))
+    own = torch.autograd.grad(result.sin().sum(), (first, shift), allow_unused=True)
+    right = torch.autograd.grad(item.composite(first, shift).sin().sum(), (first, shift), allow_unused=True)
+    for a, b in zip(own, right, strict=True):
+        torch.testing.assert_close(torch.zeros(()) if a is None else a, torch.zeros(()) if b is None else b)
+    leaf = first.detach().clone().requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        item.module.changing_(leaf, shift)
+
+
+def test_in_place_is_batched() -> None:
+    item = stem("in_place")
+    x, shift = item.tensors()
+    expected = item.composite(x, shift)
+    changed = x.clone()
+    result = torch.func.vmap(item.module.in_place_)(changed, shift)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(changed, expected)
+
+
+def test_the_detached_form_has_the_same_value_and_gradient() -> None:
+    item = stem("override_linear")
+    tensors = item.tensors(item.differentiable)
+    own, detached = item.function(*tensors), item.module._detached(*tensors)
+    torch.testing.assert_close(own, detached)
+    torch.testing.assert_close(*(torch.autograd.grad(y.sin().sum(), tensors) for y in (own, detached)))
+
+
+def test_the_detached_form_of_several_outputs() -> None:
+    item = compiled_text(
+        "\nop: rounding\ntensors: {x: , w: }\n"
+        "outputs: {a: sign(x) * w, b: round(x) + w}\ngradients: {x: grad_a + 2 * grad_b}\n"
+    )
+    tensors = item.tensors(item.differentiable)
+    for part in ((0,), (1,), (0, 1)):
+        grads = []
+        for function in (item.function, item.module._detached):
+            found = results(function(*tensors))
+            grads.append(
+                torch.autograd.grad(
+                    sum((found[k].sum() * (k + 1) for k in part), torch.zeros(())), tensors, allow_unused=True
+                )
+            )
+        for a, b in zip(*grads, strict=True):
+            torch.testing.assert_close(torch.zeros(()) if a is None else a, torch.zeros(()) if b is None else b)
+
+
+def test_calls_outside_of_transforms_do_not_bind_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = stem("output_reuse")
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("inspect.signature costs 12 us")
+
+    monkeypatch.setattr(inspect, "signature", never)
+    assert item.function(torch.ones(2)).shape == (2,)
+
+
+def test_tracing_takes_the_formula() -> None:
+    trace: Any = torch.jit.trace
+    traced = trace(stem("output_reuse").function, torch.ones(3))
+    torch.testing.assert_close(traced(torch.zeros(3)), torch.ones(3))
+
+
+def test_functions_are_documented() -> None:
+    for path in ALL:
+        item = compiled(path)
+        for name in item.module.__all__:
+            assert getattr(item.module, name).__doc__
+        assert "Raises TypeError" in " ".join((item.function.__doc__ or "").split())
