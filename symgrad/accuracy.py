@@ -36,6 +36,7 @@ class Score:
         return not self.nonfinite and self.ulp <= 2.5
 
 
+_FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
 _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
@@ -63,6 +64,17 @@ class Sample:
         """Compares expressions at some of the points."""
         points = self.points[FLOAT64]
         return Check(points[:: max(1, len(points) // _MOST_CHECKS)])
+
+    @cached_property
+    def thorough_check(self) -> Check:
+        """Compares expressions at all points, and far outside: for forms that are not identities."""
+        points = [dict(p) for p in self.points[FLOAT64]]
+        for base in self.points[FLOAT64][:: max(1, len(points) // 6)]:
+            for symbol in base:
+                if symbol.tensors and symbol["kind"] == "tensor":
+                    points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
+                    points += [{**base, symbol: 1 / size} for size in _FAR]
+        return Check(points)
 
     def simulation(self, target: Format, arithmetic: Format) -> Simulation:
         """Values at the points of `target`, computed in `arithmetic`."""

@@ -118,6 +118,11 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
     numerators = [f for f in tensors if not _is_divisor(f)]
     over, under = _scalar_fraction(factor, static)
     value: Expr | None = None
+    if len(numerators) == 1 and divisors and _is_square(numerators[0]) and divisors[0].args[1].number == -1:
+        # (x / y) * x: the square alone may overflow or vanish.
+        base = lowered[numerators[0].args[0]]
+        value = make("mul", _divide(base, divisors.pop(0), lowered), base)
+        numerators = []
     for operand in _in_order(numerators, lowered):
         value = operand if value is None else make("mul", value, operand)
     if value is None:
@@ -143,6 +148,10 @@ def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
     if abs(factor.numerator) != 1 and over is ONE and under is ONE:
         return ex.num(factor), ONE
     return ex.mul(factor.numerator, over), ex.mul(denominator, under)
+
+
+def _is_square(factor: Expr) -> bool:
+    return factor.op == "pow" and factor.args[1].number == 2
 
 
 def _is_divisor(factor: Expr) -> bool:

@@ -11,54 +11,22 @@ from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr
 from symgrad.spec.interval import Interval
 
-# Magnitudes at which elementary functions change character: cancellation near 0, the thresholds of exp in float32 (88,
-# 104) and float64 (709, 745), large arguments, squares that overflow float32.
+# Magnitudes at which elementary functions change character: cancellation near 0 and 1, the thresholds of exp in float32
+# (88, 104) and float64 (709, 745), large arguments, squares that overflow float32.
 _MODERATE = (0.5, 1.0, 2.0, 0.1, 3.0, 1.5, 0.3, 0.75, 5.0, 8.0)
-_EXTREME = tuple(
-    float(size)
-    for size in [
-        "0",
-        "1e-30",
-        "1e-12",
-        "1e-8",
-        "1e-6",
-        "1e-4",
-        "1e-3",
-        "0.01",
-        "0.05",
-        "0.2",
-        "0.7",
-        "0.9",
-        "1.1",
-        "1.3",
-        "2.5",
-        "4",
-        "6",
-        "10",
-        "13",
-        "17",
-        "20",
-        "25",
-        "33",
-        "45",
-        "60",
-        "80",
-        "88.5",
-        "100",
-        "200",
-        "710",
-        "1e3",
-        "1e4",
-        "1e6",
-        "1e9",
-        "1e13",
-        "1e19",
-        "1e22",
-        "1e30",
-    ]
+_EXTREME = (
+    (0.0, 1e-30, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.7, 0.9, 1.1, 1.3, 2.5, 4.0, 6.0)
+    + (10.0, 13.0, 17.0, 20.0, 25.0, 33.0, 45.0, 60.0, 80.0, 88.5, 100.0, 200.0, 710.0, 1e3, 1e4, 1e6)
+    + (1e9, 1e13, 1e19, 1e22, 1e30)
 )
-# Irrational-looking factors, so that no sample is special; fixed, so that output is deterministic.
-_JITTER = (1.0, 0.97265625, 1.03271484375, 0.989013671875, 1.0107421875, 0.95458984375, 1.0458984375)
+_NEAR_ONE = (1e-6, -1e-6, 1e-4, -1e-4, 1e-3, -1e-3, 0.01, -0.01, 0.05, -0.05)  # distances
+_DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most arguments are; for formulas of one variable
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def _jitter(k: int) -> float:
+    """A factor near 1 that has all its digits, so that no sample is special; the same in every run."""
+    return 1.0 if k % 7 == 0 else 0.95 + 0.1 * (k * _GOLDEN % 1.0)
 
 
 ALL_REALS = Interval(-math.inf, math.inf, True, True)
@@ -71,7 +39,7 @@ def magnitudes(values: Sequence[float], within: Interval, target: Format) -> lis
     """
     found: dict[float, None] = {}
     for i, size in enumerate(values):
-        scaled = size * _JITTER[i % len(_JITTER)]
+        scaled = size * _jitter(i) if abs(size - 1) > 0.06 or size == 1 else size
         for candidate in _placed(scaled, size, within):
             rounded = target.round(candidate)
             if rounded in within:
@@ -100,7 +68,7 @@ def _middle(within: Interval) -> float:
 
 
 def sample_points(
-    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 160
+    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 240
 ) -> dict[Format, list[Environment]]:
     """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together.
 
@@ -121,7 +89,9 @@ def _points(
         elif symbol["kind"] == "int_tensor":
             sweeps[symbol] = moderate[symbol] = [float(i) for i in (1, 0, 2, -1, 5, 3) if float(i) in within]
         else:
-            sweeps[symbol] = magnitudes((*_EXTREME, *_MODERATE), within, target)
+            dense = _DENSE if len(tensors) == 1 else _DENSE[::4]
+            sizes = (*_EXTREME, *_MODERATE, *(1 + d for d in _NEAR_ONE), *dense)
+            sweeps[symbol] = magnitudes(sizes, within, target)
             moderate[symbol] = magnitudes(_MODERATE, within, target)
     points: list[Environment] = []
     for i, symbol in enumerate(tensors):
@@ -129,7 +99,7 @@ def _points(
             others = {o: moderate[o][(k * (3 + j) + i) % len(moderate[o])] for j, o in enumerate(tensors)}
             points.append({**others, symbol: value})
     if len(tensors) > 1:
-        for k in range(60):
+        for k in range(90):
             joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
             points.append(joint)
     return [{**point, **combinations[k % len(combinations)]} for k, point in enumerate(points)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float
+from itertools import repeat
 from typing import Any
 
 import mpmath as mp
@@ -104,7 +105,7 @@ def _single(native: Elementwise) -> Elementwise:
 def _native(node: Expr) -> Elementwise | None:
     """Operations exact enough in double for both formats: rounded once in float64, innocuously twice in float32."""
     if node.op == "pow":
-        return _POWERS.get(node.args[1].number)
+        return _POWERS.get(node.args[1].number)  # type: ignore[arg-type]
     if node.op in ("add", "mul") and len(node.args) != 2:
         return _scalar_sum if node.op == "add" else _scalar_product
     return _NATIVE.get(node.op)
@@ -235,6 +236,8 @@ _AT_INFINITY: dict[str, tuple[float, float]] = {  # at -inf, at +inf
     "atan": (-math.pi / 2, math.pi / 2),
     "erf": (-1.0, 1.0),
     "erfc": (2.0, 0.0),
+    "erfcx": (math.inf, 0.0),
+    "log_ndtr": (-math.inf, 0.0),
     "sin": (math.nan, math.nan),
     "cos": (math.nan, math.nan),
     "tan": (math.nan, math.nan),

@@ -14,14 +14,14 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
-from symgrad.approximate import Target, near, readings
+from symgrad.approximate import V, Target, near, readings
 from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.expr import Expr
 from symgrad.localise import culprits, neighbourhood
 from symgrad.regimes import joined
-from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.rewrite import replace as replaced
+from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 _ROUNDS = 4
@@ -136,6 +136,24 @@ class _Search:
                 self.rejected.add(candidate.form)
         return found
 
+    def promising(self, count: int) -> list[Candidate]:
+        """Candidates with the fewest inaccurate points, from which others may get far."""
+        ranked = sorted(self.measured.values(), key=lambda c: (self.inaccurate(c.form), c.cost))
+        found = []
+        for candidate in ranked:
+            if len(found) == count:
+                break
+            if self.equal(candidate.form):
+                found.append(candidate)
+        return found
+
+    def inaccurate(self, form: Expr) -> int:
+        """At how many points a form errs."""
+        found = 0
+        for target, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
+            found += sum(e > bound for e in self.judge.measure(form, target).errors.values())
+        return found
+
     def shown(self, chosen: Candidate) -> tuple[Candidate, ...]:
         """The formula as written first, then what was measured, the best ones."""
         first, *others = self.measured.values()
@@ -160,7 +178,10 @@ class _Search:
     def equal(self, form: Expr) -> bool:
         """Whether a form agrees with the formula at high precision."""
         if form not in self._equal:
-            self._equal[form] = self.judge.check(self.formula, form)
+            check = self.judge.check
+            if any(step.rule == "clamped-growth" for step in self.origin.get(form, ())):
+                check = self.judge.sample.thorough_check
+            self._equal[form] = check(self.formula, form)
         return self._equal[form]
 
     # ------------------------------------------------------------------------------------------ single rewrites
@@ -170,7 +191,8 @@ class _Search:
         effort = max(_LEAST_TRIED, min(_MOST_TRIED, _EFFORT // len(ex.topological(self.formula))))
         for _ in range(_ROUNDS):
             before = len(self.measured) + len(self.rejected)
-            beam = [c for c in self.leading(_BEAM + len(developed)) if c.form not in developed][:_BEAM]
+            beam = [c for c in (self.best, *self.promising(_BEAM + len(developed))) if c.form not in developed][:_BEAM]
+            beam = list(dict.fromkeys(beam))
             for candidate in beam:
                 developed.add(candidate.form)
                 self.neighbours(candidate, effort)
@@ -201,7 +223,8 @@ class _Search:
     # ------------------------------------------------------------------------------------------ two forms in one
     def join(self) -> None:
         """Choices between two measured forms, each where it is accurate."""
-        forms = [c.form for c in self.leading(_MOST_JOINED)]
+        half = _MOST_JOINED // 2
+        forms = list(dict.fromkeys(c.form for c in (*self.leading(half), *self.promising(half))))
         for formats in ((FLOAT32, FLOAT64), (FLOAT32,)):
             found = list(joined(forms, self.judge, formats))
             found.sort(key=lambda choice: sum(self.measured[f].cost for f in choice[1:]))
@@ -217,32 +240,31 @@ class _Search:
     # ------------------------------------------------------------------------------------------ approximations
     def approximate(self) -> None:
         """Rational approximations of the parts that cancel, about the point where they do."""
-        best = self.best
-        for part in self.cancelling(best.form):
-            for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
-                for point in _POINTS:
-                    target = Target(
-                        ex.substitute(function, {ex.symbol("_v"): ex.symbol("_v") + ex.num(point)}), variable, point
-                    )
-                    self._try(best.form, part, factor, target)
+        for candidate in dict.fromkeys((self.best, *self.promising(2))):
+            form = candidate.form
+            for part in self.cancelling(form):
+                for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
+                    for point in _POINTS:
+                        moved = ex.substitute(function, {V: V + ex.num(point)})
+                        self._try(form, part, factor, Target(moved, variable, point))
+                        if self.best.accurate:
+                            return
 
     def cancelling(self, form: Expr) -> list[Expr]:
         """The sums and quotients that err, and the whole."""
-        nodes = {
-            n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, self.judge.sample, t, self.failing(form, t))
-        }
+        sample = self.judge.sample
+        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, sample, t, self.failing(form, t))}
         return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
 
     def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
         radius = self.radius(form, target)
         if radius is None:
             return
-        inside = near(target, radius, ex.mul(part, ex.power(factor, -1)) if factor is ex.ONE else part)
+        inside = near(target, radius, part) or near(target, radius / 2, part)
         if inside is None:
             return
-        if factor is not ex.ONE:
-            condition, then, otherwise = inside.args
-            inside = ex.where(condition, ex.mul(factor, then), otherwise)
+        condition, then, otherwise = inside.args
+        inside = ex.where(condition, ex.mul(factor, then), otherwise)
         why = "a rational approximation where everything cancels"
         result = replaced(form, part, inside)
         self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
@@ -255,9 +277,10 @@ class _Search:
             bound = 2.5 if format_ is FLOAT32 else 8.0
             errors = self.judge.measure(form, format_).errors
             distances += [abs(float(column[i])) for i, e in errors.items() if e > bound]
-        if not distances or max(distances) > _FARTHEST or min(distances) > _NEAREST:
+        close = [d for d in distances if d <= _FARTHEST]
+        if not close or min(close) > _NEAREST or 2 * len(close) < len(distances):
             return None
-        return Fraction(2) ** math.ceil(math.log2(max(max(distances) * 1.2, 2.0**-30)))
+        return Fraction(2) ** math.ceil(math.log2(max(max(close) * 1.2, 2.0**-30)))
 
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:

@@ -17,6 +17,7 @@ from symgrad.accuracy import Judge, Sample
 from symgrad.branches import guard
 from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
+from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr, rebuild, substitute, symbol, topological
 from symgrad.parse import Program
@@ -24,7 +25,7 @@ from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
 
-_BUDGET = 40_000  # point evaluations of one node: bounds the time spent on a large formula
+_BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
 
 
 class Workbench:
@@ -58,11 +59,11 @@ class Workbench:
         """A judge for a region whose leaves are symbols."""
         variables = len(region.tensors)
         size = len(topological(region)) * (variables + 3)
-        return Judge(region, self._sample(region, max(12, min(60 + 30 * variables, _BUDGET // size))))
+        return Judge(region, self._sample(region, max(16, min(192 + 32 * variables, _BUDGET // size))))
 
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
-        steps = [m for m in (12, 16, 24, 32, 48, 64, 96, 128, 192) if m <= most]
+        steps = [m for m in (16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
         key = (region.symbols, steps[-1])
         if key not in self._samples:
             self._samples[key] = Sample(self.points(region, steps[-1]))
@@ -77,6 +78,7 @@ class Workbench:
         flat, back = isolate(region)
         if not flat.tensors:
             return region
+        flat = within_domains(flat, self._ranges)
         points = self.points(flat, 24)[FLOAT64]
         return substitute(recognise(flat, points)[0], back)
 
@@ -94,7 +96,9 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
-            self.slopes[flat] = choose(flat, self.judge(flat))
+            simple = within_domains(flat, self._ranges)
+            simple = simple if simple.tensors else flat
+            self.slopes[flat] = choose(simple, self.judge(simple))
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, choice: Choice, form: Expr) -> float:

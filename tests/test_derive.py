@@ -51,7 +51,8 @@ def test_an_override_is_called_one() -> None:
 def test_what_stays_inaccurate_is_noted() -> None:
     record = derivation(
         compiled_text(
-            "\nop: bad\ntensors: {x: {domain: '(0, 10)'}, y: {domain: '(0, 10)'}}\noutputs: {z: lgamma(x + y) - lgamma(x)}\n"
+            "\nop: bad\ntensors: {x: {domain: '(0, 10)'}, y: {domain: '(0, 10)'}}\n"
+            "outputs: {z: lgamma(x + y) - lgamma(x)}\n"
         ).operation
     )
     assert any("ulp off" in note for note in record.notes)

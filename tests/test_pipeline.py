@@ -27,10 +27,10 @@ TANGLED = """
 op: tangled
 tensors: {x: , y: , z: , mask: {dtype: bool}}
 hyperparameters: {alpha: 0.5, flag: true, mode: {type: str, choices: [one, two], default: one}}
-let: {d: x - y, s: x * y * z + alpha}
+let: {d: x - y, s: x * z + alpha}
 outputs:
-  a: where(flag, where(mask, d**2 * s, d * s), s)
-  b: where(mode == "two", x * y + y * z + z * x, max(x, y) - z)
+  a: where(flag, where(mask, d * s, s), d)
+  b: where(mode == "two", x * y + y * z, x - z)
 """
 
 

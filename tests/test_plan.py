@@ -23,6 +23,8 @@ from symgrad.tensor_ops import TENSOR_OPS
 
 G = symbol("grad_y", "cotangent")
 ALL = [*SPECS, *OWN_SPECS]
+DEAR = {"black_scholes_call", "student_t_log_prob"}  # to compile: only their cuts are tested
+MOST = [p for p in ALL if p.stem not in DEAR]
 
 
 def given_by_call(node: Expr) -> bool:
@@ -154,7 +156,7 @@ def plans(item: Compiled) -> list[tuple[Variant, dict[str, Plan]]]:
     return found
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
 def test_policies_keep_their_promises(path: Path) -> None:
     for variant, made in plans(compiled(path)):
         auto, memory, speed = made["auto"], made["memory"], made["speed"]
@@ -188,7 +190,7 @@ def test_ranks() -> None:
 
 
 def test_a_kept_intermediate_is_dear_and_comes_from_forward() -> None:
-    for path in ALL:
+    for path in MOST:
         for _, variant in compiled(path).operation.variants():
             forward = set(topological(*variant.outputs.values()))
             for saved in variant.plan.extras:
@@ -221,7 +223,7 @@ def stored(function: Any, arguments: Sequence[Any]) -> tuple[int, int]:
     return sum(t.nbytes for t in large), sum(t.nbytes for t in large if t.data_ptr() not in alive)
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
 def test_no_subset_of_gradients_keeps_more_than_the_composite(path: Path) -> None:
     """In all, or beside what lives anyway: an input for backward may stand in place of an intermediate."""
     item = compiled(path)
@@ -236,7 +238,7 @@ def test_no_subset_of_gradients_keeps_more_than_the_composite(path: Path) -> Non
             assert own[0] <= plain[0] or own[1] <= plain[1], (wanted, setting, own, plain)
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
 def test_nothing_is_kept_where_nothing_is_wanted(path: Path) -> None:
     item = compiled(path)
     for setting in item.hyperparameters(2):

@@ -28,6 +28,7 @@ Shape = tuple[int, ...]
 
 def _helpers() -> dict[str, Any]:
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
+    scope["_broadcast_shapes"] = torch.broadcast_shapes
     scope["Callable"] = Callable
     wanted = re.compile(
         r"_(shape_of|restore|count|others|others_slope|rows|put_along|matmul_left|matmul_right|conv.*)$"

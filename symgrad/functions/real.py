@@ -11,8 +11,9 @@ from typing import Any
 
 import mpmath as mp
 
-# Beyond this argument exp is 0 or infinite in every format symgrad knows, with room to square it.
-_HUGE = 1e7
+# Beyond this argument exp saturates: even its logarithm would be far outside every format symgrad knows. Exponents of
+# mpmath numbers are integers of any length; this keeps them short.
+_HUGE = mp.mpf(2) ** 200
 
 # Beyond this nothing is representable, and reducing an angle would take time without bound.
 _LARGEST = mp.mpf(2) ** 2000
@@ -135,9 +136,27 @@ def erf(x: Any) -> Any:
 
 
 def erfc(x: Any) -> Any:
-    if abs(x) > 1e4:
+    if x * x > _HUGE:
         return mp.mpf(0) if x > 0 else mp.mpf(2)
     return mp.erfc(x)
+
+
+def erfcx(x: Any) -> Any:
+    """exp(x**2) * erfc(x)."""
+    if x * x > _HUGE:
+        return 1 / (mp.sqrt(mp.pi) * x) if x > 0 else mp.inf
+    with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
+        result = mp.exp(x * x) * mp.erfc(x)
+    return +result
+
+
+def log_ndtr(x: Any) -> Any:
+    """The logarithm of the normal distribution function."""
+    if x * x > _HUGE:
+        return -x * x / 2 if x < 0 else mp.mpf(0)
+    if x < 0:
+        return mp.log(mp.erfc(-x / mp.sqrt(2)) / 2)
+    return log1p(-mp.erfc(x / mp.sqrt(2)) / 2)
 
 
 def erfinv(x: Any) -> Any:
@@ -196,9 +215,10 @@ def power(x: Any, exponent: Any) -> Any:
     whole = exponent == mp.floor(exponent)
     if x < 0 and not whole:
         return mp.nan
-    if abs(exponent) * abs(mp.mag(x)) > _HUGE:
+    if abs(exponent) * max(1, abs(mp.mag(x))) > _HUGE:
         size = exponent * mp.log(abs(x))
         if abs(size) > _HUGE:
             odd = x < 0 and abs(exponent) < _LARGEST and exponent % 2 == 1
             return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
+        return mp.exp(size)
     return mp.power(x, exponent)

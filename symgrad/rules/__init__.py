@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from symgrad.rules.algebra import ALGEBRA, SOFTMAX
+from symgrad.rules.algebra import ALGEBRA, CONTENT, SOFTMAX
 from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.kinks import KINKS
 from symgrad.rules.recognise import RECOGNISE_RULES
-from symgrad.rules.rule import Rule, Transformation
-from symgrad.rules.stability import STABILISE
+from symgrad.rules.rule import Rule, Transformation, with_negatives
+from symgrad.rules.stability import STABLE_RULES
 
 __all__ = ["ALL_RULES", "ALTERNATIVES", "CHEAPER", "KINKS", "RECOGNISE", "STABILISE", "Rule", "Transformation"]
 
 # Before differentiation, so that derivatives are those of the atoms.
-RECOGNISE: tuple[Rule | Transformation, ...] = (*RECOGNISE_RULES, SOFTMAX)
+RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX)
+
+# After it, to each value and partial derivative on its own.
+STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT)
 
 # Offered as candidates, and kept where they measure better.
-ALTERNATIVES: tuple[Rule | Transformation, ...] = (*ALTERNATIVE_RULES, *ALGEBRA)
+ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA)
 
 # Those that may save operations where nothing is to be gained in accuracy.
-CHEAPER: tuple[Rule | Transformation, ...] = tuple(r for r in ALTERNATIVES if "factor" in r.name)
+CHEAPER: tuple[Rule | Transformation, ...] = tuple(
+    r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"
+)
 
 ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES)

@@ -61,6 +61,50 @@ def common_factor(node: Expr) -> Expr | None:
     return ex.mul(factor, ex.add(*(ex.mul(term, ex.power(factor, -1)) for term in node.args)))
 
 
+def content(node: Expr) -> Expr | None:
+    """f/2 - g/2 as (f - g)/2, where that cannot overflow: not for plain variables."""
+    split = [ex.split_coefficient(term) for term in node.args]
+    size = abs(split[0][0])
+    if size == 1 or any(abs(c) != size for c, _ in split) or all(rest.op == "sym" for _, rest in split):
+        return None
+    return ex.mul(ex.num(size), ex.add(*(ex.mul(c / size, rest) for c, rest in split)))
+
+
+def exp_difference(node: Expr) -> Expr | None:
+    """c*exp(a) - c*exp(b) as c * exp(b) * expm1(a - b), with a - b multiplied out where that is shorter."""
+    for i, first in enumerate(node.args):
+        for second in node.args[i + 1 :]:
+            (a, shared), (b, other) = _exponential(first), _exponential(second)
+            if a is None or b is None or shared is not ex.mul(-1, other):
+                continue
+            if a.size > b.size:
+                a, b, shared = b, a, ex.mul(-1, shared)
+            rest = [t for t in node.args if t is not first and t is not second]
+            difference = make("expm1", _shortened(a - b))
+            return ex.add(*rest, ex.mul(shared, make("exp", b), difference))
+    return None
+
+
+def _exponential(term: Expr) -> tuple[Expr | None, Expr]:
+    """`(a, c)` with term = c * exp(a)."""
+    for factor in _factors(term):
+        if factor.op == "exp":
+            return factor.args[0], ex.mul(*(f for f in _factors(term) if f is not factor))
+    return None, term
+
+
+def _shortened(node: Expr) -> Expr:
+    """A sum multiplied out and factored, where terms cancel in that."""
+    flat = expanded(node.args) if node.op == "add" else None
+    if flat is None or flat is node:
+        return node
+    power = max((abs(n) for t in _terms(flat) for b, n in _powers(t)[1].items() if not b.is_static), default=0)
+    before = max((abs(n) for t in _terms(node) for b, n in _powers(t)[1].items() if not b.is_static), default=0)
+    if len(_terms(flat)) > len(_terms(node)) and power >= before:
+        return node
+    return (common_factor(flat) if flat.op == "add" else None) or flat
+
+
 def pair_factor(node: Expr) -> Expr | None:
     """a*b + a*c + d as a*(b + c) + d, for the base that the most terms share."""
     if len(node.args) < 3:
@@ -132,14 +176,13 @@ def expanded(terms: Iterable[Expr]) -> Expr | None:
 # ------------------------------------------------------------------------------------------------ products
 def paired_squares(node: Expr) -> Expr | None:
     """a**2 * b**2 as (a*b)**2: the squares may overflow where their product does not."""
-    squares: list[Expr] = []
-    others: list[Expr] = []
+    squares, others = [], []
     for factor in node.args:
         base, exponent = ex.split_power(factor)
         n = exponent.number
-        even = n is not None and n.denominator == 1 and n % 2 == 0 and not base.is_static
+        even = n is not None and n.denominator == 1 and n % 2 == 0
         (squares if even else others).append(factor)
-    if len(squares) < 2:
+    if len(squares) < 2 or all(f.is_static for f in squares):
         return None
     root = ex.mul(*(ex.power(f.args[0], ex.num(_exponent(f) / 2)) for f in squares))
     return ex.mul(*others, make("pow", root, ex.num(2)))
@@ -195,22 +238,29 @@ def _variable(node: Expr) -> Expr | None:
 
 
 def clamped_growth(node: Expr) -> Expr | None:
-    """The growing factor of a product limited, where another factor has long vanished: 0 * oo is not a number."""
-    growing = [
-        f for f in node.args if not f.is_static and f.op not in _DECAYING and f.op not in ("sym", "num", "clamp")
-    ]
-    if not growing or len(node.args) < 2:
+    """The growing factor of a product limited, where another factor has long vanished: 0 * oo is not a number.
+
+    This holds only where the other factor decays fast enough, which the search proves on extreme points.
+    """
+    if not any(_decays(f) for f in node.args):
+        return None
+    growing = [f for f in node.args if f.args and not f.is_static and not _decays(f) and f.op not in _LIMITED]
+    growing = [f for f in growing if (ex.split_power(f)[1].number or 1) > 0]
+    if not growing:
         return None
     largest = max(growing, key=lambda f: f.size)
-    _, exponent = ex.split_power(largest)
-    n = exponent.number
-    if n is not None and n < 0:
-        return None
     limited = make("clamp", largest, -_LIMIT, _LIMIT)
     return ex.mul(limited, *(f for f in node.args if f is not largest))
 
 
-_DECAYING = frozenset({"exp", "sigmoid", "tanh", "erfc", "sin", "cos", "erf", "sign", "where", "abs"})
+def _decays(factor: Expr) -> bool:
+    base, exponent = ex.split_power(factor)
+    n = exponent.number
+    return base.op in _VANISHING or (n is not None and n < 0 and base.op in ("cosh", "sinh", "exp"))
+
+
+_VANISHING = frozenset({"exp", "sigmoid", "erfc"})
+_LIMITED = frozenset({"tanh", "sin", "cos", "erf", "sign", "where", "clamp"})
 
 
 def softmax(node: Expr) -> Expr | None:
@@ -249,6 +299,7 @@ ALGEBRA = (
     Transformation("common-factor", "add", common_factor, "one product for several"),
     Transformation("pair-factor", "add", pair_factor, "one product for several"),
     Transformation("together", "add", together, "over one denominator the numerators cancel exactly"),
+    Transformation("exp-difference-expanded", "add", exp_difference, "cancels"),
     Transformation("expand", "mul", expand, "terms of different size stand apart"),
     Transformation("expand-power", "pow", expand, "terms of different size stand apart"),
     Transformation("paired-squares", "mul", paired_squares, "the squares overflow before their product"),
@@ -257,5 +308,7 @@ ALGEBRA = (
     Transformation("clamped-growth", "mul", clamped_growth, "0 times infinity"),
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
 )
+
+CONTENT = Transformation("content", "add", content, "one product for several")
 
 SOFTMAX = Transformation("softmax", "mul", softmax, "exponentials overflow")

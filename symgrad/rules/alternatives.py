@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from symgrad import expr as ex
 from symgrad.expr import HALF, ONE, PI, Expr, compare, make, sqrt, where
 from symgrad.rules.rule import Rule
@@ -36,6 +38,14 @@ def _sigmoid_difference(x: Expr, y: Expr) -> Expr:
     return tanh(HALF * (x - y)) * (sigmoid(x) * sigmoid(-y) + sigmoid(y) * sigmoid(-x))
 
 
+def _no_number(bindings: Mapping[Expr, Expr]) -> bool:
+    return bindings[n].number is None
+
+
+def _slope_difference(x: Expr, y: Expr) -> Expr:
+    return _sigmoid_difference(x, y) * _sigmoid_difference(-y, x)
+
+
 ALTERNATIVE_RULES = (
     Rule("difference-of-squares", 1 - a**2, (1 - a) * (1 + a), "1 - a**2 cancels near 1"),
     Rule("difference-of-squares-2", a**2 - b**2, (a - b) * (a + b), "a**2 - b**2 cancels"),
@@ -43,6 +53,8 @@ ALTERNATIVE_RULES = (
     Rule("factor", a * b + a * c, a * (b + c), "one product for two"),
     Rule("factor-one", a + a * c, a * (1 + c), "one product for two"),
     Rule("factor-minus-one", a * c - a, a * (c - 1), "one product for two"),
+    Rule("logistic-slope-difference", sigmoid(a) * sigmoid(-a) - sigmoid(b) * sigmoid(-b), _slope_difference(a, b), "cancels"),
+    Rule("sech-difference", f("cosh", a) ** -2 - f("cosh", b) ** -2, 4 * _slope_difference(2 * a, 2 * b), "cancels"),
     Rule("distribute", a * (b + c), a * b + a * c, "separates terms of different size"),
     Rule("log-quotient", log(a) - log(b), log(a / b), "the logarithms cancel", domain=POSITIVE),
     Rule("log-product", log(a * b), log(a) + log(b), "the product overflows", domain=POSITIVE),
@@ -53,13 +65,7 @@ ALTERNATIVE_RULES = (
     Rule("log-of-power", log(a**n), n * log(a), "the power overflows", domain=POSITIVE),
     Rule("log-of-large", log1p(a), log(a) + log1p(1 / a), "a overflows", domain=POSITIVE),
     Rule("log1p-of-square", log1p(a**2), 2 * log(f("hypot", a, ONE)), "the square overflows"),
-    Rule(
-        "log1p-of-scaled-square",
-        log1p(c * a**2),
-        2 * log(f("hypot", sqrt(c) * a, ONE)),
-        "the square overflows",
-        domain=POSITIVE,
-    ),
+    Rule("log1p-of-scaled-square", log1p(c * a**2), 2 * log(f("hypot", sqrt(c) * a, ONE)), "the square overflows", domain=POSITIVE),
     Rule(
         "difference-of-roots",
         sqrt(a) - sqrt(b),
@@ -69,9 +75,7 @@ ALTERNATIVE_RULES = (
     ),
     Rule("root-minus", sqrt(a) - b, (a - b**2) / (sqrt(a) + b), "the root cancels", domain=POSITIVE),
     Rule("root-complement", b - sqrt(a), (b**2 - a) / (sqrt(a) + b), "the root cancels", domain=POSITIVE),
-    Rule(
-        "inverse-root-minus-one", a**-HALF - 1, (1 - a) / (sqrt(a) * (1 + sqrt(a))), "cancels near 1", domain=POSITIVE
-    ),
+    Rule("inverse-root-minus-one", a**-HALF - 1, (1 - a) / (sqrt(a) * (1 + sqrt(a))), "cancels near 1", domain=POSITIVE),
     Rule(
         "difference-of-inverse-roots",
         a**-HALF - b**-HALF,
@@ -110,42 +114,18 @@ ALTERNATIVE_RULES = (
     ),
     Rule("cos-pi", f("cos", PI * a), _cos_pi(a), "the product with pi is not exact", family="circle"),
     Rule("sin-pi", f("sin", PI * a), _sin_pi(a), "the product with pi is not exact", family="circle"),
-    Rule(
-        "sinc-pi",
-        f("sinc", a),
-        _sin_pi(a) / (PI * a),
-        "the product with pi is not exact",
-        domain=POSITIVE,
-        family="circle",
-    ),
-    Rule(
-        "root-of-large-square",
-        sqrt(b + c * a**2),
-        size(a) * sqrt(c + b / a**2),
-        "the square overflows",
-        domain=POSITIVE,
-    ),
-    Rule(
-        "inverse-root-of-large-square",
-        (b + c * a**2) ** -HALF,
-        1 / (size(a) * sqrt(c + b / a**2)),
-        "the square overflows",
-        domain=POSITIVE,
-    ),
-    Rule(
-        "power-of-large-square",
-        (b + c * a**2) ** n,
-        size(a) ** (2 * n) * (c + b / a**2) ** n,
-        "the square overflows",
-        domain=POSITIVE,
-    ),
+    Rule("sinc-pi", f("sinc", a), _sin_pi(a) / (PI * a), "the product with pi is not exact", domain=POSITIVE, family="circle"),
+    Rule("square-root-of-square", sqrt(a) ** 2, a, "the pair cancels", domain=POSITIVE),
+    Rule("root-of-large-square", sqrt(b + c * a**2), size(a) * sqrt(c + b / a**2), "the square overflows", domain=POSITIVE),
+    Rule("inverse-root-of-large-square", (b + c * a**2) ** -HALF, 1 / (size(a) * sqrt(c + b / a**2)), "the square overflows", domain=POSITIVE),
+    Rule("power-of-large-square", (b + c * a**2) ** n, size(a) ** (2 * n) * (c + b / a**2) ** n, "the square overflows", domain=POSITIVE),
     Rule("saturating", a / (b + a), 1 / (1 + b / a), "a overflows", domain=POSITIVE),
     Rule("saturating-one", a / (1 + a), 1 / (1 + 1 / a), "a overflows", domain=POSITIVE),
     Rule("complement-of-fraction", 1 - a / (a + b), b / (a + b), "cancels", domain=POSITIVE),
     Rule("complement-of-scaled", 1 - c * a / (c * a + b), b / (c * a + b), "cancels", domain=POSITIVE),
     Rule("square-in-exponent", exp(a) * b**2, (exp(HALF * a) * b) ** 2, "the square overflows", domain=POSITIVE),
     Rule("cosh-as-exp", f("cosh", a) ** -2, 4 * sigmoid(2 * a) * sigmoid(-2 * a), "cosh overflows"),
-    Rule("power-as-exp", a**n, exp(n * log(a)), "one operation for two", domain=POSITIVE),
+    Rule("power-as-exp", a**n, exp(n * log(a)), "one operation for two", _no_number, POSITIVE),
 )
 
 __all__ = ["ALTERNATIVE_RULES", "ex", "make", "t"]

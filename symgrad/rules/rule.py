@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad import expr as ex
@@ -45,6 +45,19 @@ class Rule:
                 if result is not node:
                     return result
         return None
+
+
+def with_negatives(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules, and for each about a sum that about its negative, which is another sum."""
+    found: list[Rule] = []
+    for rule in rules:
+        found.append(rule)
+        if rule.pattern.op == "add":
+            negative = ex.add(*(ex.mul(-1, term) for term in rule.pattern.args))
+            if all(negative is not other.pattern for other in rules):
+                why, where = rule.why, (rule.condition, rule.domain, rule.family)
+                found.append(Rule(f"{rule.name}-negated", negative, -rule.replacement, why, *where))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

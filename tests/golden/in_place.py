@@ -101,7 +101,7 @@ class InPlaceInplaceFunction(Function):
         return tangent if tangent_x is None else tangent_x.copy_(tangent)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], x: Any, shift: Any) -> tuple[Tensor, Any]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], x: Any, shift: Any) -> Any:
         return _vmap_inplace(_apply_inplace, 0, in_dims, x, shift)
 
 

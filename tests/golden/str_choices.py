@@ -90,7 +90,7 @@ class StrChoicesFunction(Function):
         target, x, grad_loss, _ = _widen(target, x, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
-                2 * (x - target) * grad_loss / torch.broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                2 * (x - target) * grad_loss / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
                 saved[1],
             )
             return grad_x, None, None
@@ -144,10 +144,7 @@ class _StrChoicesKeeping(Function):
         if reduction == "mean":
             if grad_loss is not None:
                 grad_x = _fit(
-                    2
-                    * difference
-                    * grad_loss
-                    / torch.broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                    2 * difference * grad_loss / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
                     ctx.inputs[0],
                 )
             if grad_difference is not None:
@@ -201,6 +198,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
 def _tensors(op: str, *values: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.operation import Operation, Variant
@@ -35,7 +36,8 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     layout = Layout(operation)
     body = "\n".join(f"    {line}" for line in composite_lines(layout))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
-    source = f"def composite({arguments}):\n{body}\n"
+    helpers = plumbing(body)
+    source = f"{imports(helpers)}\n{helpers}\n\n\ndef composite({arguments}):\n{body}\n"
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional}
     scope.update({name: constant_value(node) for node, name in layout.constants.items()})
     exec(compile(source, f"<composite of {layout.spec.op}>", "exec"), scope)

@@ -301,7 +301,10 @@ def constant_value(node: Expr) -> float | None:
     (value,) = exact([node], {}, 200)
     if isinstance(value, bool) or not mp.isfinite(value):
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # beyond the exponents of a float
+        return 0.0 if abs(value) < 1 else None
 
 
 def constant_name(node: Expr, taken: set[str]) -> str:
