@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 221bdb35c1894b61db88adc43e5efafcac6a4bd0433cbef4d368800d978984e5
+# body-sha256: f0eb8cf5410719e412c331c92040d5ca6569854c18d370cf8526dbb6f4e80651
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -11,7 +11,7 @@
 
 Saved for backward: x; asinh(x / scale) where nothing differentiates the backward.
 
-Accuracy in float32: value within 0.9 ulp, derivatives within 1.4 ulp beyond the conditioning of
+Accuracy in float32: value within 1.9 ulp, derivatives within 2.1 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 """
 
@@ -80,7 +80,7 @@ class AsinhLossFunction(Function):
             (asinh,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
             asinh = torch.asinh(x / scale)
-        grad_x = scale * (asinh * grad_loss / torch.hypot(x / scale, (x / scale).new_full((), 1)))
+        grad_x = scale * (asinh * grad_loss / torch.hypot(x / scale, x.new_full((), 1)))
         return _round(grad_x, dtype), None
 
     @staticmethod

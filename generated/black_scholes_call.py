@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: da53553a808cbfbfe005968d709a492db5c8dfd5b6e739fd7cf732390762fbe9
+# body-sha256: 81037f92a4ba538fc1044ef16e5f437fa40728a2944a1a5a825f0371975452ed
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -11,35 +11,40 @@
     price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2)) /
              2
 
-    dprice/dspot       = spot * exp(-sqrt(time) * volatility * (log(spot / strike) + rate *
-                         time) / (2 * spread) - (log(spot / strike) + rate * time)**2 / (2 *
-                         spread**2) - time * volatility**2 / 8) / spread / strike / sqrt(pi) /
-                         sqrt(2) / (spot / strike) + erfc(-d1 / sqrt(2)) / 2 - exp(sqrt(time) *
-                         volatility * (log(spot / strike) + rate * time) / (2 * spread) -
-                         (log(spot / strike) + rate * time)**2 / (2 * spread**2) - time *
-                         volatility**2 / 8 - rate * time) / spread / sqrt(pi) / sqrt(2) / (spot
-                         / strike)
+    dprice/dspot       = (spot * exp(-sqrt(time) * volatility * (log(spot / strike) + rate *
+                         time) / (2 * spread) - ((log(spot / strike) + rate * time) / spread)**2
+                         / 2 - time * volatility**2 / 8) - strike * exp(sqrt(time) * volatility
+                         * (log(spot / strike) + rate * time) / (2 * spread) - ((log(spot /
+                         strike) + rate * time) / spread)**2 / 2 - time * volatility**2 / 8 -
+                         rate * time)) / spread / strike / sqrt(pi) / sqrt(2) / (spot / strike)
+                         + erfc(-d1 / sqrt(2)) / 2
     dprice/dstrike     = spot * (exp(-d2**2 / 2 - rate * time) / spread / sqrt(pi) / sqrt(2) /
-                         (spot / strike) - exp(-d1**2 / 2) / spread / sqrt(pi) / sqrt(2)) /
-                         strike - exp(-rate * time) * erfc(-d2 / sqrt(2)) / 2
-    dprice/dtime       = strike * exp(-rate * time) * (rate * erfc(-d2 / sqrt(2)) / 2 -
-                         exp(-d2**2 / 2) * (rate / spread - volatility * (log(spot / strike) +
-                         rate * time) / 2 / spread**2 / sqrt(time) - volatility / (4 *
-                         sqrt(time))) / sqrt(pi) / sqrt(2)) + spot * exp(-d1**2 / 2) * (rate /
-                         spread + volatility / (4 * sqrt(time)) - volatility * (log(spot /
-                         strike) + rate * time) / 2 / spread**2 / sqrt(time)) / sqrt(pi) /
-                         sqrt(2)
-    dprice/drate       = time * clamp(strike * sqrt(time) * volatility * sqrt(2) * sqrt(pi) *
-                         exp(-rate * time) * erfc(-d2 / sqrt(2)) / 2 + spot * exp(-d1**2 / 2) -
-                         strike * exp(-d2**2 / 2 - rate * time), -1152921504606846976,
-                         1152921504606846976) / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = sqrt(time) * (spot * exp(-d1**2 / 2) / 2 - strike * (-exp(-2 *
-                         log(spread)) * (log(spot / strike) + rate * time) - 1/2) *
-                         exp((log(spot / strike) + rate * time) * (sqrt(time) * volatility /
-                         spread - exp(-2 * log(spread)) * (log(spot / strike) + rate * time)) /
-                         2 - time * volatility**2 / 8 - rate * time) - spot * (log(spot /
-                         strike) + rate * time) * exp(-d1**2 / 2 - 2 * log(spread))) / sqrt(pi)
-                         / sqrt(2)
+                         (spot / strike) - exp(-(sqrt(time) * volatility * (log(spot / strike) +
+                         rate * time) / spread + (log(spot / strike) + rate * time)**2 /
+                         spread**2 + time * volatility**2 / 4) / 2) / spread / sqrt(pi) /
+                         sqrt(2)) / strike - exp(-rate * time) * erfc(-d2 / sqrt(2)) / 2
+    dprice/dtime       = spot * (rate / spread + volatility / (4 * sqrt(time)) - volatility *
+                         (log(spot / strike) + rate * time) / 2 / spread**2 / sqrt(time)) *
+                         exp(-(sqrt(time) * volatility * (log(spot / strike) + rate * time) /
+                         spread + (log(spot / strike) + rate * time)**2 / spread**2) / 2 - time
+                         * volatility**2 / 8) / sqrt(pi) / sqrt(2) + strike * (rate * exp(-rate
+                         * time) * erfc(-d2 / sqrt(2)) / 2 - exp(-d2**2 / 2 - rate * time) *
+                         (rate / spread - volatility * (log(spot / strike) + rate * time) / 2 /
+                         spread**2 / sqrt(time) - volatility / (4 * sqrt(time))) / sqrt(pi) /
+                         sqrt(2))
+    dprice/drate       = time * (spot * exp(-d1**2 / 2) / spread / sqrt(pi) / sqrt(2) + strike *
+                         exp(-rate * time) * erfc(-d2 / sqrt(2)) / 2 - strike * exp(-d2**2 / 2 -
+                         rate * time) / spread / sqrt(pi) / sqrt(2))
+    dprice/dvolatility = (strike * (sqrt(time) * (log(spot / strike) + rate * time) / spread**2
+                         + sqrt(time) / 2) * exp(sqrt(time) * volatility * (log(spot / strike) +
+                         rate * time) / (2 * spread) - ((log(spot / strike) + rate * time) /
+                         spread)**2 / 2 - time * volatility**2 / 8 - rate * time) / sqrt(pi) /
+                         sqrt(2) / (1 / sqrt(pi) / sqrt(2)) + spot * (sqrt(time) / 2 -
+                         sqrt(time) * (log(spot / strike) + rate * time) / spread**2) *
+                         exp(-sqrt(time) * volatility * (log(spot / strike) + rate * time) / (2
+                         * spread) - ((log(spot / strike) + rate * time) / spread)**2 / 2 - time
+                         * volatility**2 / 8) / sqrt(pi) / sqrt(2) / (1 / sqrt(pi) / sqrt(2))) /
+                         sqrt(pi) / sqrt(2)
 
 Saved for backward: rate, spot, strike, time and volatility.
 
@@ -64,9 +69,9 @@ from torch.autograd import Function, forward_ad
 
 __all__ = ["BlackScholesCallFunction", "black_scholes_call"]
 
+_2_SQRT_2 = 2.8284271247461903  # 2 * sqrt(2)
 _SQRT_2 = 1.4142135623730951  # sqrt(2)
 _SQRT_2_SQRT_PI = 2.5066282746310007  # sqrt(2) * sqrt(pi)
-_SQRT_2_SQRT_PI_2 = 1.2533141373155003  # sqrt(2) * sqrt(pi) / 2
 
 
 def black_scholes_call(
@@ -108,16 +113,10 @@ class BlackScholesCallFunction(Function):
         rate_time = rate * time
         product = torch.sqrt(time) * volatility
         ratio = (torch.log(spot / strike) + rate_time) / product
-        product2 = 0.5 * product
-        product3 = torch.erfc(-(ratio + product2) / _SQRT_2) * spot
-        product4 = torch.exp(-rate_time) * torch.erfc((product2 - ratio) / _SQRT_2)
-        return _round(
-            0.5
-            * torch.clamp(
-                product3 - product4 * strike, min=-1.152921504606847e18, max=1.152921504606847e18
-            ),
-            dtype,
-        )
+        ratio2 = product / _2_SQRT_2
+        product2 = torch.erfc(-ratio / _SQRT_2 - ratio2) * spot
+        product3 = torch.exp(-rate_time) * torch.erfc(ratio2 - ratio / _SQRT_2)
+        return _round(0.5 * (product2 - product3 * strike), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
@@ -139,77 +138,65 @@ class BlackScholesCallFunction(Function):
         ratio = spot / strike
         rate_time = rate * time
         total = torch.log(ratio) + rate_time
-        if wants_spot:
+        if wants_spot or wants_strike or wants_time or wants_volatility:
             ratio2 = product * total / product
-            product2 = 0.5 * total * total / product / product
+        ratio3 = total / product
         if wants_spot or wants_volatility:
-            product3 = 0.125 * time * volatility * volatility
+            product2 = 0.5 * ratio3 * ratio3
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product3 = time * volatility * volatility
+        if wants_spot or wants_time or wants_volatility:
+            product4 = 0.125 * product3
+        if wants_spot or wants_volatility:
+            product5 = torch.exp(-0.5 * ratio2 - product2 - product4) * spot
+            product6 = torch.exp(0.5 * ratio2 - product2 - product4 - rate_time) * strike
         if wants_spot:
-            ratio3 = torch.exp(-0.5 * ratio2 - product2 - product3) * spot / strike
-            ratio4 = ratio3 / product / ratio / _SQRT_2_SQRT_PI
-        ratio5 = total / product
-        product4 = 0.5 * product
-        total2 = ratio5 + product4
+            ratio4 = (product5 - product6) / strike / product / ratio
+            ratio5 = ratio4 / _SQRT_2_SQRT_PI
+        if wants_spot or wants_strike or wants_time or wants_rate:
+            product7 = 0.5 * product
+        if wants_spot or wants_rate:
+            total2 = ratio3 + product7
         if wants_spot:
-            ratio6 = torch.exp(0.5 * ratio2 - product2 - product3 - rate_time) / product
-            ratio7 = ratio6 / ratio / _SQRT_2_SQRT_PI
-            diff = ratio4 + 0.5 * torch.erfc(-total2 / _SQRT_2) - ratio7
-            grad_spot = _fit(diff * grad_price, saved[1])
+            total3 = ratio5 + 0.5 * torch.erfc(-total2 / _SQRT_2)
+            grad_spot = _fit(total3 * grad_price, saved[1])
         if wants_strike or wants_time or wants_rate:
-            diff2 = ratio5 - product4
-            product5 = -0.5 * (diff2 * diff2)
-        if wants_strike or wants_rate:
-            exp = torch.exp(product5 - rate_time)
+            diff = ratio3 - product7
+            exp = torch.exp(-0.5 * (diff * diff) - rate_time)
         if wants_strike:
-            ratio8 = exp / product / ratio / _SQRT_2_SQRT_PI
-        if wants_strike or wants_time or wants_rate or wants_volatility:
-            product6 = -0.5 * (total2 * total2)
-            exp_product6 = torch.exp(product6)
+            ratio6 = exp / product / ratio / _SQRT_2_SQRT_PI
+        if wants_strike or wants_time:
+            total4 = ratio2 + total * total / product / product
         if wants_strike:
-            diff3 = ratio8 - exp_product6 / product / _SQRT_2_SQRT_PI
+            ratio7 = torch.exp(-0.5 * (total4 + 0.25 * product3)) / product
+            product8 = (ratio6 - ratio7 / _SQRT_2_SQRT_PI) * spot
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
-            erfc = torch.erfc(-diff2 / _SQRT_2)
-        if wants_strike or wants_rate:
-            exp2_erfc = exp2 * erfc
+            product9 = torch.exp(-rate_time) * torch.erfc(-diff / _SQRT_2)
         if wants_strike:
-            grad_strike = _fit((diff3 * spot / strike - 0.5 * exp2_erfc) * grad_price, saved[2])
-        if wants_time or wants_rate or wants_volatility:
-            product7 = exp_product6 * spot
+            grad_strike = _fit((product8 / strike - 0.5 * product9) * grad_price, saved[2])
         if wants_time:
-            ratio9 = rate / product
-            product8 = 0.25 * volatility / root_time
-            product9 = 0.5 * total * volatility / root_time / product / product
-            product10 = product7 * (ratio9 + product8 - product9)
-            ratio10 = product10 / _SQRT_2_SQRT_PI
-            product11 = torch.exp(product5) * (ratio9 - product9 - product8)
-            ratio11 = product11 / _SQRT_2_SQRT_PI
-            addcmul = torch.addcmul(ratio10, exp2 * strike, 0.5 * erfc * rate - ratio11)
-            grad_time = _fit(addcmul * grad_price, saved[3])
+            ratio8 = rate / product
+            product10 = 0.25 * volatility / root_time
+            product11 = 0.5 * total * volatility / root_time / product / product
+            product12 = torch.exp(-0.5 * total4 - product4) * (ratio8 + product10 - product11)
+            ratio9 = product12 * spot / _SQRT_2_SQRT_PI
+            product13 = exp * (ratio8 - product11 - product10)
+            ratio10 = product13 / _SQRT_2_SQRT_PI
+            grad_time = _fit(
+                torch.addcmul(ratio9, 0.5 * product9 * rate - ratio10, strike) * grad_price,
+                saved[3],
+            )
         if wants_rate:
-            product12 = exp2_erfc * root_time * volatility * strike
-            total3 = _SQRT_2_SQRT_PI_2 * product12 + product7
-            product13 = (
-                grad_price
-                * time
-                * torch.clamp(
-                    torch.addcmul(total3, exp, strike, value=-1),
-                    min=-1.152921504606847e18,
-                    max=1.152921504606847e18,
-                )
-            )
-            grad_rate = _fit(product13 / product / _SQRT_2_SQRT_PI, saved[0])
+            ratio11 = torch.exp(-0.5 * (total2 * total2)) * spot / product
+            ratio12 = ratio11 / _SQRT_2_SQRT_PI
+            ratio13 = exp * strike / product / _SQRT_2_SQRT_PI
+            product14 = (ratio12 + 0.5 * product9 * strike - ratio13) * grad_price
+            grad_rate = _fit(product14 * time, saved[0])
         if wants_volatility:
-            log_product = torch.log(product)
-            product14 = torch.exp(-2 * log_product) * total
-            diff4 = 0.5 * total * (product / product - product14) - product3 - rate_time
-            subcmul = torch.addcmul(
-                0.5 * product7, torch.exp(diff4) * (-product14 - 0.5), strike, value=-1
-            )
-            subcmul2 = torch.addcmul(
-                subcmul, torch.exp(product6 - 2 * log_product) * total, spot, value=-1
-            )
-            grad_volatility = _fit(grad_price * root_time * subcmul2 / _SQRT_2_SQRT_PI, saved[4])
+            product15 = 0.5 * root_time
+            ratio14 = total * root_time / product / product
+            addcmul = torch.addcmul(product5 * (product15 - ratio14), product6, ratio14 + product15)
+            grad_volatility = _fit(addcmul * grad_price / _SQRT_2_SQRT_PI, saved[4])
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
     @staticmethod
@@ -232,87 +219,84 @@ class BlackScholesCallFunction(Function):
             ratio = spot / strike
             rate_time = rate * time
             total = torch.log(ratio) + rate_time
-            if tangent_spot is not None:
-                ratio2 = product * total / product
-                product2 = 0.5 * total * total / product / product
-            if tangent_spot is not None or tangent_volatility is not None:
-                product3 = 0.125 * time * volatility * volatility
-            if tangent_spot is not None:
-                ratio3 = torch.exp(-0.5 * ratio2 - product2 - product3) * spot / strike
-                ratio4 = ratio3 / product / ratio / _SQRT_2_SQRT_PI
-            ratio5 = total / product
-            product4 = 0.5 * product
-            total2 = ratio5 + product4
-            if tangent_spot is not None:
-                ratio6 = torch.exp(0.5 * ratio2 - product2 - product3 - rate_time) / product
-                ratio7 = ratio6 / ratio / _SQRT_2_SQRT_PI
-                diff = ratio4 + 0.5 * torch.erfc(-total2 / _SQRT_2) - ratio7
-                terms.append(diff * tangent_spot)
-            if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                diff2 = ratio5 - product4
-                product5 = -0.5 * (diff2 * diff2)
-            if tangent_strike is not None or tangent_rate is not None:
-                exp = torch.exp(product5 - rate_time)
-            if tangent_strike is not None:
-                ratio8 = exp / product / ratio / _SQRT_2_SQRT_PI
             if (
-                tangent_strike is not None
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_time is not None
+                or tangent_volatility is not None
+            ):
+                ratio2 = product * total / product
+            ratio3 = total / product
+            if tangent_spot is not None or tangent_volatility is not None:
+                product2 = 0.5 * ratio3 * ratio3
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_time is not None
+                or tangent_volatility is not None
+            ):
+                product3 = time * volatility * volatility
+            if (
+                tangent_spot is not None
+                or tangent_time is not None
+                or tangent_volatility is not None
+            ):
+                product4 = 0.125 * product3
+            if tangent_spot is not None or tangent_volatility is not None:
+                product5 = torch.exp(-0.5 * ratio2 - product2 - product4) * spot
+                product6 = torch.exp(0.5 * ratio2 - product2 - product4 - rate_time) * strike
+            if tangent_spot is not None:
+                ratio4 = (product5 - product6) / strike / product / ratio
+                ratio5 = ratio4 / _SQRT_2_SQRT_PI
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_rate is not None
-                or tangent_volatility is not None
             ):
-                product6 = -0.5 * (total2 * total2)
-                exp_product6 = torch.exp(product6)
-            if tangent_strike is not None:
-                diff3 = ratio8 - exp_product6 / product / _SQRT_2_SQRT_PI
+                product7 = 0.5 * product
+            if tangent_spot is not None or tangent_rate is not None:
+                total2 = ratio3 + product7
+            if tangent_spot is not None:
+                total3 = ratio5 + 0.5 * torch.erfc(-total2 / _SQRT_2)
+                terms.append(total3 * tangent_spot)
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                exp2 = torch.exp(-rate_time)
-                erfc = torch.erfc(-diff2 / _SQRT_2)
-            if tangent_strike is not None or tangent_rate is not None:
-                exp2_erfc = exp2 * erfc
+                diff = ratio3 - product7
+                exp = torch.exp(-0.5 * (diff * diff) - rate_time)
             if tangent_strike is not None:
-                terms.append((diff3 * spot / strike - 0.5 * exp2_erfc) * tangent_strike)
-            if (
-                tangent_time is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                product7 = exp_product6 * spot
+                ratio6 = exp / product / ratio / _SQRT_2_SQRT_PI
+            if tangent_strike is not None or tangent_time is not None:
+                total4 = ratio2 + total * total / product / product
+            if tangent_strike is not None:
+                ratio7 = torch.exp(-0.5 * (total4 + 0.25 * product3)) / product
+                product8 = (ratio6 - ratio7 / _SQRT_2_SQRT_PI) * spot
+            if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
+                product9 = torch.exp(-rate_time) * torch.erfc(-diff / _SQRT_2)
+            if tangent_strike is not None:
+                terms.append((product8 / strike - 0.5 * product9) * tangent_strike)
             if tangent_time is not None:
-                ratio9 = rate / product
-                product8 = 0.25 * volatility / root_time
-                product9 = 0.5 * total * volatility / root_time / product / product
-                product10 = product7 * (ratio9 + product8 - product9)
-                ratio10 = product10 / _SQRT_2_SQRT_PI
-                product11 = torch.exp(product5) * (ratio9 - product9 - product8)
-                ratio11 = product11 / _SQRT_2_SQRT_PI
-                addcmul = torch.addcmul(ratio10, exp2 * strike, 0.5 * erfc * rate - ratio11)
+                ratio8 = rate / product
+                product10 = 0.25 * volatility / root_time
+                product11 = 0.5 * total * volatility / root_time / product / product
+                product12 = torch.exp(-0.5 * total4 - product4) * (ratio8 + product10 - product11)
+                ratio9 = product12 * spot / _SQRT_2_SQRT_PI
+                product13 = exp * (ratio8 - product11 - product10)
+                ratio10 = product13 / _SQRT_2_SQRT_PI
+                addcmul = torch.addcmul(ratio9, 0.5 * product9 * rate - ratio10, strike)
                 terms.append(addcmul * tangent_time)
             if tangent_rate is not None:
-                product12 = exp2_erfc * root_time * volatility * strike
-                total3 = _SQRT_2_SQRT_PI_2 * product12 + product7
-                product13 = (
-                    torch.clamp(
-                        torch.addcmul(total3, exp, strike, value=-1),
-                        min=-1.152921504606847e18,
-                        max=1.152921504606847e18,
-                    )
-                    * tangent_rate
-                    * time
-                )
-                terms.append(product13 / product / _SQRT_2_SQRT_PI)
+                ratio11 = torch.exp(-0.5 * (total2 * total2)) * spot / product
+                ratio12 = ratio11 / _SQRT_2_SQRT_PI
+                ratio13 = exp * strike / product / _SQRT_2_SQRT_PI
+                product14 = (ratio12 + 0.5 * product9 * strike - ratio13) * tangent_rate
+                terms.append(product14 * time)
             if tangent_volatility is not None:
-                log_product = torch.log(product)
-                product14 = torch.exp(-2 * log_product) * total
-                diff4 = 0.5 * total * (product / product - product14) - product3 - rate_time
-                subcmul = torch.addcmul(
-                    0.5 * product7, torch.exp(diff4) * (-product14 - 0.5), strike, value=-1
+                product15 = 0.5 * root_time
+                ratio14 = total * root_time / product / product
+                addcmul2 = torch.addcmul(
+                    product5 * (product15 - ratio14), product6, ratio14 + product15
                 )
-                subcmul2 = torch.addcmul(
-                    subcmul, torch.exp(product6 - 2 * log_product) * total, spot, value=-1
-                )
-                product15 = subcmul2 * tangent_volatility * root_time
-                terms.append(product15 / _SQRT_2_SQRT_PI)
+                terms.append(addcmul2 * tangent_volatility / _SQRT_2_SQRT_PI)
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: bf56b6108c7004f2ffebe9473de45b2d6927c175861fb181161b426133bb1e6d
+# body-sha256: 0fc2102dd7bcafcee33f72f34ca962b463039661ae0663933f9745a3833515f6
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -11,7 +11,7 @@
 
 Saved for backward: x.
 
-Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
+Accuracy in float32: value within 0.0 ulp, derivatives within 0.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 """
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 981df942f1838929e10c80000ea17c60a63b5cb40b4e4ec85c469a56ce26d36f
+# body-sha256: 9cbe5b38f1de26c4980f22b63d7d46d38806fee8dbd4ecfe57186b820f38035b
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -15,7 +15,7 @@ where not (log_input):
 
 Saved for backward: input and target.
 
-Accuracy in float32: value within 0.7 ulp, derivatives within 0.5 ulp beyond the conditioning of
+Accuracy in float32: value within 1.7 ulp, derivatives within 0.6 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions (value evaluated in float64).
 """
 
@@ -90,7 +90,7 @@ class PoissonNllFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
         if tangent_input is None:
-            return None
+            return _zeros(ctx, 0)
         log_input, eps = ctx.log_input, ctx.eps
         with _primals(ctx) as saved:
             input, target = saved

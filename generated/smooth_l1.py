@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 46ad3c2769ea9bbc15965738cbb6cdb7f5c75c067a39c27730a88368e18c00d5
+# body-sha256: 71dd44a0c15c7b311786eb1118961cbfab63367dffe9b971ac4e907ec0b87b33
 """Smooth L1 loss.
 
     d    = input - target
@@ -133,7 +133,7 @@ class SmoothL1Function(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
         if tangent_input is None:
-            return None
+            return _zeros(ctx, 0)
         beta, reduction = ctx.beta, ctx.reduction
         with _primals(ctx) as saved:
             input, target = saved

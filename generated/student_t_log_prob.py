@@ -2,25 +2,29 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 04168d3064c54218a1756656e0007b80725c9e86389de150191187190fe18f24
+# body-sha256: 56879b119e0b66058411a79278deca1c3786e64818b838c1a3e62d610300f04a
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
     log_prob = lgamma((df + 1)/2) - lgamma(df/2) - log(pi*df)/2 - log(scale) - (df + 1)/2 *
                log(1 + z**2/df)
 
-    dlog_prob/dx     = where(abs(z) < 1, -(df + 1) * (x - loc) / scale**2 / (z**2 + df), -(df +
-                       1) * (x - loc) / scale**2 / z**2 / (df / z**2 + 1))
-    dlog_prob/ddf    = ((z**2 / df**2 + z**2 / df) / (z**2 / df + 1) + digamma((df + 1) / 2) -
-                       log1p(z**2 / df) - digamma(df / 2) - 1 / df) / 2
-    dlog_prob/dloc   = where(abs(z) < 1, (df + 1) * (x - loc) / scale**2 / (z**2 + df), (df + 1)
-                       * (x - loc) / scale**2 / z**2 / (df / z**2 + 1))
-    dlog_prob/dscale = ((x - loc) * exp(-log(hypot(sqrt(1 / df) * (x - loc) / scale, 1))))**2 *
-                       (1 / df + 1) / scale**3 - 1 / scale
+    dlog_prob/dx     = where(abs(z) < 1, -(df + 1) * (x - loc) / df / scale**2 / (z**2 / df +
+                       1), -(df + 1) * (x - loc) / df / scale**2 / z**2 / (1 / df + 1 / z**2))
+    dlog_prob/ddf    = (where(abs(x / scale - loc / scale) < 1, ((x / scale - loc / scale) /
+                       df)**2 * (df + 1) / ((x / scale - loc / scale)**2 / df + 1), (df + 1) /
+                       df**2 / (1 / (x / scale - loc / scale)**2 + 1 / df)) + digamma((df + 1) /
+                       2) - 2 * log(hypot(sqrt(1 / df) * (x / scale - loc / scale), 1)) -
+                       digamma(df / 2) - 1 / df) / 2
+    dlog_prob/dloc   = where(abs(z) < 1, (df + 1) * (x - loc) / df / scale**2 / (z**2 / df + 1),
+                       (df + 1) * (x - loc) / df / scale**2 / z**2 / (1 / df + 1 / z**2))
+    dlog_prob/dscale = where(abs(z) < 1, (x - loc)**2 * (df + 1) / df / scale**3 / (z**2 / df +
+                       1), ((x - loc) / z)**2 * (df / scale**3 + 1 / scale**3) / (df / z**2 +
+                       1)) - 1 / scale
 
 Saved for backward: df, loc, scale and x.
 
-Accuracy in float32: value within 0.5 ulp, derivatives within 1.8 ulp beyond the conditioning of
+Accuracy in float32: value within 0.5 ulp, derivatives within 2.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions (value and derivatives evaluated in
 float64).
 
@@ -89,46 +93,48 @@ class StudentTLogProbFunction(Function):
         df, loc, scale, x = saved = ctx.saved_tensors
         df, loc, scale, x, grad_log_prob, _ = _widen_all(df, loc, scale, x, grad_log_prob)
         grad_x = grad_df = grad_loc = grad_scale = None
-        diff = x - loc
-        if wants_x or wants_df or wants_loc:
+        if wants_x or wants_loc or wants_scale:
+            diff = x - loc
             ratio = diff / scale
-        if wants_x or wants_loc:
             below = torch.abs(ratio) < 1
-        if wants_x or wants_df or wants_loc:
-            total = df + 1
+        total = df + 1
         if wants_x or wants_loc:
-            ratio2 = total * diff / scale / scale
-        if wants_x or wants_df or wants_loc:
-            ratio_squared = ratio * ratio
+            ratio2 = total * diff / df / scale / scale
+        if wants_x or wants_loc or wants_scale:
+            total2 = ratio / df * ratio + 1
         if wants_x or wants_loc:
-            ratio3 = ratio2 / (ratio_squared + df)
-            ratio4 = ratio2 / ratio / ratio / (df / ratio / ratio + 1)
+            ratio3 = ratio2 / total2
+        if wants_x or wants_df or wants_loc:
+            ratio4 = 1 / df
+        if wants_x or wants_loc:
+            ratio5 = ratio2 / ratio / ratio / (1 / ratio / ratio + ratio4)
         if wants_x:
-            grad_x = _fit(torch.where(below, -ratio3, -ratio4) * grad_log_prob, saved[3])
+            grad_x = _fit(torch.where(below, -ratio3, -ratio5) * grad_log_prob, saved[3])
         if wants_df:
-            ratio5 = ratio_squared / df
-            ratio6 = (ratio5 / df + ratio5) / (ratio5 + 1)
-            diff2 = ratio6 + torch.digamma(0.5 * total) - torch.log1p(ratio5)
-        if wants_df or wants_scale:
-            ratio7 = 1 / df
-        if wants_df:
-            grad_df = _fit(
-                0.5 * (diff2 - torch.digamma(0.5 * df) - ratio7) * grad_log_prob, saved[0]
+            diff2 = x / scale - loc / scale
+            ratio6 = diff2 / df
+            ratio7 = total / df / df / (1 / diff2 / diff2 + ratio4)
+            chosen = torch.where(
+                torch.abs(diff2) < 1, ratio6 * ratio6 * total / (ratio6 * diff2 + 1), ratio7
             )
-        if wants_loc:
-            grad_loc = _fit(torch.where(below, ratio3, ratio4) * grad_log_prob, saved[1])
-        if wants_scale:
-            exp = torch.exp(
-                -torch.log(
-                    torch.hypot(
-                        torch.sqrt(ratio7) * diff / scale,
-                        (torch.sqrt(ratio7) * diff / scale).new_full((), 1),
-                    )
+            product = 2 * torch.log(
+                torch.hypot(
+                    torch.sqrt(ratio4) * diff2, (torch.sqrt(ratio4) * diff2).new_full((), 1)
                 )
             )
-            exp_diff = exp * diff
-            ratio8 = exp_diff * exp_diff * (ratio7 + 1) / scale**3
-            grad_scale = _fit((ratio8 - 1 / scale) * grad_log_prob, saved[2])
+            diff3 = chosen + torch.digamma(0.5 * total) - product
+            grad_df = _fit(
+                0.5 * (diff3 - torch.digamma(0.5 * df) - ratio4) * grad_log_prob, saved[0]
+            )
+        if wants_loc:
+            grad_loc = _fit(torch.where(below, ratio3, ratio5) * grad_log_prob, saved[1])
+        if wants_scale:
+            scale_power = scale**3
+            ratio8 = diff * diff * total / df / scale_power / total2
+            ratio9 = diff / ratio
+            product2 = ratio9 * ratio9 * (df / scale_power + 1 / scale_power)
+            chosen2 = torch.where(below, ratio8, product2 / (df / ratio / ratio + 1))
+            grad_scale = _fit((chosen2 - 1 / scale) * grad_log_prob, saved[2])
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -143,46 +149,53 @@ class StudentTLogProbFunction(Function):
             df, loc, scale, x = saved
             df, loc, scale, x, _ = _widen_all(df, loc, scale, x)
             terms = []
-            diff = x - loc
-            if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
+            if tangent_x is not None or tangent_loc is not None or tangent_scale is not None:
+                diff = x - loc
                 ratio = diff / scale
-            if tangent_x is not None or tangent_loc is not None:
                 below = torch.abs(ratio) < 1
-            if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
-                total = df + 1
+            total = df + 1
             if tangent_x is not None or tangent_loc is not None:
-                ratio2 = total * diff / scale / scale
-            if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
-                ratio_squared = ratio * ratio
+                ratio2 = total * diff / df / scale / scale
+            if tangent_x is not None or tangent_loc is not None or tangent_scale is not None:
+                chosen = torch.where(below, ratio / df * ratio + 1, 1)
             if tangent_x is not None or tangent_loc is not None:
-                ratio3 = ratio2 / torch.where(below, ratio_squared + df, 1)
-                chosen = torch.where(below, 1, ratio)
-                chosen2 = torch.where(below, 1, df / chosen / chosen + 1)
-                ratio4 = ratio2 / chosen / chosen / chosen2
+                ratio3 = ratio2 / chosen
+            if tangent_x is not None or tangent_loc is not None or tangent_scale is not None:
+                chosen2 = torch.where(below, 1, ratio)
+            if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
+                ratio4 = 1 / df
+            if tangent_x is not None or tangent_loc is not None:
+                chosen3 = torch.where(below, 1, 1 / chosen2 / chosen2 + ratio4)
+                ratio5 = ratio2 / chosen2 / chosen2 / chosen3
             if tangent_x is not None:
-                terms.append(torch.where(below, -ratio3, -ratio4) * tangent_x)
+                terms.append(torch.where(below, -ratio3, -ratio5) * tangent_x)
             if tangent_df is not None:
-                ratio5 = ratio_squared / df
-                ratio6 = (ratio5 / df + ratio5) / (ratio5 + 1)
-                diff2 = ratio6 + torch.digamma(0.5 * total) - torch.log1p(ratio5)
-            if tangent_df is not None or tangent_scale is not None:
-                ratio7 = 1 / df
-            if tangent_df is not None:
-                terms.append(0.5 * (diff2 - torch.digamma(0.5 * df) - ratio7) * tangent_df)
-            if tangent_loc is not None:
-                terms.append(torch.where(below, ratio3, ratio4) * tangent_loc)
-            if tangent_scale is not None:
-                exp = torch.exp(
-                    -torch.log(
-                        torch.hypot(
-                            torch.sqrt(ratio7) * diff / scale,
-                            (torch.sqrt(ratio7) * diff / scale).new_full((), 1),
-                        )
+                diff2 = x / scale - loc / scale
+                below2 = torch.abs(diff2) < 1
+                ratio6 = diff2 / df
+                chosen4 = torch.where(below2, ratio6 * diff2 + 1, 1)
+                ratio7 = ratio6 * ratio6 * total / chosen4
+                chosen5 = torch.where(below2, 1, diff2)
+                chosen6 = torch.where(below2, 1, 1 / chosen5 / chosen5 + ratio4)
+                chosen7 = torch.where(below2, ratio7, total / df / df / chosen6)
+                product = 2 * torch.log(
+                    torch.hypot(
+                        torch.sqrt(ratio4) * diff2, (torch.sqrt(ratio4) * diff2).new_full((), 1)
                     )
                 )
-                exp_diff = exp * diff
-                ratio8 = exp_diff * exp_diff * (ratio7 + 1) / scale**3
-                terms.append((ratio8 - 1 / scale) * tangent_scale)
+                diff3 = chosen7 + torch.digamma(0.5 * total) - product
+                terms.append(0.5 * (diff3 - torch.digamma(0.5 * df) - ratio4) * tangent_df)
+            if tangent_loc is not None:
+                terms.append(torch.where(below, ratio3, ratio5) * tangent_loc)
+            if tangent_scale is not None:
+                scale_power = scale**3
+                ratio8 = diff / chosen2
+                product2 = ratio8 * ratio8 * (df / scale_power + 1 / scale_power)
+                ratio9 = product2 / torch.where(below, 1, df / chosen2 / chosen2 + 1)
+                chosen8 = torch.where(
+                    below, diff * diff * total / df / scale_power / chosen, ratio9
+                )
+                terms.append((chosen8 - 1 / scale) * tangent_scale)
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 6c1f495f48adcf1a0822d19c8662c9b11d54bcd454fb286df3102e5a8b9f45a4
+# body-sha256: e4803f475f0e891ee688228dc354f8463610f41b76b456ef34b293a36e95703a
 """Sum and product of two tensors.
 
     total   = x + y
@@ -15,7 +15,7 @@
 
 Saved for backward: x and y.
 
-Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
+Accuracy in float32: value within 0.3 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import mpmath as mp
@@ -15,7 +16,12 @@ from symgrad.functions import FUNCTIONS, real
 
 Environment = Mapping[Expr, Any]
 
-_CONSTANTS: dict[str, Callable[[], Any]] = {"pi": lambda: +mp.pi, "E": lambda: +mp.e, "oo": lambda: mp.inf, "nan": lambda: mp.nan}
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "pi": lambda: +mp.pi,
+    "E": lambda: +mp.e,
+    "oo": lambda: mp.inf,
+    "nan": lambda: mp.nan,
+}
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": lambda a, b: a < b,
@@ -101,15 +107,15 @@ def leaf_value(node: Expr) -> Any:
 class Exact:
     """Values of expressions at fixed points with `bits` of precision; every node is computed once.
 
-    NaN stands where a value is undefined over the reals. `moved` adds to one symbol's value at each point; what does not
-    depend on that symbol is read from `base`.
+    NaN stands where a value is undefined over the reals. `moved` adds to one symbol's value at each point; what
+    does not depend on that symbol is read from `base`.
     """
 
     def __init__(self, points: Sequence[Environment], bits: int) -> None:
         self.points = points
         self.bits = bits
         self._columns: dict[Expr, list[Any]] = {}
-        self._moved: dict[Expr, Exact] = {}
+        self._moved: dict[Expr, _Moved] = {}
 
     def __call__(self, root: Expr) -> list[Any]:
         """The value of `root` at each point."""
@@ -215,7 +221,7 @@ class Table:
         found: list[Truth | None] = [None] * len(self.points)
         pending = list(range(len(self.points)))
         tables, rows = self._coarse, pending
-        for coarse, fine in zip(_PRECISIONS, _PRECISIONS[1:], strict=False):
+        for coarse, fine in pairwise(_PRECISIONS):
             if fine > _PRECISIONS[1]:
                 if not pending:
                     break

@@ -60,7 +60,7 @@ def _variables(forms: Iterable[Expr], formula: Expr) -> list[Expr]:
         for node in reversed(topological(form)):
             for argument in node.args:
                 if node.op not in ("add", "mul", "where") and not argument.is_static and not argument.is_boolean:
-                    coefficient, rest = ex.split_coefficient(argument)
+                    _, rest = ex.split_coefficient(argument)
                     if rest.op != "abs" and rest.size < formula.size:
                         found[rest] = None
     return list(found)[:_MOST_VARIABLES]
@@ -97,6 +97,10 @@ def _between(low: float, high: float, size: bool) -> Expr | None:
     if low < 0 < high:
         return ex.ZERO
     bounded = [v for v in (low, high) if math.isfinite(v)]
-    middle = sum(bounded) / len(bounded) if len(bounded) == 2 else (bounded[0] * (2 if (bounded[0] > 0) == (bounded[0] == low) else 0.5))
+    middle = (
+        sum(bounded) / len(bounded)
+        if len(bounded) == 2
+        else (bounded[0] * (2 if (bounded[0] > 0) == (bounded[0] == low) else 0.5))
+    )
     middle = float(f"{middle:.3g}")
     return ex.num(Fraction(middle)) if low < middle < high else None

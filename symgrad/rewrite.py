@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from symgrad.evaluate import Check
 from symgrad.expr import Expr, rebuild, topological
-from symgrad.rules import Rule
+from symgrad.rules import Rule, Transformation
 
 __all__ = ["Rewriter", "Step", "by_operation", "replace", "rewrite", "single_steps"]
+
+AnyRule: TypeAlias = Rule | Transformation
 
 _MOST_REWRITES = 400  # per expression: rules are directed, this only bounds a mistake in the table
 
@@ -24,7 +27,7 @@ class Step:
     why: str
 
 
-def rewrite(root: Expr, rules: Sequence[Rule], check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
+def rewrite(root: Expr, rules: Sequence[AnyRule], check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
     """Apply the rules until none matches; returns the result and the steps.
 
     A rule whose result `check` finds different from the original is left out: over the reals every rule holds on
@@ -39,9 +42,9 @@ def rewrite(root: Expr, rules: Sequence[Rule], check: Check | None = None) -> tu
         active = [r for r in active if r.name != culprit]
 
 
-def by_operation(rules: Iterable[Rule]) -> Mapping[str, Sequence[Rule]]:
+def by_operation(rules: Iterable[AnyRule]) -> Mapping[str, Sequence[AnyRule]]:
     """The rules by the operation at whose nodes they can match."""
-    found: dict[str, list[Rule]] = {}
+    found: dict[str, list[AnyRule]] = {}
     for rule in rules:
         found.setdefault(rule.operation, []).append(rule)
     return found
@@ -53,7 +56,7 @@ class Rewriter:
     It does not recurse, for formulas may be deep.
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[AnyRule]) -> None:
         self._rules = by_operation(rules)
         self._steps: list[Step] = []
         self._written: set[tuple[str, Expr]] = set()  # by which family
@@ -100,7 +103,7 @@ class Rewriter:
 
 
 def single_steps(
-    root: Expr, rules: Mapping[str, Sequence[Rule]], at: Collection[Expr] | None = None
+    root: Expr, rules: Mapping[str, Sequence[AnyRule]], at: Collection[Expr] | None = None
 ) -> list[tuple[Expr, Step]]:
     """Every result of applying one rule (of those `by_operation`) at one place, or at the places `at` only."""
     found: list[tuple[Expr, Step]] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float
-from itertools import repeat
 from typing import Any
 
 import mpmath as mp
@@ -105,7 +104,7 @@ def _single(native: Elementwise) -> Elementwise:
 def _native(node: Expr) -> Elementwise | None:
     """Operations exact enough in double for both formats: rounded once in float64, innocuously twice in float32."""
     if node.op == "pow":
-        return _POWERS.get(node.args[1].number)  # type: ignore[arg-type]
+        return _POWERS.get(node.args[1].number)
     if node.op in ("add", "mul") and len(node.args) != 2:
         return _scalar_sum if node.op == "add" else _scalar_product
     return _NATIVE.get(node.op)

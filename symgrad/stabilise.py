@@ -14,14 +14,14 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
-from symgrad.approximate import V, Target, near, readings
+from symgrad.approximate import Target, V, near, readings
 from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.expr import Expr
 from symgrad.localise import culprits, neighbourhood
 from symgrad.regimes import joined
-from symgrad.rewrite import replace as replaced
 from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
+from symgrad.rewrite import replace as replaced
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 
 _ROUNDS = 4
@@ -139,7 +139,7 @@ class _Search:
     def promising(self, count: int) -> list[Candidate]:
         """Candidates with the fewest inaccurate points, from which others may get far."""
         ranked = sorted(self.measured.values(), key=lambda c: (self.inaccurate(c.form), c.cost))
-        found = []
+        found: list[Candidate] = []
         for candidate in ranked:
             if len(found) == count:
                 break

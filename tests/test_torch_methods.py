@@ -219,3 +219,29 @@ def test_broadcast_gradients_have_the_shape_of_their_tensor() -> None:
         x, y = (torch.rand(s, dtype=torch.float64, requires_grad=True) for s in shapes)
         found = torch.autograd.grad(item.function(x, y).sum(), (x, y))
         torch.testing.assert_close(found, torch.autograd.grad((x * y.sin() + y).sum(), (x, y)))
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    ["{y: (x - t)**2}", "{y: x + 1 + 0 * t}", "{y: 2 * x + sign(t)}", "{y: mean((x - t)**2)}", "{y: x, z: sign(t)}"],
+)
+@pytest.mark.parametrize("declared", ["", "{grad: false}"])
+def test_where_the_only_tangent_is_one_that_does_not_matter(outputs: str, declared: str) -> None:
+    """torch fails with an internal assertion where jvp returns None then."""
+    item = compiled_text(f"\nop: labelled\ntensors: {{x: , t: {declared}}}\noutputs: {outputs}\n")
+    x, t = item.tensors()
+    values, pushed = torch.func.jvp(lambda t: item.function(x, t), (t,), (torch.ones_like(t),))
+    torch.testing.assert_close(results(values), results(item.composite(x, t)))
+    if declared:
+        assert not any(p.any() for p in results(pushed))
+    else:
+        right = torch.func.jvp(lambda t: item.composite(x, t), (t,), (torch.ones_like(t),))[1]
+        torch.testing.assert_close(results(pushed), results(right))
+
+
+def test_numbers_beside_tensors_compute_nothing_twice() -> None:
+    item = compiled_text(
+        "\nop: twice\ntensors: {x: }\nhyperparameters: {scale: 2.0}\noutputs: {y: 'hypot(x / scale, 1)'}\n"
+    )
+    for name in ("backward", "jvp"):
+        assert "(x / scale).new_full" not in ast.unparse(method(item, name))

@@ -176,9 +176,10 @@ def expanded(terms: Iterable[Expr]) -> Expr | None:
 # ------------------------------------------------------------------------------------------------ products
 def paired_squares(node: Expr) -> Expr | None:
     """a**2 * b**2 as (a*b)**2: the squares may overflow where their product does not."""
-    squares, others = [], []
+    squares: list[Expr] = []
+    others: list[Expr] = []
     for factor in node.args:
-        base, exponent = ex.split_power(factor)
+        _, exponent = ex.split_power(factor)
         n = exponent.number
         even = n is not None and n.denominator == 1 and n % 2 == 0
         (squares if even else others).append(factor)

@@ -54,14 +54,34 @@ def _one_plus_cosine(x: Expr, y: Expr) -> Expr:
 STABLE_RULES = (
     Rule("expm1", exp(a) - 1, expm1(a), "exp - 1 cancels at 0"),
     Rule("expm1-negative", 1 - exp(a), -expm1(a), "1 - exp cancels at 0"),
-    Rule("log-minus-expm1", log(-expm1(a)), _log_one_minus_exp(a), "exp underflows", domain=(-4, -0.1), family="log1mexp"),
-    Rule("log1mexp", log(1 - exp(a)), _log_one_minus_exp(a), "1 - exp cancels at both ends", domain=(-4, -0.1), family="log1mexp"),
+    Rule(
+        "log-minus-expm1", log(-expm1(a)), _log_one_minus_exp(a), "exp underflows", domain=(-4, -0.1), family="log1mexp"
+    ),
+    Rule(
+        "log1mexp",
+        log(1 - exp(a)),
+        _log_one_minus_exp(a),
+        "1 - exp cancels at both ends",
+        domain=(-4, -0.1),
+        family="log1mexp",
+    ),
     Rule("log-expm1", log(exp(a) - 1), a + _log_one_minus_exp(-a), "exp overflows", domain=POSITIVE, family="log1mexp"),
-    Rule("log-of-expm1", log(expm1(a)), a + _log_one_minus_exp(-a), "expm1 overflows", domain=POSITIVE, family="log1mexp"),
+    Rule(
+        "log-of-expm1", log(expm1(a)), a + _log_one_minus_exp(-a), "expm1 overflows", domain=POSITIVE, family="log1mexp"
+    ),
     Rule("log1p", log(1 + a), log1p(a), "1 + a loses a", domain=(-0.9, 4.0)),
     Rule("log-cosh", log(f("cosh", a)), _log_cosh(a), "cosh overflows"),
-    Rule("power-minus-one", (1 + a) ** n - 1, expm1(n * log1p(a)), "the difference cancels at 0", fractional(n), POSITIVE),
-    Rule("one-minus-power", 1 - (1 + a) ** n, -expm1(n * log1p(a)), "the difference cancels at 0", fractional(n), POSITIVE),
+    Rule(
+        "power-minus-one", (1 + a) ** n - 1, expm1(n * log1p(a)), "the difference cancels at 0", fractional(n), POSITIVE
+    ),
+    Rule(
+        "one-minus-power",
+        1 - (1 + a) ** n,
+        -expm1(n * log1p(a)),
+        "the difference cancels at 0",
+        fractional(n),
+        POSITIVE,
+    ),
     Rule("sech", 1 - tanh(a) ** 2, f("cosh", a) ** -2, "1 - tanh**2 cancels"),
     Rule("haversine", 1 - f("cos", a), 2 * f("sin", HALF * a) ** 2, "1 - cos cancels at 0"),
     Rule("softplus-minus", softplus(a) - a, softplus(-a), "the difference cancels"),
@@ -86,7 +106,9 @@ STABLE_RULES = (
         family="conjugate",
     ),
     Rule("hypot", sqrt(a**2 + b**2), f("hypot", a, b), "the squares overflow"),
-    Rule("hypot-scaled", sqrt(a**2 + n * b**2), f("hypot", a, sqrt(n) * b), "the squares overflow", positive(n), POSITIVE),
+    Rule(
+        "hypot-scaled", sqrt(a**2 + n * b**2), f("hypot", a, sqrt(n) * b), "the squares overflow", positive(n), POSITIVE
+    ),
     Rule("hypot-constant", sqrt(n + a**2), f("hypot", a, sqrt(n)), "the square overflows", positive(n), POSITIVE),
     Rule("inverse-hypot", (a**2 + b**2) ** -HALF, 1 / f("hypot", a, b), "the squares overflow"),
     Rule(

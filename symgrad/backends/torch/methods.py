@@ -347,13 +347,15 @@ class Methods:
         """The tangents of the outputs from those of the inputs that have one."""
         only = self._only_tangent()
         body = self._branches(self._one_tangent if only else self._all_tangents, stored=True)
-        if only and body in ([f"return {only}"], [f"return _total(ctx, [{only}])"]):
-            return [f"return None if {only} is None else {only}.clone()"] if self._keeps_shape() else body
+        if only and body == [f"return {only}"] and self._keeps_shape():
+            return [f"return None if {only} is None else {only}.clone()"]
         if len(body) == 1 and re.fullmatch(r"return (None|_zeros\(ctx, \d+\)|, )+", body[0]):
             return [*self._refusals(), *body]
         lines = self._hyperparameters(body)
         if only:
-            lines = [f"if {only} is None:", "    return None", *lines]
+            # Another tensor, which the output does not depend on, may have the only tangent.
+            nothing = "None" if len(self.layout.spec.tensors) == 1 else "_zeros(ctx, 0)"
+            lines = [f"if {only} is None:", f"    return {nothing}", *lines]
         if any(re.search(r"\bsaved\b", line) for line in body):
             body = ["with _primals(ctx) as saved:", *(f"    {line}" for line in body)]
         elif not self._keeps_shape():

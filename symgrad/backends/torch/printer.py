@@ -11,7 +11,7 @@ import mpmath as mp
 from symgrad import expr as ex
 from symgrad.backends.torch.fusion import SPELLING
 from symgrad.evaluate import exact
-from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
+from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr, topological
 from symgrad.functions import FUNCTIONS
 from symgrad.tensor_ops import TENSOR_OPS
 
@@ -102,12 +102,18 @@ class Printer:
         row = FUNCTIONS[node.op]
         arguments = [self._at(a, _CONDITIONAL) for a in node.args]
         if row.tensor_args:
-            like = next(a for a in node.args if not a.is_static)
+            like = self._lender(next(a for a in node.args if not a.is_static))
             arguments = [
-                f"{self._at(like, _ATOM)}.new_full((), {text})" if a.is_static else text
+                f"{like}.new_full((), {text})" if a.is_static else text
                 for a, text in zip(node.args, arguments, strict=True)
             ]
         return row.torch.format(*arguments), _ATOM
+
+    def _lender(self, value: Expr) -> str:
+        """A tensor of the value's dtype and device for a number beside it: one with a name, which costs nothing."""
+        floats = (n for n in topological(value, leaves=self.names.keys()) if n in self.names and not n.is_static)
+        named = [n for n in floats if not n.is_boolean and n.get("kind") != "int_tensor"]
+        return self._at(value if len(named) != 1 else named[0], _ATOM)
 
     def _infix(self, node: Expr) -> tuple[str, int]:
         symbol, strength = _INFIX[node.op]
