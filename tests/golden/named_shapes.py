@@ -136,9 +136,13 @@ def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> N
             declared = ", ".join(str(d) for d in dims)
             raise ValueError(f"{op}: {name} must have the shape [{declared}], not {list(shape)}")
         for dim, size in zip(fixed, shape[len(shape) - len(fixed) :], strict=True):
-            known, where = (dim, "") if isinstance(dim, int) else sizes.setdefault(dim, (size, name))
+            known, where = (
+                (dim, "") if isinstance(dim, int) else sizes.setdefault(dim, (size, name))
+            )
             if size != known and where:
-                raise ValueError(f"{op}: the dimension {dim} of {name} is {size}, and {known} in {where}")
+                raise ValueError(
+                    f"{op}: the dimension {dim} of {name} is {size}, and {known} in {where}"
+                )
             if size != known:
                 raise ValueError(f"{op}: a dimension of {name} is {size}, not {known}")
 
@@ -220,7 +224,9 @@ def _primal(t: Any) -> Any:
     if not _functorch.is_batchedtensor(t):
         return _forward_ad.unpack_dual(t, level=0).primal
     inner = _primal(_functorch.get_unwrapped(t))
-    return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t))
+    return _functorch._add_batch_dim(
+        inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t)
+    )
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
@@ -231,7 +237,9 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     return reduce(torch.add, terms).expand(shape).to(dtype)
 
 
-def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+def _dispatcher(
+    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
     ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.

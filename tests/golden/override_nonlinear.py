@@ -122,7 +122,9 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+def _dispatcher(
+    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
     ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.

@@ -90,7 +90,10 @@ class StrChoicesFunction(Function):
         target, x, grad_loss, _ = _widen(target, x, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
-                2 * (x - target) * grad_loss / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                2
+                * (x - target)
+                * grad_loss
+                / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
                 saved[1],
             )
             return grad_x, None, None
@@ -103,7 +106,7 @@ class StrChoicesFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, *_: Any) -> Any:
         if tangent_x is None:
-            return None
+            return _zeros(ctx, 0)
         reduction = ctx.reduction
         with _primals(ctx) as saved:
             target, x = saved
@@ -144,7 +147,10 @@ class _StrChoicesKeeping(Function):
         if reduction == "mean":
             if grad_loss is not None:
                 grad_x = _fit(
-                    2 * difference * grad_loss / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                    2
+                    * difference
+                    * grad_loss
+                    / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
                     ctx.inputs[0],
                 )
             if grad_difference is not None:
@@ -312,7 +318,9 @@ def _primal(t: Any) -> Any:
     if not _functorch.is_batchedtensor(t):
         return _forward_ad.unpack_dual(t, level=0).primal
     inner = _primal(_functorch.get_unwrapped(t))
-    return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t))
+    return _functorch._add_batch_dim(
+        inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t)
+    )
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
@@ -323,7 +331,9 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     return reduce(torch.add, terms).expand(shape).to(dtype)
 
 
-def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+def _dispatcher(
+    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
     ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.

@@ -201,7 +201,9 @@ def _primal(t: Any) -> Any:
     if not _functorch.is_batchedtensor(t):
         return _forward_ad.unpack_dual(t, level=0).primal
     inner = _primal(_functorch.get_unwrapped(t))
-    return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t))
+    return _functorch._add_batch_dim(
+        inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t)
+    )
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
@@ -212,7 +214,9 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     return reduce(torch.add, terms).expand(shape).to(dtype)
 
 
-def _dispatcher(function: Any, plain: Any = None, compiled: Any = None, extra: bool = False) -> Callable[..., Any]:
+def _dispatcher(
+    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
     ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.

@@ -230,12 +230,13 @@ def test_where_the_only_tangent_is_one_that_does_not_matter(outputs: str, declar
     """torch fails with an internal assertion where jvp returns None then."""
     item = compiled_text(f"\nop: labelled\ntensors: {{x: , t: {declared}}}\noutputs: {outputs}\n")
     x, t = item.tensors()
-    values, pushed = torch.func.jvp(lambda t: item.function(x, t), (t,), (torch.ones_like(t),))
+    jvp: Any = torch.func.jvp
+    values, pushed = jvp(lambda t: item.function(x, t), (t,), (torch.ones_like(t),))
     torch.testing.assert_close(results(values), results(item.composite(x, t)))
     if declared:
         assert not any(p.any() for p in results(pushed))
     else:
-        right = torch.func.jvp(lambda t: item.composite(x, t), (t,), (torch.ones_like(t),))[1]
+        right = jvp(lambda t: item.composite(x, t), (t,), (torch.ones_like(t),))[1]
         torch.testing.assert_close(results(pushed), results(right))
 
 
