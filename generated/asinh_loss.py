@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: f0eb8cf5410719e412c331c92040d5ca6569854c18d370cf8526dbb6f4e80651
+# body-sha256: 41519dd8d161812c3e06993616b15fac48dbfe90cd2f4c2993c47b554aaad4a0
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -100,7 +100,10 @@ class AsinhLossFunction(Function):
 
 
 class _AsinhLossKeeping(Function):
-    """AsinhLossFunction for a plain call: keeps asinh(x / scale), which a second derivative must not use."""
+    """AsinhLossFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = AsinhLossFunction.backward
     jvp = AsinhLossFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: 9a3c73a9e395a4d24fa18cf688cf7fb829ead884386a98edfdb487e45d127033
+# body-sha256: 6a859bab4eae6bc556e1c97ce90624a433e95fbe58821ca911d1f50a0a3c14cf
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -109,7 +109,10 @@ class CeluFunction(Function):
 
 
 class _CeluKeeping(Function):
-    """CeluFunction for a plain call: keeps alpha * expm1(x / alpha), which a second derivative must not use."""
+    """CeluFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = CeluFunction.backward
     jvp = CeluFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 86e3fbd70f0a59f32085d5796d1d9fbd0f773d0e35682595084f87a4e4712869
+# body-sha256: db1bf1cc80e923789544d7461daa21a4f393035cf952f9f0e86ec24dc346bb74
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -92,7 +92,10 @@ class GeluFunction(Function):
 
 
 class _GeluKeeping(Function):
-    """GeluFunction for a plain call: keeps erfc(-x / sqrt(2)), which a second derivative must not use."""
+    """GeluFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = GeluFunction.backward
     jvp = GeluFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: b0b6bc4712397c8132e4ad198d4fbc08fe0b0e9834d3f79a6c4c1cabb7dbf4cc
+# body-sha256: 6e4cf94db6cf31117dae145196a1f062c81bc88fa6e3acb77569988acd8e3e7b
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -91,7 +91,10 @@ class HardSwishFunction(Function):
 
 
 class _HardSwishKeeping(Function):
-    """HardSwishFunction for a plain call: keeps clamp(x + 3, 0, 6), which a second derivative must not use."""
+    """HardSwishFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = HardSwishFunction.backward
     jvp = HardSwishFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 8d40d4e59cdff3c6da8ef1cd07e411405e7668b6833585ece282dd72b3c1d38d
+# body-sha256: c29387605d3da01d40059e864cdc4565c4213aa20b6bb4ba0c96a0fd60902600
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -88,7 +88,10 @@ class SiluFunction(Function):
 
 
 class _SiluKeeping(Function):
-    """SiluFunction for a plain call: keeps sigmoid(x), which a second derivative must not use."""
+    """SiluFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = SiluFunction.backward
     jvp = SiluFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: db99e7c454c2f01b9d9c962dcef9329ede75745729f0f187d6245350c3285cb3
-# body-sha256: c05fa1dd05482a90a9c740b3e0e369182b1b5b23db9900b805a61f51c83e5e79
+# body-sha256: 254224abfaa29bd7c808d707c5672f6006f70c83b9fb929941f31e13a4c22ad9
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -133,7 +133,10 @@ class SnakeFunction(Function):
 
 
 class _SnakeKeeping(Function):
-    """SnakeFunction for a plain call: keeps sin(x * alpha[..., None]), which a second derivative must not use."""
+    """SnakeFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = SnakeFunction.backward
     jvp = SnakeFunction.jvp

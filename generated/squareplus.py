@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: e9d8ebb9dac49aeb9e47f7660a5f27153b9357cccc0332e56c7ded50af2225ee
+# body-sha256: 4f80df815ebb9f55504cc8a78d9e9358989ba2a44bd92eea2b5f351691527083
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -104,7 +104,10 @@ class SquareplusFunction(Function):
 
 
 class _SquareplusKeeping(Function):
-    """SquareplusFunction for a plain call: keeps hypot(x, sqrt(b)), which a second derivative must not use."""
+    """SquareplusFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = SquareplusFunction.backward
     jvp = SquareplusFunction.jvp

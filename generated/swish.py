@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 1279b69959bd3c578a7799b715ca1bfb78c08cca6df6ec9bed344074772875ae
+# body-sha256: f8ea65ca0fc20cbc7d0935d3dd0c44e693edc41840bbed67762643725c64cbac
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -104,7 +104,10 @@ class SwishFunction(Function):
 
 
 class _SwishKeeping(Function):
-    """SwishFunction for a plain call: keeps sigmoid(beta * x), which a second derivative must not use."""
+    """SwishFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = SwishFunction.backward
     jvp = SwishFunction.jvp

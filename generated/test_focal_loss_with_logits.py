@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 81628f61b90fb57b4871492092e4cf592a7d37e14aa7a3ecceeb748cda0d4345
+# body-sha256: c6eff249626bad688cc50aa5964cb0c42ebe293c62a108c24414d1e1176d9745
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
@@ -72,7 +73,9 @@ def composite(logits: Any, target: Any, alpha: Any, gamma: Any) -> Any:
 
 def saved(logits: Any, target: Any, alpha: Any, gamma: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(logits, (0,)), (target, (0,))]
+    power = torch.sigmoid(logits) ** gamma
+    log_sig = F.logsigmoid(-logits)
+    return [(logits, (0,)), (target, (0,)), (power, (0,)), (log_sig, (0,))]
 
 
 reference = composite
@@ -193,22 +196,22 @@ LOSS: Any = (
 )
 D_LOSS_D_LOGITS: Any = (
     (0.0, 0.5, 0.25, 0.0, 0.125, 1.5e-08),
-    (-1.0908048, 0.3, 0.25, 0.0, 0.07588004955486738, 1.2e-08),
+    (0.20124611, 0.30624613, 0.75, 2.0, 0.015133073193895829, 5.1e-09),
+    (1.0908048, 1.0, 0.75, 2.0, -0.03249088577356658, 1.8e-08),
     (79.6068, 0.3, 0.25, 0.5, 0.5249999910593033, 1.1e-08),
-    (-1.03672575e30, 0.3, 0.25, 2.0, -0.07500000298023224, 3.7e-09),
-    (-1.0001, 0.5, 0.75, 0.5, -0.26617824894698666, 2.6e-08),
+    (1.03672575e30, 1.0, 0.25, 0.5, -0.0, 4.5e-08),
+    (0.999999, 0.30624613, 0.25, 0.5, 0.3885721855276007, 1.4e-08),
+    (1.0001, 0.3, 0.75, 0.0, 0.06743129246944873, 1e-08),
     (2.877, 0.5, 0.75, 2.0, 0.1409046557493463, 8.5e-09),
-    (-0.30624613, 1e-12, 0.75, 2.0, 0.047627773299479544, 1.1e-09),
-    (5.222136, 9.736068e-13, 0.25, 0.0, 0.7459748752672578, 9.5e-10),
-    (0.75, 0.0001, 0.25, 0.0, 0.5093250654480754, 4.9e-09),
-    (8.049845, 0.05, 0.25, 2.0, 0.7154758860510955, 2.6e-09),
+    (1.4385254, 1.0118034e-30, 0.75, 0.5, 0.21724168980739061, 2.6e-09),
     (2.9916408, 0.9603326, 0.25, 0.0, 0.016851184670371267, 2.3e-08),
-    (-0.01, 1e-30, 0.25, 2.0, 0.2207323674039564, 1.4e-10),
+    (12.511995, 0.20124611, 0.75, 2.0, 0.1997046658343038, 1.9e-09),
     (-0.999999, 1e-06, 0.25, 2.0, 0.03943570006501783, 2.5e-09),
-    (1.0908048, 9.59017e-05, 0.25, 0.0, 0.5613400642285746, 8.4e-09),
-    (-3.443555, 0.0, 0.75, 0.0, 0.007740410470764332, 8.9e-10),
+    (-0.052221358, 0.3, 0.75, 2.0, -0.023268977697801587, 4.9e-09),
+    (1.8166331, 0.95, 0.25, 2.0, 0.03727810729533213, 2.4e-08),
+    (0.09839393, 1.0354102e-08, 0.75, 2.0, 0.08472748990737049, 4e-10),
     (0.01, 0.3, 0.75, 0.5, -0.02251269282284042, 7.1e-09),
-    (0.44, 1.9),
+    (2.2, 1.9),
 )
 FIGURES: Any = (
     (0, None, LOSS),

@@ -27,6 +27,8 @@ _NEAR = mp.mpf(2) ** -200
 _PRECISION = mp.mpf(2) ** -55
 _ORDERS = ((1, 0), (2, 0), (3, 0), (4, 0), (2, 2), (6, 0), (3, 3), (8, 0), (4, 4), (5, 5), (6, 6), (7, 7), (9, 9))
 
+_MOST_PARTS = 24  # subexpressions that are tried as the variable
+
 V = symbol("_v")
 
 
@@ -197,19 +199,18 @@ def _fraction(value: Any) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent) * (-1 if sign else 1)
 
 
-def near(target: Target, radius: Fraction, otherwise: Expr) -> Expr | None:
-    """The approximation within `radius`, and `otherwise` beyond."""
+def near(target: Target, radius: Fraction, factor: Expr, otherwise: Expr) -> Expr | None:
+    """The approximation times `factor` within `radius`, and `otherwise` beyond."""
     inside = approximation(target, radius)
     if inside is None:
         return None
-    return where(compare("lt", make("abs", target.distance), ex.num(radius)), inside, otherwise)
+    return where(compare("lt", make("abs", target.distance), ex.num(radius)), ex.mul(factor, inside), otherwise)
 
 
 def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     """Readings of `node` as factor * function(variable): the factor, the variable, the function of V."""
-    for part in ex.topological(node):
-        if not part.tensors or part is node or part.is_boolean:
-            continue
+    parts = [p for p in ex.topological(node) if p.tensors and p is not node and not p.is_boolean]
+    for part in parts[:_MOST_PARTS]:
         for symbol_, scale in _linear(part):
             inner = substitute(node, {symbol_: V * scale})
             factor, own = _separated(inner)

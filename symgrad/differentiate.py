@@ -47,8 +47,9 @@ def local_partials(node: Expr) -> tuple[Expr, ...]:
     if node.op == "add":
         return (ex.ONE,) * len(node.args)
     if node.op == "mul":
-        args = node.args
-        return tuple(ex.mul(*args[:i], *args[i + 1 :]) for i in range(len(args)))
+        args = node.args  # without one of them they are as canonical as before
+        others = (args[:i] + args[i + 1 :] for i in range(len(args)))
+        return tuple(rest[0] if len(rest) == 1 else make("mul", *rest) for rest in others)
     if node.op == "pow":
         return _power_partials(*node.args)
     if node.op in COMPARISONS or node.op in LOGICAL:
@@ -105,6 +106,8 @@ def _chain(node: Expr, derivative: Mapping[Expr, Expr]) -> Expr:
 
 def _product(left: Expr, right: Expr) -> Expr:
     """A product that enters branches with constant values: where(c, 0, 1) * f is where(c, 0, f)."""
+    if left is ex.ONE or right is ex.ONE:
+        return right if left is ex.ONE else left
     for branch, factor in ((left, right), (right, left)):
         if _has_constant_branch(branch):
             condition, then, otherwise = branch.args

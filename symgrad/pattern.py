@@ -13,6 +13,7 @@ from symgrad.expr import Expr, make
 
 Bindings = Mapping[Expr, Expr]
 
+_MOST_OPERANDS = 80  # of a sum or product: pairs of operands are tried, and longer ones are left alone
 _COMMUTATIVE = {"add": ex.add, "mul": ex.mul}
 
 
@@ -85,6 +86,8 @@ def _match_subset(
     """Match each pattern with a different node, the most specific patterns first; yields the nodes left over."""
     if not patterns:
         yield bindings, nodes
+        return
+    if len(nodes) > _MOST_OPERANDS:
         return
     first = max(range(len(patterns)), key=lambda i: (not is_wild(patterns[i]), patterns[i].size))
     others = patterns[:first] + patterns[first + 1 :]

@@ -94,6 +94,11 @@ _ALTERNATIVES = by_operation(ALTERNATIVES)
 _CHEAPER = by_operation(CHEAPER)
 
 
+def _extent(formula: Expr) -> int:
+    """Operands of all operations together: what one pass over a formula costs."""
+    return sum(len(node.args) for node in ex.topological(formula))
+
+
 class _Search:
     """The forms of one formula that were measured, and how each was derived."""
 
@@ -111,11 +116,12 @@ class _Search:
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
-        for measure in (self.develop, self.join, self.approximate, self.join):
-            if self.best.accurate:
-                break
-            measure()
-        self.cheapen()
+        if _extent(self.formula) <= _LARGEST:
+            for measure in (self.develop, self.join, self.approximate, self.join):
+                if self.best.accurate:
+                    break
+                measure()
+            self.cheapen()
         chosen = self.narrow_or_wide()
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
 
@@ -158,7 +164,7 @@ class _Search:
         """The formula as written first, then what was measured, the best ones."""
         first, *others = self.measured.values()
         ranked = sorted(others, key=lambda c: c.key)[:_MOST_SHOWN]
-        return (first, *(c for c in ranked if c.form is not chosen.form), chosen)
+        return tuple(dict.fromkeys((first, *(c for c in ranked if c.form is not chosen.form), chosen)))
 
     # ------------------------------------------------------------------------------------------ measuring
     def measure(self, form: Expr) -> Candidate:
@@ -260,11 +266,9 @@ class _Search:
         radius = self.radius(form, target)
         if radius is None:
             return
-        inside = near(target, radius, part) or near(target, radius / 2, part)
+        inside = near(target, radius, factor, part) or near(target, radius / 2, factor, part)
         if inside is None:
             return
-        condition, then, otherwise = inside.args
-        inside = ex.where(condition, ex.mul(factor, then), otherwise)
         why = "a rational approximation where everything cancels"
         result = replaced(form, part, inside)
         self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
@@ -306,6 +310,7 @@ class _Search:
         return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
 
 
+_LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_CULPRITS = 4
 _MOST_FAILING = 6
 _MOST_JOINED = 16

@@ -58,12 +58,12 @@ class Workbench:
     def judge(self, region: Expr) -> Judge:
         """A judge for a region whose leaves are symbols."""
         variables = len(region.tensors)
-        size = len(topological(region)) * (variables + 3)
-        return Judge(region, self._sample(region, max(16, min(192 + 32 * variables, _BUDGET // size))))
+        size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
+        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, _BUDGET // size))))
 
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
-        steps = [m for m in (16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
+        steps = [m for m in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
         key = (region.symbols, steps[-1])
         if key not in self._samples:
             self._samples[key] = Sample(self.points(region, steps[-1]))

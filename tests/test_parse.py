@@ -237,7 +237,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "007": (0, "'007' is not a number: it starts with 0"),
     "1__0": (0, "'1__0' is not a number: '_' stands between digits"),
     "1e999999999": (0, "'1e999999999' is beyond every floating-point number"),
-    "9**9**9**9 * x": (3, "this constant is infinite, or beyond every floating-point number"),
+    "9**9**9**9 * x": (3, "a constant beyond every floating-point number"),
     "2**5000 * x": (0, "a constant beyond every floating-point number"),
     "x / 0": (4, "division by zero"),
     "x / (1 - 1)": (5, "division by zero"),

@@ -50,6 +50,7 @@ ROWS = (
         partials=lambda x: (2 * x * make("erfcx", x) - 2 / _SQRT_PI,),
         meaning=real.erfcx,
         cost=12.0,
+        saves="xy",
         sample=(-2, 6),
         safe=Fraction(0),
     ),
@@ -61,6 +62,7 @@ ROWS = (
         partials=lambda x: (sqrt(2 / PI) / make("erfcx", -x * sqrt(HALF)),),
         meaning=real.log_ndtr,
         cost=14.0,
+        saves="xy",
         monotone=True,
     ),
     Function(

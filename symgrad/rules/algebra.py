@@ -296,6 +296,12 @@ def root_of_product(node: Expr) -> Expr | None:
     return ex.mul(*(ex.power(f, exponent) for f in base.args))
 
 
+def power_as_exp(node: Expr) -> Expr | None:
+    """a**b as exp(b * log(a)), where b is no number and both vary together."""
+    base, exponent = node.args
+    return None if exponent.number is not None else make("exp", exponent * make("log", base))
+
+
 ALGEBRA = (
     Transformation("common-factor", "add", common_factor, "one product for several"),
     Transformation("pair-factor", "add", pair_factor, "one product for several"),
@@ -307,6 +313,7 @@ ALGEBRA = (
     Transformation("reversed-fraction", "mul", reversed_fraction, "high powers overflow"),
     Transformation("reversed-quotient", "pow", reversed_fraction, "high powers overflow"),
     Transformation("clamped-growth", "mul", clamped_growth, "0 times infinity"),
+    Transformation("power-as-exp", "pow", power_as_exp, "one operation for two"),
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
 )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from symgrad import expr as ex
 from symgrad.expr import HALF, ONE, PI, Expr, compare, make, sqrt, where
 from symgrad.rules.rule import Rule
@@ -36,10 +34,6 @@ def _erf_difference(x: Expr, y: Expr) -> Expr:
 
 def _sigmoid_difference(x: Expr, y: Expr) -> Expr:
     return tanh(HALF * (x - y)) * (sigmoid(x) * sigmoid(-y) + sigmoid(y) * sigmoid(-x))
-
-
-def _no_number(bindings: Mapping[Expr, Expr]) -> bool:
-    return bindings[n].number is None
 
 
 def _slope_difference(x: Expr, y: Expr) -> Expr:
@@ -162,7 +156,6 @@ ALTERNATIVE_RULES = (
     Rule("complement-of-scaled", 1 - c * a / (c * a + b), b / (c * a + b), "cancels", domain=POSITIVE),
     Rule("square-in-exponent", exp(a) * b**2, (exp(HALF * a) * b) ** 2, "the square overflows", domain=POSITIVE),
     Rule("cosh-as-exp", f("cosh", a) ** -2, 4 * sigmoid(2 * a) * sigmoid(-2 * a), "cosh overflows"),
-    Rule("power-as-exp", a**n, exp(n * log(a)), "one operation for two", _no_number, POSITIVE),
 )
 
 __all__ = ["ALTERNATIVE_RULES", "ex", "make", "t"]

@@ -99,7 +99,10 @@ class KeptIntermediateFunction(Function):
 
 
 class _KeptIntermediateKeeping(Function):
-    """KeptIntermediateFunction for a plain call: keeps erf(x), which a second derivative must not use."""
+    """KeptIntermediateFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = KeptIntermediateFunction.backward
     jvp = KeptIntermediateFunction.jvp

@@ -106,7 +106,10 @@ class TwoResultsFunction(Function):
 
 
 class _TwoResultsKeeping(Function):
-    """TwoResultsFunction for a plain call: keeps hypot(x, y), which a second derivative must not use."""
+    """TwoResultsFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    """
 
     backward = TwoResultsFunction.backward
     jvp = TwoResultsFunction.jvp

@@ -63,7 +63,6 @@ def _context(layout: Layout) -> dict[str, Any]:
             bool(layout.spec.hyperparameters),
         ),
         "keeping": keeping,
-        "kept": docs.listed([formula(s.value) for s in layout.keeps]),
         "pivot": pivot,
         "inplace": inplace,
         "detached": public.detached(layout),

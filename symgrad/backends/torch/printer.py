@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-
-import mpmath as mp
 
 from symgrad import expr as ex
 from symgrad.backends.torch.fusion import SPELLING
@@ -285,7 +284,7 @@ class Printer:
         if node.op == "const":
             return {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}[node["name"]], _ATOM
         value = constant_value(node)
-        if value is None:
+        if value is None:  # beyond every float: Python says so, or overflows as it should
             return self._scalar(node)
         if value == int(value) and abs(value) < 1e6:
             return str(int(value)), _ATOM if value >= 0 else _UNARY
@@ -305,12 +304,10 @@ def quoted(text: str) -> str:
 def constant_value(node: Expr) -> float | None:
     """The correctly rounded value of an expression without symbols; None if it has no finite one."""
     (value,) = exact([node], {}, 200)
-    if isinstance(value, bool) or not mp.isfinite(value):
+    if isinstance(value, bool):
         return None
-    try:
-        return float(value)
-    except OverflowError:  # beyond the exponents of a float
-        return 0.0 if abs(value) < 1 else None
+    nearest = float(value)
+    return nearest if math.isfinite(nearest) else None
 
 
 def constant_name(node: Expr, taken: set[str]) -> str:

@@ -95,7 +95,7 @@ op: hostile
 tensors: {{'{a}': , '{b}': }}
 hyperparameters: {{'{h}': 0.5}}
 let: {{'{l}': '{a} * {b}'}}
-outputs: {{'{o}': '{l} * sin({l} * {h}) + exp({b})', '{p}': 'where({a} > {h}, {l}**2, {a})'}}
+outputs: {{'{o}': '{l} * {h} + {b}**3', '{p}': 'where({a} > {h}, {l}**2, {a})'}}
 """
 
 
@@ -225,10 +225,9 @@ def test_hostile_texts(text: str) -> None:
 # ---------------------------------------------------------------------------------------------- names in an nn.Module
 _ROLES = {
     "input": "tensors: {{'{n}': }}\noutputs: {{y: 'sin({n})'}}\nmodule: {{}}\n",
-    "parameter": "tensors: {{x0: , '{n}': }}\n"
-    "outputs: {{y: 'x0 * tanh({n} * x0)'}}\nmodule: {{parameters: {{'{n}': 0.7}}}}\n",
+    "parameter": "tensors: {{x0: , '{n}': }}\noutputs: {{y: 'x0**2 * {n}'}}\nmodule: {{parameters: {{'{n}': 0.7}}}}\n",
     "hyperparameter": "tensors: {{x0: }}\nhyperparameters: {{'{n}': 0.5}}\n"
-    "outputs: {{y: 'tanh({n} * x0)'}}\nmodule: {{}}\n",
+    "outputs: {{y: '{n} * x0**2'}}\nmodule: {{}}\n",
 }
 _CLASHES = {
     "input": {"self", "hostile"},

@@ -25,7 +25,7 @@ from symgrad.tensor_ops import TENSOR_OPS
 
 G = symbol("grad_y", "cotangent")
 ALL = [*SPECS, *OWN_SPECS]
-DEAR = {"black_scholes_call", "student_t_log_prob"}  # to compile: the cuts of their plain derivatives are tested
+DEAR = {"student_t_log_prob"}  # to compile: the cuts of their plain derivatives are tested
 MOST = [p for p in ALL if p.stem not in DEAR]
 
 
@@ -102,8 +102,7 @@ def test_the_cut_of_plain_derivatives_is_the_smallest(stem: str) -> None:
     check_cut(list(vjp(seeds, tensors).values()), list(program.outputs.values()))
 
 
-@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
-def test_the_cut_of_a_spec_is_the_smallest(path: Path) -> None:
+def check_the_cut_is_the_smallest(path: Path) -> None:
     for _, variant in compiled(path).operation.variants():
         check_cut(needed(variant), list(variant.outputs.values()))
         saved = frozenset(s.value for s in variant.plan.base)
@@ -166,8 +165,7 @@ def plans(item: Compiled) -> list[tuple[Variant, dict[str, Plan]]]:
     return found
 
 
-@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
-def test_policies_keep_their_promises(path: Path) -> None:
+def check_policies_keep_their_promises(path: Path) -> None:
     for variant, made in plans(compiled(path)):
         auto, memory, speed = made["auto"], made["memory"], made["speed"]
         gradients = needed(variant)
@@ -199,15 +197,14 @@ def test_ranks() -> None:
         assert sorted([large_fast, small_slow, fitting], key=lambda p: rank(p, policy)) == order
 
 
-def test_a_kept_intermediate_is_dear_and_comes_from_forward() -> None:
-    for path in MOST:
-        for _, variant in compiled(path).operation.variants():
-            forward = set(topological(*variant.outputs.values()))
-            for saved in variant.plan.extras:
-                assert saved.value in forward
-                assert not saved.value.is_boolean
-                without = remaining_cost(needed(variant), frozenset(s.value for s in variant.plan.base))
-                assert variant.plan.cost < without
+def check_intermediates_are_dear_and_come_from_forward(path: Path) -> None:
+    for _, variant in compiled(path).operation.variants():
+        forward = set(topological(*variant.outputs.values()))
+        for saved in variant.plan.extras:
+            assert saved.value in forward
+            assert not saved.value.is_boolean
+            without = remaining_cost(needed(variant), frozenset(s.value for s in variant.plan.base))
+            assert variant.plan.cost < without
 
 
 def test_what_a_policy_says_is_planned() -> None:
@@ -233,8 +230,7 @@ def stored(function: Any, arguments: Sequence[Any]) -> tuple[int, int]:
     return sum(t.nbytes for t in large), sum(t.nbytes for t in large if t.data_ptr() not in alive)
 
 
-@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
-def test_no_subset_of_gradients_keeps_more_than_the_composite(path: Path) -> None:
+def check_no_subset_keeps_more_than_the_composite(path: Path) -> None:
     """In all, or beside what lives anyway: an input for backward may stand in place of an intermediate."""
     item = compiled(path)
     if item.operation.variants()[0][1].overrides or item.spec.options.inplace:
@@ -248,8 +244,7 @@ def test_no_subset_of_gradients_keeps_more_than_the_composite(path: Path) -> Non
             assert own[0] <= plain[0] or own[1] <= plain[1], (wanted, setting, own, plain)
 
 
-@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
-def test_nothing_is_kept_where_nothing_is_wanted(path: Path) -> None:
+def check_nothing_is_kept_where_nothing_is_wanted(path: Path) -> None:
     item = compiled(path)
     for setting in item.hyperparameters(2):
         assert stored(item.function, [*item.tensors(), *setting]) == (0, 0)
@@ -268,3 +263,14 @@ def test_the_composite_is_counted_as_written() -> None:
     assert saved_by_composite([X * Y], frozenset({Y})) == 4
     assert saved_by_composite([X + Y + Z]) == 0
     assert saved_by_composite([ex.where(ex.compare("gt", X, 0), Y, Z)]) == 1
+
+
+# ---------------------------------------------------------------------------------------------- all specs
+@pytest.mark.parametrize("path", MOST, ids=lambda p: p.stem)
+def test_the_plan_of_a_spec(path: Path) -> None:
+    """In one test, because compiling takes longer than checking."""
+    check_the_cut_is_the_smallest(path)
+    check_policies_keep_their_promises(path)
+    check_no_subset_keeps_more_than_the_composite(path)
+    check_nothing_is_kept_where_nothing_is_wanted(path)
+    check_intermediates_are_dear_and_come_from_forward(path)

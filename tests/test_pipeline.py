@@ -54,7 +54,7 @@ def test_the_same_spec_gives_the_same_bytes(text: str, tmp_path: Path) -> None:
 
 
 def test_other_specs_before_change_nothing() -> None:
-    paths = OWN_SPECS[:5]
+    paths = OWN_SPECS[:3]
     alone = {p: compile_spec(load_spec(p)).module for p in paths}
     assert {p: compile_spec(load_spec(p)).module for p in reversed(paths)} == alone
     renamed = compile_spec(parse_spec(SWISH.format(op="aaa"))).module
