@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: b04305fd81deb8d921c5f14aec02645370c56cc2acfe5351eb179c9498a9b18b
+# body-sha256: ce6abd21dec6ae63049226928706a9c022d9e0b51839255c634483b96c1f5ab1
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
 
     dy/dx     = 1
-    grad_bias = sum_to(sum(grad_y, dim=[0, 2, 3]), bias)
+    grad_bias = sum(grad_y, dim=[0, 2, 3])
 
 Saved for backward: nothing.
 

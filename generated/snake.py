@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: db99e7c454c2f01b9d9c962dcef9329ede75745729f0f187d6245350c3285cb3
-# body-sha256: 254224abfaa29bd7c808d707c5672f6006f70c83b9fb929941f31e13a4c22ad9
+# body-sha256: e12b3d236ed9cd655fcd3d34d20d1cda8c7d1f4ab0ac5a88108e55d3429b188c
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
 
     dy/dx      = 2 * alpha[..., None] * (1 / alpha)[..., None] * cos(x * alpha[..., None]) *
                  sin(x * alpha[..., None]) + 1
-    grad_alpha = sum_to(sum(2 * grad_y * x * (1 / alpha)[..., None] * cos(x * alpha[..., None])
-                 * sin(x * alpha[..., None]), dim=[0, 2]), alpha) + sum_to(-sum(grad_y * sin(x *
-                 alpha[..., None])**2, dim=[0, 2]) / alpha**2, alpha)
+    grad_alpha = sum(2 * grad_y * x * (1 / alpha)[..., None] * cos(x * alpha[..., None]) * sin(x
+                 * alpha[..., None]), dim=[0, 2]) - sum(grad_y * sin(x * alpha[..., None])**2,
+                 dim=[0, 2]) / alpha**2
 
 Saved for backward: alpha and x; sin(x * alpha[..., None]) where nothing differentiates the
 backward.
@@ -25,7 +25,6 @@ Reference: Ziyin et al., "Neural Networks Fail to Learn Periodic Functions and H
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -79,7 +78,6 @@ class SnakeFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, alpha = inputs
-        ctx.inputs = _like(x, alpha)
         _save(ctx, (y,), alpha, x, *kept)
 
     @staticmethod
@@ -99,13 +97,8 @@ class SnakeFunction(Function):
         if wants_x:
             grad_x = _fit(2 * product * unsqueeze_alpha + grad_y, saved[1])
         if wants_alpha:
-            reduced = (-((sin * sin * grad_y).sum(dim=(0, 2)) / alpha / alpha)).sum_to_size(
-                ctx.inputs[1].shape
-            )
-            grad_alpha = _fit(
-                (2 * product * x).sum(dim=(0, 2)).sum_to_size(ctx.inputs[1].shape) + reduced,
-                saved[0],
-            )
+            ratio = (sin * sin * grad_y).sum(dim=(0, 2)) / alpha / alpha
+            grad_alpha = _fit((2 * product * x).sum(dim=(0, 2)) - ratio, saved[0])
         return grad_x, grad_alpha
 
     @staticmethod
@@ -184,7 +177,6 @@ _HALF = (torch.float16, torch.bfloat16)
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -280,11 +272,6 @@ def _differentiated() -> bool:
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from symgrad import expr as ex
 from symgrad.expr import COMPARISONS, LOGICAL, ZERO, Expr, make, topological, where
 from symgrad.functions import FUNCTIONS
-from symgrad.shapes import absorbed, common_extent, same_shape, shape_sources
+from symgrad.shapes import common_extent, same_shape, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.shaping import unsqueeze
 
@@ -148,8 +148,7 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
             if partial is not ZERO:
                 slope = settle(partial)
                 term = _product(slope, _spread(cotangent, slope))
-                whole = absorbed(sources | shape_sources(term))
-                pending.setdefault(leaf, {}).setdefault(whole, []).append(term)
+                pending.setdefault(leaf, {}).setdefault(sources, []).append(term)
 
     def collect(value: Expr) -> Expr | None:
         groups = pending.pop(value, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
@@ -51,6 +51,16 @@ class Variant:
     partials: Mapping[tuple[str, str], Expr]
     slope_choices: Mapping[tuple[str, str], Choice]
 
+    def is_without(self, tensor: str, other: Variant) -> bool:
+        """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
+        return (
+            self.gradients == {key: g for key, g in other.gradients.items() if key[1] != tensor}
+            and self.tangents == {key: g for key, g in other.tangents.items() if key[1] != tensor}
+            and self.overrides == {t: o for t, o in other.overrides.items() if t != tensor}
+            and {s.value for s in self.plan.base} == {s.value for s in other.plan.base}
+            and self.wide_slopes == other.wide_slopes
+        )
+
 
 Body: TypeAlias = "Split | Variant"
 
@@ -72,9 +82,25 @@ class Operation:
         """What a plain call runs: `keeping` where there is one."""
         return self.keeping or self
 
+    @cached_property
+    def derivative_body(self) -> Body:
+        """`body` for backward and jvp, which often need not ask whether an optional tensor is absent."""
+        return _joined(self.body, {absent(t.name): t.name for t in self.program.spec.tensors})
+
     def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
         """All variants with the conditions that lead to them, in order."""
         return _leaves(self.body, ())
+
+
+def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
+    """Drop the branches on an absent tensor that change nothing but that it has no gradient: nobody wants it then."""
+    if isinstance(body, Variant):
+        return body
+    then, otherwise = (_joined(b, absences) for b in (body.then, body.otherwise))  # type: ignore[arg-type]
+    tensor = absences.get(body.condition)
+    if tensor and isinstance(then, Variant) and isinstance(otherwise, Variant) and then.is_without(tensor, otherwise):
+        return otherwise
+    return Split(body.condition, then, otherwise)  # type: ignore[arg-type]
 
 
 def _leaves(body: Body, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Variant]]:

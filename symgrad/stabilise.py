@@ -85,9 +85,9 @@ def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, 
     return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
 
 
-def choose(formula: Expr, judge: Judge) -> Choice:
-    """The best form of `formula` that the rules reach, measured by `judge`."""
-    return _Search(formula, judge).choice()
+def choose(formula: Expr, judge: Judge, *, may_widen: bool = True) -> Choice:
+    """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`."""
+    return _Search(formula, judge).choice(may_widen)
 
 
 _ALTERNATIVES = by_operation(ALTERNATIVES)
@@ -111,7 +111,7 @@ class _Search:
         self.direct = Rewriter(_DIRECTED)
         self._equal: dict[Expr, bool] = {formula: True}
 
-    def choice(self) -> Choice:
+    def choice(self, may_widen: bool) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
@@ -122,7 +122,7 @@ class _Search:
                     break
                 measure()
             self.cheapen()
-        chosen = self.narrow_or_wide()
+        chosen = self.narrow_or_wide() if may_widen else self.best
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
 
     @property

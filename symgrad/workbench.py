@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,8 +24,21 @@ from symgrad.parse import Program
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
+from symgrad.tensor_ops import TENSOR_OPS
 
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How a partial was chosen, and the symbols that stood for results of tensor operations in it."""
+
+    choice: Choice
+    stand_ins: Mapping[Expr, Expr]
+
+    def flat(self, form: Expr) -> Expr:
+        """Another form of the partial, with the same stand-ins."""
+        return substitute(form, self.stand_ins)
 
 
 class Workbench:
@@ -41,6 +54,12 @@ class Workbench:
     def _ranges(self) -> dict[Expr, Interval]:
         symbols = self._program.symbols
         return {symbols[t.name]: t.domain or ALL_REALS for t in self._program.spec.tensors}
+
+    @cached_property
+    def _may_widen(self) -> bool:
+        """Whether the operation can be evaluated in float64: a product or convolution would take many times as long."""
+        nodes = topological(*self._program.outputs.values())
+        return all(TENSOR_OPS[n.op].recompute for n in nodes if is_tensor_op(n))
 
     @cached_property
     def _scalars(self) -> dict[Expr, list[Any]]:
@@ -98,17 +117,18 @@ class Workbench:
         if flat not in self.slopes:
             simple = within_domains(flat, self._ranges)
             simple = simple if simple.tensors else flat
-            self.slopes[flat] = choose(simple, self.judge(simple))
+            self.slopes[flat] = choose(simple, self.judge(simple), may_widen=self._may_widen)
         return substitute(self.slopes[flat].chosen.form, back)
 
-    def slope_error(self, choice: Choice, form: Expr) -> float:
+    def slope_error(self, slope: Slope, form: Expr) -> float:
         """The float32 error in ulp of another form of a chosen partial; infinite where it is not finite."""
-        score = self.judge(choice.formula).score(isolate(form)[0], FLOAT32, wide=choice.chosen.wide)
+        choice = slope.choice
+        score = self.judge(choice.formula).score(slope.flat(form), FLOAT32, wide=choice.chosen.wide)
         return math.inf if score.nonfinite else score.ulp
 
-    def remeasured(self, choice: Choice, form: Expr) -> Choice:
+    def remeasured(self, slope: Slope, form: Expr) -> Choice:
         """The choice with the figures of the form that is emitted, where the plan rewrote it."""
-        flat, _ = isolate(form)
+        choice, flat = slope.choice, slope.flat(form)
         if flat is choice.chosen.form:
             return choice
         judge = self.judge(choice.formula)
@@ -120,7 +140,7 @@ class Workbench:
     def _value(self, region: Expr) -> Choice:
         flat, _ = isolate(region)
         if flat not in self.values:
-            self.values[flat] = choose(flat, self.judge(flat))
+            self.values[flat] = choose(flat, self.judge(flat), may_widen=self._may_widen)
         return self.values[flat]
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
@@ -157,19 +177,19 @@ class Workbench:
 
     def pointwise_slopes(
         self, outputs: Mapping[str, Expr], tensors: Sequence[str]
-    ) -> tuple[dict[tuple[str, str], Expr], dict[tuple[str, str], Choice]]:
+    ) -> tuple[dict[tuple[str, str], Expr], dict[tuple[str, str], Slope]]:
         """The partials of outputs that are pointwise in a tensor, by (output, tensor), and how they were chosen."""
         forms: dict[tuple[str, str], Expr] = {}
-        choices: dict[tuple[str, str], Choice] = {}
+        choices: dict[tuple[str, str], Slope] = {}
         for name, root in outputs.items():
             own = {leaf.name: leaf for leaf in region_leaves(root) if leaf.op == "sym"}
             leaves = [own[t] for t in tensors if t in own]
             derived = partials(root, leaves)
             for leaf in leaves:
                 forms[name, leaf.name] = self.slope_form(derived[leaf])
-                flat, _ = isolate(derived[leaf])
+                flat, back = isolate(derived[leaf])
                 if flat in self.slopes:
-                    choices[name, leaf.name] = self.slopes[flat]
+                    choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
 
 

@@ -183,12 +183,19 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
     def conv_weight(node: Expr, x: Expr, g: Expr, like: Expr) -> Expr:
         return make(f"{name}_weight", x, g, like, **attributes(node))
 
+    def conv_bias(node: Expr, g: Expr, like: Expr) -> Expr:
+        """The sum over everything but channels."""
+        last, of = tuple(range(-dims, 0)), extent(node)
+        if of.exact and extent(like).dims not in ((), (1,)):
+            batch = tuple(range(len(of.dims) - dims - 1))
+            return make("sum", g, dim=(*batch, *last), keepdim=False)
+        return squeeze(sum_to(g, unsqueeze(like, *last)), *last)
+
     product, left, right = trilinear(conv, conv_input, conv_weight)
 
     def vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
         x, weight, *bias = node.args
-        last = range(-dims, 0)
-        grads = [squeeze(sum_to(g, unsqueeze(b, *last)), *last) for b in bias]
+        grads = [conv_bias(node, g, b) for b in bias]
         return conv_input(node, g, weight, x), conv_weight(node, x, g, weight), *grads
 
     def jvp(node: Expr, t: Tangents) -> Expr | None:

@@ -3,7 +3,7 @@
     y = x * bias
 
     dy/dx     = bias[..., None]
-    grad_bias = sum_to(sum(grad_y * x, dim=[0, 2]), bias)
+    grad_bias = sum(grad_y * x, dim=[0, 2])
 
 Saved for backward: bias and x.
 

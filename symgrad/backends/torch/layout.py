@@ -14,7 +14,7 @@ from symgrad.naming import Names
 from symgrad.operation import Body, Operation, Variant, absent, cotangent, tangent
 from symgrad.plan import Saved
 from symgrad.spec import Spec
-from symgrad.tensor_ops import Ref
+from symgrad.tensor_ops import TENSOR_OPS, Ref
 
 # Names that the methods of a generated module use themselves.
 _RESERVED = [
@@ -57,6 +57,7 @@ _RESERVED = [
 _ON_CTX = frozenset(
     [
         "apply",
+        "autocast",
         "backward",
         "boxed_grads_call",
         "clear_saved_tensors_on_access",
@@ -216,6 +217,12 @@ class Layout:
         return any(v.wide_slopes for v in self.variants)
 
     @cached_property
+    def multiplies(self) -> bool:
+        """Whether there are products or convolutions, which autocast casts."""
+        nodes = topological(*(form for v in self.variants for form in v.outputs.values()))
+        return any(not TENSOR_OPS[n.op].recompute and TENSOR_OPS[n.op].linear for n in nodes if n.op in TENSOR_OPS)
+
+    @cached_property
     def keeps(self) -> tuple[Saved, ...]:
         """Float intermediates that a plain call keeps; only operations without Python branches do."""
         return self.variants[0].plan.extras if len(self.variants) == 1 and not self.wide_slopes else ()
@@ -230,7 +237,7 @@ class Layout:
                 used |= value.symbols
             for saved in variant.plan.saved:
                 used |= saved.value.symbols
-        used |= conditions(self.operation.body)
+        used |= conditions(self.operation.derivative_body)
         kept = [s.value for v in self.variants for s in v.plan.saved]
         named = references([*(d for v in self.variants for d in derivatives(v)), *kept])
         return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used or h.name in named]
@@ -238,7 +245,7 @@ class Layout:
     @cached_property
     def absences_on_ctx(self) -> list[str]:
         """Optional tensors whose absence backward and jvp must know."""
-        used = conditions(self.operation.body)
+        used = conditions(self.operation.derivative_body)
         return [t.name for t in self.spec.tensors if absent(t.name) in used]
 
 

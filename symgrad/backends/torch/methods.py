@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from symgrad import expr as ex
 from symgrad.backends.torch.layout import Layout, branches
@@ -24,18 +25,23 @@ def joined(names: Sequence[str], *, trailing: bool = True) -> str:
     return f"{names[0]}," if len(names) == 1 and trailing else ", ".join(names)
 
 
+Leaf: TypeAlias = Callable[[Variant], "list[str]"]
+
+
 class Methods:
     """Writes the methods of one operation."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def _branches(self, leaf, *, stored: bool = False) -> list[str]:  # type: ignore[no-untyped-def]
-        """The lines of `leaf` under the conditions of each variant; `stored` reads from ctx what was not given."""
-        names = self.layout.symbols()
-        if stored:
-            names |= {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
-        return branches(self.layout.operation.body, leaf, Printer(names, self.layout.constants))
+    def _branches(self, leaf: Leaf) -> list[str]:
+        """The lines of `leaf` under the conditions of each variant."""
+        return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.layout.constants))
+
+    def _stored_branches(self, leaf: Leaf) -> list[str]:
+        """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
+        names = self.layout.symbols() | {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
+        return branches(self.layout.operation.derivative_body, leaf, Printer(names, self.layout.constants))
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
@@ -103,6 +109,8 @@ class Methods:
             lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
         if self._needs_shapes():
             lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
+        if layout.multiplies:
+            lines.append(f"ctx.autocast = _autocast({self._always_given()})")
         if any("_zeros(" in line for line in self.backward()):
             lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
         lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
@@ -113,6 +121,11 @@ class Methods:
             lines.append(self._wants_line("_wanted(ctx)", wants))
         lines += body
         return [*(_unpacking(names, source, lines) for names, source in unpacked if _reads(lines, names)), *lines]
+
+    def _always_given(self) -> str:
+        """A tensor that is never absent."""
+        layout = self.layout
+        return next(layout.arguments[t.name] for t in layout.spec.tensors if t.default is None)
 
     def _needs_shapes(self) -> bool:
         """Whether backward or jvp read shapes and dtypes of the inputs."""
@@ -165,13 +178,16 @@ class Methods:
         nothing = ", ".join(["None"] * len(layout.argument_names))
         test = " and ".join(f"{g} is None" for g in grads)
         lines = [f"if {test}:", f"    return {nothing}"] if grads else []
-        body = self._branches(self._backward, stored=True)
+        body = self._stored_branches(self._backward)
         if body in ([f"return {g}"] for g in grads) or body == [f"return {nothing}"]:
             return body  # undefined in, undefined out
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants and len(layout.differentiable) > 1:
             lines.append(self._wants_line("ctx.needs_input_grad", wants))
-        return [*lines, *self._hyperparameters(body), *body]
+        lines += self._hyperparameters(body)
+        if layout.multiplies:
+            body = ["with torch.autocast(**ctx.autocast):", *(f"    {line}" for line in body)]
+        return [*lines, *body]
 
     def _mentions(self, lines: Sequence[str], argument: str) -> bool:
         return any(self.layout.arguments[argument] in line for line in lines)
@@ -346,7 +362,7 @@ class Methods:
     def jvp(self) -> list[str]:
         """The tangents of the outputs from those of the inputs that have one."""
         only = self._only_tangent()
-        body = self._branches(self._one_tangent if only else self._all_tangents, stored=True)
+        body = self._stored_branches(self._one_tangent if only else self._all_tangents)
         if only and body == [f"return {only}"] and self._keeps_shape():
             return [f"return None if {only} is None else {only}.clone()"]
         if len(body) == 1 and re.fullmatch(r"return (None|_zeros\(ctx, \d+\)|, )+", body[0]):

@@ -228,19 +228,14 @@ def _conv(printer: Printer, node: Expr) -> str:
 
 
 def _conv_slope(printer: Printer, node: Expr) -> str:
-    """torch's own derivatives of a convolution, which take batches only."""
     first, second, like = node.args
     shape = print_shape(printer, like)
-    dims = int(node.op[4])
-    operand = like if node.op.endswith("input") else first
-    batched = extent(operand).exact and len(extent(operand).dims) == dims + 2
     parts = (
         [shape, printer(second), printer(first)]
         if node.op.endswith("input")
         else [printer(first), shape, printer(second)]
     )
-    name = f"torch.nn.grad.{node.op}" if batched else f"_{node.op}"
-    return f"{name}({', '.join([*parts, *_attributes(printer, node)])})"
+    return f"_{node.op}({', '.join([*parts, *_attributes(printer, node)])})"
 
 
 _SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {

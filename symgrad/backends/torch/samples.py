@@ -22,7 +22,7 @@ Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
 _MOST_SETTINGS = 6
-_SIZES = (2, 3, 4, 2, 3, 5)
+_SIZES = (3, 2, 4, 3, 2, 5)
 # Shapes of tensors that broadcast with each other, cycled through.
 _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((2, 3), (3,), (2, 1), ()),

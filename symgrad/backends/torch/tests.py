@@ -73,7 +73,10 @@ def _imports(text: str) -> str:
             lines.append(f"from {module} import {', '.join(wanted)}")
     if re.search(r"\bF\.", body):
         lines.append("from torch.nn import functional as F")
-    lines += ["from torch.utils import _pytree as pytree", "from torch.utils.checkpoint import checkpoint"]
+    lines += ["from torch.utils import _pytree as pytree"]
+    if used("TorchDispatchMode"):
+        lines.append("from torch.utils._python_dispatch import TorchDispatchMode")
+    lines.append("from torch.utils.checkpoint import checkpoint")
     return "\n".join(lines)
 
 
@@ -145,6 +148,7 @@ class _Facts:
             "half": spec.options.accumulate == "float32",
             "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
             "pointwise": not operations,
+            "multiplies": layout.multiplies,
             "sums": broadcasting and len(tensors) > 1,
             "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain else "",
             "refused": self._refused(),

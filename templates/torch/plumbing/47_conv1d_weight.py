@@ -1,5 +1,6 @@
 def _conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Tensor:
     """Return the gradient of a convolution with respect to its weight; torch's own takes batches only."""
+    x, grad = _autocast_all(x, grad)
     if x.dim() == 2:
-        return torch.nn.grad.conv1d_weight(x.unsqueeze(0), shape, grad.unsqueeze(0), **how)
+        x, grad = x.unsqueeze(0), grad.unsqueeze(0)
     return torch.nn.grad.conv1d_weight(x, shape, grad, **how)
