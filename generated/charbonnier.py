@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 002b0e08606a144e20b5bb14db5a640042b9bd762bbb548e7470c890f7353805
+# body-sha256: 76e7e17b7fd6793e8d2c1e1e51c984bfbe43ac1629ea0c8884205efd23e2036d
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -128,13 +128,13 @@ class _CharbonnierKeeping(Function):
         difference, grad_loss, grad_difference, _ = _widen(difference, grad_loss, grad_difference)
         grad_input = None
         if grad_loss is not None:
-            grad_input = _fit(
+            grad_input = _summed(
                 difference * grad_loss / torch.hypot(difference, difference.new_full((), epsilon)),
                 ctx.inputs[0],
             )
         if grad_difference is not None:
-            grad_input = _plus(grad_input, _fit(grad_difference, ctx.inputs[0]))
-        return grad_input, None, None
+            grad_input = _plus(grad_input, _summed(grad_difference, ctx.inputs[0]))
+        return _rounded(grad_input, ctx.inputs[0]), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -245,6 +245,16 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

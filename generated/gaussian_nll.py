@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 172e89fc079d42b0370296dffd5d783a5a626619cc5b10ba912ef6dec950feb1
+# body-sha256: b0c16ab8a96e046dad065a5a79bbd439d1a7311854ae8d5154f8366c414abdba
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -54,11 +54,13 @@ def gaussian_nll(
 
 def _forward(mean: Tensor, target: Tensor, variance: Tensor, full: bool) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    mean, target, variance, dtype = _widen(mean, target, variance)
+    loss_dtype = _result_dtype(mean, target, variance)
+    difference_dtype = _result_dtype(mean, target)
+    mean, target, variance, _ = _widen(mean, target, variance)
     difference = target - mean
     product = 0.5 * (difference / variance * difference + torch.log(variance))
     loss = product + (_LOG_2_PI_2 if full else 0)
-    return _round(loss, dtype), difference
+    return _round(loss, loss_dtype), difference
 
 
 class GaussianNllFunction(Function):
@@ -139,13 +141,13 @@ class _GaussianNllKeeping(Function):
         )
         grad_mean = grad_variance = None
         if wants_mean and grad_loss is not None:
-            grad_mean = _fit(-(difference * grad_loss / variance), ctx.inputs[0])
+            grad_mean = _summed(-(difference * grad_loss / variance), ctx.inputs[0])
         if wants_mean and grad_difference is not None:
-            grad_mean = _plus(grad_mean, _fit(-grad_difference, ctx.inputs[0]))
+            grad_mean = _plus(grad_mean, _summed(-grad_difference, ctx.inputs[0]))
         if wants_variance and grad_loss is not None:
             product = (1 / variance - torch.square(difference / variance)) * grad_loss
             grad_variance = _fit(0.5 * product, saved[0])
-        return grad_mean, None, grad_variance, None
+        return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
 
     @staticmethod
     def jvp(
@@ -270,6 +272,16 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

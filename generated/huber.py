@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 52e0541dad50584c26bf8a91f4426981fabb6135368aea258d63e030897b039e
+# body-sha256: 37d722dc9858f8a261f3f507499d8d2e3b0dce63e364ddbc884159a7636da445
 """Huber loss.
 
     d    = input - target
@@ -140,14 +140,14 @@ class _HuberKeeping(Function):
         if (wants_input and grad_loss is not None) or (wants_target and grad_loss is not None):
             product = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d)) * grad_loss
         if wants_input and grad_loss is not None:
-            grad_input = _fit(product, ctx.inputs[0])
+            grad_input = _summed(product, ctx.inputs[0])
         if wants_input and grad_d is not None:
-            grad_input = _plus(grad_input, _fit(grad_d, ctx.inputs[0]))
+            grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
         if wants_target and grad_loss is not None:
-            grad_target = _fit(-product, ctx.inputs[1])
+            grad_target = _summed(-product, ctx.inputs[1])
         if wants_target and grad_d is not None:
-            grad_target = _plus(grad_target, _fit(-grad_d, ctx.inputs[1]))
-        return grad_input, grad_target, None
+            grad_target = _plus(grad_target, _summed(-grad_d, ctx.inputs[1]))
+        return _rounded(grad_input, ctx.inputs[0]), _rounded(grad_target, ctx.inputs[1]), None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, tangent_target: Tensor | None, *_: Any) -> Any:
@@ -272,6 +272,16 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

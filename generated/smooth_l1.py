@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 71dd44a0c15c7b311786eb1118961cbfab63367dffe9b971ac4e907ec0b87b33
+# body-sha256: b7f6dbb6644ffa0263ee96029de1614513505b1211d16e3aa657adb8e3350c8a
 """Smooth L1 loss.
 
     d    = input - target
@@ -191,31 +191,31 @@ class _SmoothL1Keeping(Function):
         grad_input = None
         if reduction == "sum":
             if grad_loss is not None:
-                grad_input = _fit(
+                grad_input = _summed(
                     torch.where(torch.abs(d) < beta, d / beta, torch.sign(d)) * grad_loss,
                     ctx.inputs[0],
                 )
             if grad_d is not None:
-                grad_input = _plus(grad_input, _fit(grad_d, ctx.inputs[0]))
-            return grad_input, None, None, None
+                grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
+            return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_input = _fit(
+                grad_input = _summed(
                     torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
                     * grad_loss
                     / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel(),
                     ctx.inputs[0],
                 )
             if grad_d is not None:
-                grad_input = _plus(grad_input, _fit(grad_d, ctx.inputs[0]))
-            return grad_input, None, None, None
+                grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
+            return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if grad_loss is not None:
-            grad_input = _fit(
+            grad_input = _summed(
                 torch.where(torch.abs(d) < beta, d / beta, torch.sign(d)) * grad_loss, ctx.inputs[0]
             )
         if grad_d is not None:
-            grad_input = _plus(grad_input, _fit(grad_d, ctx.inputs[0]))
-        return grad_input, None, None, None
+            grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
+        return _rounded(grad_input, ctx.inputs[0]), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -368,6 +368,16 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

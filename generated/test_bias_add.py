@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: b77b2ef9c0be5cb6ceaa00f5e09f446b0ee949bc1b1a11c1bf41f38b3a6ed2d1
+# body-sha256: fffe75a4ae7d4d5fe6cbf0d51a99b8a910f71774aa305eaaf42253cae7adc84f
 """Tests of bias_add: it must agree with its formula under autograd in every mode.
 
 y = x + bias
@@ -39,7 +39,7 @@ jit: Any = torch.jit
 TENSORS = ("x", "bias")
 DIFFERENTIABLE = (0, 1)  # by their place in TENSORS
 SETTINGS: Any = ((),)  # no hyperparameters
-SHAPES: Any = (((2, 3, 4, 2), (3,)), ((1, 1, 1, 1), (1,)))
+SHAPES: Any = (((3, 2, 4, 3), (2,)), ((1, 1, 1, 1), (1,)))
 
 
 def sample(index: int, shape: Any, seed: int) -> Any:
@@ -417,7 +417,7 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
         ]
         for one, other in pairs:
             exponent = torch.frexp(other.clamp(-60000, 60000))[1].clamp(min=-13)
-            ulp = torch.ldexp(torch.tensor(torch.finfo(dtype).eps).double(), exponent - 1)
+            ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-5 * other.abs().max()
             assert close.double().mean() > 0.9  # a kink may be hit
 
@@ -442,7 +442,7 @@ def test_complex_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "shapes", (((3, 4, 2), (3,)), ((2, 3, 4, 2), ()), ((2, 3, 4, 2), (4,))), ids=str
+    "shapes", (((2, 4, 3), (2,)), ((3, 2, 4, 3), ()), ((3, 2, 4, 3), (3,))), ids=str
 )
 def test_bad_shapes_are_refused(shapes: Any) -> None:
     with pytest.raises(ValueError, match="bias_add"):
@@ -570,22 +570,22 @@ def test_pickle() -> None:
 
 
 def test_module() -> None:
-    module = ours.BiasAdd(C=3, device="cpu", dtype=torch.float64)
-    x = inputs(((2, 3, 4, 2), (3,)))
+    module = ours.BiasAdd(C=2, device="cpu", dtype=torch.float64)
+    x = inputs(((3, 2, 4, 3), (2,)))
     arguments: Any = [x[0], module.bias]
     settings: Any = ()
     outputs = module(x[0])
     assert_equal(outputs, composite(*arguments, *settings))
     for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert_equal(twin(x[0]), outputs)
-    assert repr(module) == "BiasAdd(C=3, bias=0.0)"
+    assert repr(module) == "BiasAdd(C=2, bias=0.0)"
     total(outputs).backward()  # type: ignore[no-untyped-call]
     want = [t.detach().requires_grad_() for t in arguments]
     total(reference(*want, *settings)).backward()  # type: ignore[no-untyped-call]
     assert_equal(module.bias.grad, want[1].grad)
     assert module.bias.dtype == torch.float64
-    assert ours.BiasAdd(C=3, device="meta").bias.is_meta
-    other = ours.BiasAdd(C=3, device="cpu", dtype=torch.float64)
+    assert ours.BiasAdd(C=2, device="meta").bias.is_meta
+    other = ours.BiasAdd(C=2, device="cpu", dtype=torch.float64)
     with torch.no_grad():
         for p in other.parameters():
             p.fill_(3)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 0a081416f93cc641fcae05a576520bdd96b757bda96e774788544fe03cb46c21
+# body-sha256: ca23742a12106a009305a8764c95c693324f5fcce4ddcd19d9106c7f5dc81b19
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -50,11 +50,13 @@ def von_mises_log_ratio(
 
 def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    x, loc, concentration, dtype = _widen(x, loc, concentration)
+    y_dtype = _result_dtype(concentration, loc, x)
+    difference_dtype = _result_dtype(loc, x)
+    x, loc, concentration, _ = _widen(x, loc, concentration)
     difference = x - loc
     sin = torch.sin(0.5 * difference)
     y = -2 * (sin * sin * concentration)
-    return _round(y, dtype), difference
+    return _round(y, y_dtype), difference
 
 
 class VonMisesLogRatioFunction(Function):
@@ -149,17 +151,21 @@ class _VonMisesLogRatioKeeping(Function):
         if (wants_x and grad_y is not None) or (wants_loc and grad_y is not None):
             product = torch.sin(difference) * concentration * grad_y
         if wants_x and grad_y is not None:
-            grad_x = _fit(-product, ctx.inputs[0])
+            grad_x = _summed(-product, ctx.inputs[0])
         if wants_x and grad_difference is not None:
-            grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
+            grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
         if wants_loc and grad_y is not None:
-            grad_loc = _fit(product, ctx.inputs[1])
+            grad_loc = _summed(product, ctx.inputs[1])
         if wants_loc and grad_difference is not None:
-            grad_loc = _plus(grad_loc, _fit(-grad_difference, ctx.inputs[1]))
+            grad_loc = _plus(grad_loc, _summed(-grad_difference, ctx.inputs[1]))
         if wants_concentration and grad_y is not None:
             sin = torch.sin(0.5 * difference)
             grad_concentration = _fit(-2 * (sin * sin * grad_y), ctx.inputs[2])
-        return grad_x, grad_loc, grad_concentration
+        return (
+            _rounded(grad_x, ctx.inputs[0]),
+            _rounded(grad_loc, ctx.inputs[1]),
+            grad_concentration,
+        )
 
     @staticmethod
     def jvp(
@@ -278,6 +284,16 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

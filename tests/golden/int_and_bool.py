@@ -45,7 +45,8 @@ class IntAndBoolFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, count: Tensor, mask: Tensor, n: int) -> Tensor:
-        x, count, mask, dtype = _widen(x, count, mask)
+        dtype = _result_dtype(count, x)
+        x, count, mask, _ = _widen(x, count, mask)
         return _round(torch.where(mask, count * x**n, x), dtype)
 
     @staticmethod

@@ -146,7 +146,7 @@ class _StrChoicesKeeping(Function):
         grad_x = None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_x = _fit(
+                grad_x = _summed(
                     2
                     * difference
                     * grad_loss
@@ -154,19 +154,19 @@ class _StrChoicesKeeping(Function):
                     ctx.inputs[0],
                 )
             if grad_difference is not None:
-                grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
-            return grad_x, None, None
+                grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
+            return _rounded(grad_x, ctx.inputs[0]), None, None
         if reduction == "none":
             if grad_loss is not None:
-                grad_x = _fit(2 * difference * grad_loss, ctx.inputs[0])
+                grad_x = _summed(2 * difference * grad_loss, ctx.inputs[0])
             if grad_difference is not None:
-                grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
-            return grad_x, None, None
+                grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
+            return _rounded(grad_x, ctx.inputs[0]), None, None
         if grad_loss is not None:
-            grad_x = _fit(2 * difference * grad_loss, ctx.inputs[0])
+            grad_x = _summed(2 * difference * grad_loss, ctx.inputs[0])
         if grad_difference is not None:
-            grad_x = _plus(grad_x, _fit(grad_difference, ctx.inputs[0]))
-        return grad_x, None, None
+            grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
+        return _rounded(grad_x, ctx.inputs[0]), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -290,6 +290,16 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+
+
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

@@ -79,14 +79,14 @@ class TwoResultsFunction(Function):
             length = torch.hypot(x, y)
         grad_x = grad_y = None
         if wants_x and grad_radius is not None:
-            grad_x = _fit(grad_radius * x / length, saved[0])
+            grad_x = _summed(grad_radius * x / length, saved[0])
         if wants_x and grad_angle is not None:
-            grad_x = _plus(grad_x, _fit(-(grad_angle * y / length / length), saved[0]))
+            grad_x = _plus(grad_x, _summed(-(grad_angle * y / length / length), saved[0]))
         if wants_y and grad_radius is not None:
-            grad_y = _fit(grad_radius * y / length, saved[1])
+            grad_y = _summed(grad_radius * y / length, saved[1])
         if wants_y and grad_angle is not None:
-            grad_y = _plus(grad_y, _fit(grad_angle * x / length / length, saved[1]))
-        return grad_x, grad_y
+            grad_y = _plus(grad_y, _summed(grad_angle * x / length / length, saved[1]))
+        return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
@@ -197,11 +197,14 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
-    """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from symgrad import expr as ex
+from symgrad.backends.torch.dtypes import Operands, printed, promoted
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
@@ -49,34 +50,47 @@ class Methods:
     # ------------------------------------------------------------------------------------------ forward
     def forward(self) -> list[str]:
         """The formula; with intermediates to keep, they follow the outputs."""
-        return [*self._widening(), *self._branches(self._forward)]
-
-    def _widening(self) -> list[str]:
-        layout = self.layout
-        if not layout.widens:
-            return []
-        names = joined(layout.tensors, trailing=False)
-        helper = "_widen_all" if layout.wide_values else "_widen"
-        return [f"{names}, dtype = {helper}({names})"]
+        return self._branches(self._forward)
 
     def _forward(self, variant: Variant) -> list[str]:
         layout = self.layout
-        pattern = "_round({value}, dtype)" if layout.widens else "{value}"
         targets, results = [], []
         single = len(variant.outputs) == 1 and not layout.keeps
+        scope = self._scope()
+        widening, rounded = self._widening(variant, scope)
         for name, form in variant.outputs.items():
             local = layout.outputs[name]
-            value = self._complete(form, variant.formulas[name], pattern)
+            value = self._complete(form, variant.formulas[name], rounded[name])
             if single:
                 targets.append(Target(local, form, template=f"return {value}"))
             else:
                 targets.append(Target(local, form))
                 results.append(value.format(value=local))
-        scope = self._scope()
         kept = self._kept_names(scope)
         targets = [*(Target(local, s.value) for local, s in zip(kept, layout.keeps, strict=True)), *targets]
-        lines = statements(targets, scope, layout.constants)
+        lines = [*widening, *statements(targets, scope, layout.constants)]
         return lines if single else [*lines, f"return {', '.join([*results, *kept])}"]
+
+    def _widening(self, variant: Variant, scope: Scope) -> tuple[list[str], dict[str, str]]:
+        """The lines that widen the tensors, and the pattern that rounds each output to its dtype."""
+        layout = self.layout
+        if not layout.widens:
+            return [], dict.fromkeys(variant.outputs, "{value}")
+        names, symbols = joined(layout.tensors, trailing=False), layout.symbols()
+        helper = "_widen_all" if layout.wide_values else "_widen"
+        sources = {name: promoted(formula) for name, formula in variant.formulas.items()}
+        present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
+        given = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
+        if all(operands == given for operands in sources.values()):
+            return [f"{names}, dtype = {helper}({names})"], dict.fromkeys(variant.outputs, "_round({value}, dtype)")
+        lines, patterns, locals_ = [], {}, dict[Operands, str]()
+        for name, operands in sources.items():
+            if operands and operands not in locals_:
+                local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
+                locals_[operands] = local
+                lines.append(f"{local} = {printed(operands, symbols)}")
+            patterns[name] = f"_round({{value}}, {locals_[operands]})" if operands else "{value}"
+        return [*lines, f"{names}, _ = {helper}({names})"], patterns
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
@@ -210,10 +224,10 @@ class Methods:
         targets = []
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
-        lines += statements(targets, scope, layout.constants, fused=True)
+        lines += [*statements(targets, scope, layout.constants, fused=True), self._return(variant)]
         if any("saved[" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
-        return _direct([*lines, self._return(variant, many)])
+        return _direct(lines)
 
     def _materialised(self, variant: Variant) -> list[str]:
         """Zeros for cotangents that an override of several outputs reads and that may be undefined."""
@@ -240,12 +254,22 @@ class Methods:
         terms = [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
         if len(terms) == 1 and len(self._cotangents(variant)) == 1:
             return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
+        if self._rounds_last(tensor, variant):
+            value = f"_summed({{value}}, {self._like(tensor, variant)})"
         targets = []
         for i, (output, gradient) in enumerate(terms):
             condition = " and ".join([*want, f"grad_{output} is not None"])
             template = f"{{target}} = {value}" if i == 0 else f"{{target}} = _plus({{target}}, {value})"
             targets.append(Target(name, _without_outer_sum(gradient), (condition,), template))
         return targets
+
+    def _rounds_last(self, tensor: str, variant: Variant) -> bool:
+        """Whether a gradient is added up from several cotangents in a wider type than it has in the end."""
+        layout = self.layout
+        if not layout.widens_slopes or tensor in variant.overrides:
+            return False
+        alone = len(layout.spec.tensors) == 1 and self._fits(variant)
+        return not alone and sum(t == tensor for _, t in variant.gradients) > 1
 
     def _like(self, tensor: str, variant: Variant) -> str:
         """Where backward finds the shape and dtype of a tensor: with the tensor itself, if it is always saved."""
@@ -256,10 +280,14 @@ class Methods:
                 return f"saved[{k}]"
         return f"ctx.inputs[{[t.name for t in layout.spec.tensors].index(tensor)}]"
 
-    def _return(self, variant: Variant, many: bool) -> str:
+    def _return(self, variant: Variant) -> str:
         layout = self.layout
         wanted = self._wanted_tensors(variant)
-        grads = [f"grad_{t.name}" if t.name in wanted else "None" for t in layout.spec.tensors]
+        grads = []
+        for t in layout.spec.tensors:
+            grad = f"grad_{t.name}" if t.name in wanted else "None"
+            last = self._rounds_last(t.name, variant)
+            grads.append(f"_rounded({grad}, {self._like(t.name, variant)})" if last else grad)
         rest = ", None" * (len(layout.argument_names) - len(grads))
         if not wanted:
             return f"return {', '.join(grads)}{rest}"

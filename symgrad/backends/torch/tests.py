@@ -150,7 +150,7 @@ class _Facts:
             "pointwise": not operations,
             "multiplies": layout.multiplies,
             "sums": broadcasting and len(tensors) > 1,
-            "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain else "",
+            "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
             "refused": self._refused(),
             "bad_shapes": _literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
             "large_shapes": large,
@@ -174,6 +174,10 @@ class _Facts:
     # ------------------------------------------------------------------------------------------ facts
     def _formulas(self) -> list[Expr]:
         return [f for v in self.layout.variants for f in v.formulas.values()]
+
+    def _joint(self) -> bool:
+        """Whether every output depends on all tensors, which decide the dtype of a number among them."""
+        return all(f.tensors == frozenset().union(*(g.tensors for g in self._formulas())) for f in self._formulas())
 
     def _overridden(self) -> list[str]:
         found = {t for v in self.layout.variants for t in v.overrides}

@@ -1,0 +1,66 @@
+"""The dtype that torch gives to a formula: values without dimensions do not count beside those that have some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from symgrad.expr import Expr
+from symgrad.shapes import extent
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.tensor_ops.extent import SCALAR
+
+
+@dataclass(frozen=True)
+class Total:
+    """A value without dimensions, whatever those of the operands that it is reduced from."""
+
+    of: Operands
+
+
+Operands: TypeAlias = "frozenset[Expr | Total]"
+
+
+def promoted(root: Expr) -> Operands:
+    """What the dtype of a formula is promoted from: tensors, and totals of tensors."""
+    operands = _operands(root)
+    if len(operands) == 1:
+        (only,) = operands
+        return only.of if isinstance(only, Total) else operands
+    return operands
+
+
+def _operands(root: Expr) -> Operands:
+    found: set[Expr | Total] = set()
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen or node.is_boolean or node.is_static:
+            continue
+        seen.add(node)
+        if node.op == "sym":
+            found.add(node)
+        elif node.op in TENSOR_OPS:
+            inner = frozenset[Expr | Total]().union(*(_operands(a) for a in data_arguments(node)))
+            found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
+        else:
+            stack += node.args[1:] if node.op == "where" else node.args
+    return frozenset(found)
+
+
+def _is_total(operands: Operands) -> bool:
+    return len(operands) == 1 and all(isinstance(o, Total) for o in operands)
+
+
+def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
+    """The dtype as source."""
+    texts = sorted(_operand(o, names) for o in operands)
+    return f"_result_dtype({', '.join(texts)})"
+
+
+def _operand(operand: Expr | Total, names: Mapping[Expr, str]) -> str:
+    if isinstance(operand, Total):
+        return f"torch.empty((), dtype={printed(operand.of, names)})"
+    return names[operand]
