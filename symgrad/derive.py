@@ -23,7 +23,7 @@ def derivation(operation: Operation) -> Derivation:
         derivatives=tuple(
             (_label(path, name), text) for path, v in variants for name, text in derivative_rows(v, operation.program)
         ),
-        steps=tuple(_steps(subjects)),
+        steps=(*_recognitions(variants), *_steps(subjects)),
         candidates=tuple(_candidates(subjects)),
         plan=tuple(_plan(operation.called.variants())),
         accuracy=tuple(_accuracy(subjects)),
@@ -39,6 +39,13 @@ def _choices(variant: Variant) -> Iterator[tuple[str, Choice]]:
     yield from variant.value_choices.items()
     for (output, tensor), choice in variant.slope_choices.items():
         yield f"d{output}/d{tensor}", choice
+
+
+def _recognitions(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[Step]:
+    for path, variant in variants:
+        for output, steps in variant.recognitions.items():
+            for step in steps:
+                yield Step(_label(path, output), step.rule, formula(step.before), formula(step.after), step.why)
 
 
 def _steps(subjects: list[tuple[str, Choice]]) -> Iterator[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from symgrad.parse import Program
 from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
+from symgrad.rewrite import Step
 from symgrad.stabilise import Candidate, Choice
 from symgrad.workbench import Workbench
 
@@ -50,6 +51,7 @@ class Variant:
     value_choices: Mapping[str, Choice]
     partials: Mapping[tuple[str, str], Expr]
     slope_choices: Mapping[tuple[str, str], Choice]
+    recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
 
     def is_without(self, tensor: str, other: Variant) -> bool:
         """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
@@ -235,7 +237,8 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     formulas = {o.name: roots[o.name] for o in spec.outputs}
     overridden = {t: roots[f"grad of {t}"] for t in program.gradients}
     bench = Workbench(program)
-    recognised = {name: bench.recognise(root) for name, root in formulas.items()}
+    read = {name: bench.recognise(root) for name, root in formulas.items()}
+    recognised = {name: form for name, (form, _) in read.items()}
     value_choices = {name: bench.choose_value(name, root) for name, root in recognised.items()}
     outputs = {name: bench.settle(root) for name, root in recognised.items()}
     present = frozenset(s for r in formulas.values() for s in r.tensors)
@@ -290,13 +293,15 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         wide_slopes=wide_slopes,
         value_choices=value_choices,
         partials=derived.partials,
+        recognitions={name: steps for name, (_, steps) in read.items()},
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
     )
 
 
 def _override(program: Program, tensor: str, gradient: Expr, bench: Workbench) -> Override:
     cotangents = frozenset(s for s in gradient.symbols if s["kind"] == "cotangent")
-    settled = bench.finish(bench.settle(bench.recognise(gradient)))
+    recognised, _ = bench.recognise(gradient)
+    settled = bench.finish(bench.settle(recognised))
     if not is_linear(gradient, cotangents):
         return Override(settled, None)
     transposed: dict[str, Expr] = {}

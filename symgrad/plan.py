@@ -189,11 +189,24 @@ def _describe(value: Expr, outputs: Mapping[Expr, str]) -> Saved:
 
 def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
     """Float values that forward computes and the gradients need, the dearest first."""
-    forward = {n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean}
-    needed = topological(*gradients, leaves=kept)
-    shared = [n for n in needed if n in forward and n not in kept and cost(n) >= _WORTH_KEEPING]
+    outputs = list(outputs)
+    forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean and n not in outputs]
+    needed = _read(gradients, kept)
+    shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     return shared[:_MOST_EXTRAS]
+
+
+def _read(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
+    """The values whose data the gradients read when `kept` values are at hand."""
+    found: set[Expr] = set()
+    stack = [*gradients]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += [] if node in kept else data_arguments(node)
+    return found
 
 
 def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr]) -> float:

@@ -21,6 +21,8 @@ from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr, rebuild, substitute, symbol, topological
 from symgrad.parse import Program
+from symgrad.rewrite import Step, rewrite
+from symgrad.rules import TENSORS
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
@@ -89,17 +91,22 @@ class Workbench:
         return self._samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
-    def recognise(self, root: Expr) -> Expr:
-        """The formula in stable atoms, region by region."""
-        return self._by_region(root, self._recognise)
+    def recognise(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
+        """The formula in stable tensor operations and, region by region, in stable atoms; and the steps to it."""
+        whole, taken = rewrite(root, TENSORS)
+        steps = [*taken]
 
-    def _recognise(self, region: Expr) -> Expr:
-        flat, back = isolate(region)
-        if not flat.tensors:
-            return region
-        flat = within_domains(flat, self._ranges)
-        points = self.points(flat, 24)[FLOAT64]
-        return substitute(recognise(flat, points)[0], back)
+        def visit(region: Expr) -> Expr:
+            flat, back = isolate(region)
+            if not flat.tensors:
+                return region
+            flat = within_domains(flat, self._ranges)
+            form, own = recognise(flat, self.points(flat, 24)[FLOAT64])
+            steps.extend(replace(s, before=substitute(s.before, back), after=substitute(s.after, back)) for s in own)
+            return substitute(form, back)
+
+        form = self._by_region(whole, visit)
+        return form, tuple(dict.fromkeys(steps))
 
     def choose_value(self, name: str, root: Expr) -> Choice:
         """Choose the form of an output's own region."""

@@ -8,8 +8,19 @@ from symgrad.rules.kinks import KINKS
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
+from symgrad.rules.tensors import TENSORS
 
-__all__ = ["ALL_RULES", "ALTERNATIVES", "CHEAPER", "KINKS", "RECOGNISE", "STABILISE", "Rule", "Transformation"]
+__all__ = [
+    "ALL_RULES",
+    "ALTERNATIVES",
+    "CHEAPER",
+    "KINKS",
+    "RECOGNISE",
+    "STABILISE",
+    "TENSORS",
+    "Rule",
+    "Transformation",
+]
 
 # Before differentiation, so that derivatives are those of the atoms.
 RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX)

@@ -25,10 +25,12 @@ Operands: TypeAlias = "frozenset[Expr | Total]"
 def promoted(root: Expr) -> Operands:
     """What the dtype of a formula is promoted from: tensors, and totals of tensors."""
     operands = _operands(root)
-    if len(operands) == 1:
+    if _is_total(operands):
         (only,) = operands
-        return only.of if isinstance(only, Total) else operands
-    return operands
+        assert isinstance(only, Total)
+        return only.of
+    tensors = _flat(operands)
+    return operands if len(tensors) > 1 else tensors
 
 
 def _operands(root: Expr) -> Operands:
@@ -48,6 +50,12 @@ def _operands(root: Expr) -> Operands:
         else:
             stack += node.args[1:] if node.op == "where" else node.args
     return frozenset(found)
+
+
+def _flat(operands: Operands) -> frozenset[Expr]:
+    """All tensors, also those in totals."""
+    parts = (_flat(o.of) if isinstance(o, Total) else frozenset({o}) for o in operands)
+    return frozenset[Expr]().union(*parts)
 
 
 def _is_total(operands: Operands) -> bool:

@@ -54,13 +54,16 @@ class Methods:
 
     def _forward(self, variant: Variant) -> list[str]:
         layout = self.layout
-        targets, results = [], []
+        targets: list[Target] = []
+        results: list[str] = []
         single = len(variant.outputs) == 1 and not layout.keeps
         scope = self._scope()
         widening, rounded = self._widening(variant, scope)
         for name, form in variant.outputs.items():
             local = layout.outputs[name]
-            value = self._complete(form, variant.formulas[name], rounded[name])
+            repeated = form.args and form in (t.value for t in targets)
+            pattern = rounded[name].replace("{value}", "{value}.clone()") if repeated else rounded[name]
+            value = self._complete(form, variant.formulas[name], pattern)
             if single:
                 targets.append(Target(local, form, template=f"return {value}"))
             else:

@@ -83,7 +83,7 @@ class Printer:
             return node.op.capitalize(), _ATOM
         if not node.symbols:
             return self._constant(node)
-        return self._scalar(node) if node.is_static else self._tensor(node)
+        return self._scalar(node) if _is_scalar(node) else self._tensor(node)
 
     # ------------------------------------------------------------------------------------------ tensors
     def _tensor(self, node: Expr) -> tuple[str, int]:
@@ -294,6 +294,13 @@ class Printer:
         if node not in self.constants:
             self.constants[node] = constant_name(node, set(self.constants.values()))
         return self.constants[node], _ATOM
+
+
+def _is_scalar(node: Expr) -> bool:
+    """Whether a value is a Python number: of hyperparameters and of sizes."""
+    if node.is_static or not node.args or node.op in TENSOR_OPS:
+        return node.is_static
+    return all(_is_scalar(a) or a.op == "count" for a in node.args)
 
 
 def quoted(text: str) -> str:
