@@ -189,8 +189,7 @@ def _describe(value: Expr, outputs: Mapping[Expr, str]) -> Saved:
 
 def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
     """Float values that forward computes and the gradients need, the dearest first."""
-    outputs = list(outputs)
-    forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean and n not in outputs]
+    forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
     needed = _read(gradients, kept)
     shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
