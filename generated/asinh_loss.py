@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 41519dd8d161812c3e06993616b15fac48dbfe90cd2f4c2993c47b554aaad4a0
+# body-sha256: 64f90704266eb4dab961d1621c4d5e93e52b3edf6862549577a51964cc59ee42
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -80,7 +80,7 @@ class AsinhLossFunction(Function):
             (asinh,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
             asinh = torch.asinh(x / scale)
-        grad_x = scale * (asinh * grad_loss / torch.hypot(x / scale, x.new_full((), 1)))
+        grad_x = grad_loss * (scale * (asinh / torch.hypot(x / scale, x.new_full((), 1))))
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -93,8 +93,8 @@ class AsinhLossFunction(Function):
             x, tangent_x, dtype = _widen(x, tangent_x)
             ratio = x / scale
             return _round(
-                scale
-                * (torch.asinh(ratio) * tangent_x / torch.hypot(ratio, ratio.new_full((), 1))),
+                tangent_x
+                * (scale * (torch.asinh(ratio) / torch.hypot(ratio, ratio.new_full((), 1)))),
                 dtype,
             )
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: b451a4c155503c754e3809bea21a5de41347e355d8b53506e284cb774c450ae1
+# body-sha256: d6904624b90b8d6f032f961874989cd7ed4526a6f1fa4e8cf49e962a4817af0c
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -70,7 +70,7 @@ class EluFunction(Function):
         x, grad_y, dtype = _widen(x, grad_y)
         positive = x > 0
         grad_x = torch.where(
-            positive, grad_y, alpha * (torch.exp(torch.where(positive, 0, x)) * grad_y)
+            positive, grad_y, grad_y * (alpha * torch.exp(torch.where(positive, 0, x)))
         )
         return _round(grad_x, dtype), None
 
@@ -87,7 +87,7 @@ class EluFunction(Function):
                 torch.where(
                     positive,
                     tangent_x,
-                    alpha * (torch.exp(torch.where(positive, 0, x)) * tangent_x),
+                    tangent_x * (alpha * torch.exp(torch.where(positive, 0, x))),
                 ),
                 dtype,
             )

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: b0c16ab8a96e046dad065a5a79bbd439d1a7311854ae8d5154f8366c414abdba
+# body-sha256: ed79c9d9440458f444726f6a6e8c02a36cc43cf415a8d31ec6eb09b5ccd4b65d
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -86,12 +86,11 @@ class GaussianNllFunction(Function):
         mean, target, variance = saved = ctx.saved_tensors
         mean, target, variance, grad_loss, _ = _widen_all(mean, target, variance, grad_loss)
         grad_mean = grad_variance = None
-        diff = target - mean
+        ratio = (target - mean) / variance
         if wants_mean:
-            grad_mean = _fit(-(diff * grad_loss / variance), saved[0])
+            grad_mean = _fit(grad_loss * -ratio, saved[0])
         if wants_variance:
-            product = (1 / variance - torch.square(diff / variance)) * grad_loss
-            grad_variance = _fit(0.5 * product, saved[2])
+            grad_variance = _fit(0.5 * (1 / variance - ratio * ratio) * grad_loss, saved[2])
         return grad_mean, None, grad_variance, None
 
     @staticmethod
@@ -102,12 +101,11 @@ class GaussianNllFunction(Function):
             mean, target, variance = saved
             mean, target, variance, _ = _widen_all(mean, target, variance)
             terms = []
-            diff = target - mean
+            ratio = (target - mean) / variance
             if tangent_mean is not None:
-                terms.append(-(diff * tangent_mean / variance))
+                terms.append(tangent_mean * -ratio)
             if tangent_variance is not None:
-                diff2 = 1 / variance - torch.square(diff / variance)
-                terms.append(0.5 * diff2 * tangent_variance)
+                terms.append(0.5 * (1 / variance - ratio * ratio) * tangent_variance)
             return _total(ctx, terms)
 
 
@@ -140,13 +138,14 @@ class _GaussianNllKeeping(Function):
             variance, difference, grad_loss, grad_difference
         )
         grad_mean = grad_variance = None
+        if (wants_mean and grad_loss is not None) or (wants_variance and grad_loss is not None):
+            ratio = difference / variance
         if wants_mean and grad_loss is not None:
-            grad_mean = _summed(-(difference * grad_loss / variance), ctx.inputs[0])
+            grad_mean = _summed(grad_loss * -ratio, ctx.inputs[0])
         if wants_mean and grad_difference is not None:
             grad_mean = _plus(grad_mean, _summed(-grad_difference, ctx.inputs[0]))
         if wants_variance and grad_loss is not None:
-            product = (1 / variance - torch.square(difference / variance)) * grad_loss
-            grad_variance = _fit(0.5 * product, saved[0])
+            grad_variance = _fit(0.5 * (1 / variance - ratio * ratio) * grad_loss, saved[0])
         return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
 
     @staticmethod
@@ -158,12 +157,12 @@ class _GaussianNllKeeping(Function):
             variance, difference, _ = _widen_all(variance, difference)
             terms_loss = []
             terms_difference = []
+            ratio = difference / variance
             if tangent_mean is not None:
-                terms_loss.append(-(difference * tangent_mean / variance))
+                terms_loss.append(tangent_mean * -ratio)
                 terms_difference.append(-tangent_mean)
             if tangent_variance is not None:
-                diff = 1 / variance - torch.square(difference / variance)
-                terms_loss.append(0.5 * diff * tangent_variance)
+                terms_loss.append(0.5 * (1 / variance - ratio * ratio) * tangent_variance)
             return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
 
 

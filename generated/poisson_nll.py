@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 9cbe5b38f1de26c4980f22b63d7d46d38806fee8dbd4ecfe57186b820f38035b
+# body-sha256: dd4f4b796dadd2575b6e283203491c923e2d3db2a225a4da6d2fac3e6278493a
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -84,7 +84,9 @@ class PoissonNllFunction(Function):
         if log_input:
             grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
             return grad_input, None, None, None
-        grad_input = _fit((1 - target / (eps + input)) * grad_loss, saved[0])
+        grad_input = _fit(
+            torch.addcmul(grad_loss, grad_loss, target / (eps + input), value=-1), saved[0]
+        )
         return grad_input, None, None, None
 
     @staticmethod

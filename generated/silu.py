@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: c29387605d3da01d40059e864cdc4565c4213aa20b6bb4ba0c96a0fd60902600
+# body-sha256: 82ea46d665e45f79dbf9e546589a72eddc1ea3f3f645c71312059709e90bdf63
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -75,7 +75,7 @@ class SiluFunction(Function):
             (sig_x,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
             sig_x = torch.sigmoid(x)
-        return _round(sig_x * (torch.sigmoid(-x) * x + 1) * grad_y, dtype)
+        return _round(grad_y * (sig_x * (torch.sigmoid(-x) * x + 1)), dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -84,7 +84,7 @@ class SiluFunction(Function):
         with _primals(ctx) as saved:
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            return _round(torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1) * tangent_x, dtype)
+            return _round(tangent_x * (torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1)), dtype)
 
 
 class _SiluKeeping(Function):

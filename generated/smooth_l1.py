@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: b7f6dbb6644ffa0263ee96029de1614513505b1211d16e3aa657adb8e3350c8a
+# body-sha256: 1ffb2742800511d8ad1689d6ab5ee6d27ac4982d36fd1c954bcaacff8f24372d
 """Smooth L1 loss.
 
     d    = input - target
@@ -119,9 +119,10 @@ class SmoothL1Function(Function):
             )
             return grad_input, None, None, None
         if reduction == "mean":
-            product = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff)) * grad_loss
+            chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
             grad_input = _fit(
-                product / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel(),
+                chosen
+                * (grad_loss / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel()),
                 saved[0],
             )
             return grad_input, None, None, None
@@ -202,8 +203,10 @@ class _SmoothL1Keeping(Function):
             if grad_loss is not None:
                 grad_input = _summed(
                     torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
-                    * grad_loss
-                    / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel(),
+                    * (
+                        grad_loss
+                        / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel()
+                    ),
                     ctx.inputs[0],
                 )
             if grad_d is not None:

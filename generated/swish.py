@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: f8ea65ca0fc20cbc7d0935d3dd0c44e693edc41840bbed67762643725c64cbac
+# body-sha256: bfde80720041338c7b60dba93d23d564647c545ff26589334a1e6b94787bbf2e
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -84,7 +84,7 @@ class SwishFunction(Function):
         if wants_x:
             grad_x = _fit(torch.addcmul(sig, product, beta) * grad_y, saved[1])
         if wants_beta:
-            grad_beta = _fit(product * x * grad_y, saved[0])
+            grad_beta = _fit(grad_y * (product * x), saved[0])
         return grad_x, grad_beta
 
     @staticmethod
@@ -99,7 +99,7 @@ class SwishFunction(Function):
             if tangent_x is not None:
                 terms.append(torch.addcmul(sig_beta_x, product, beta) * tangent_x)
             if tangent_beta is not None:
-                terms.append(product * x * tangent_beta)
+                terms.append(tangent_beta * (product * x))
             return _total(ctx, terms)
 
 

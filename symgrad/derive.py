@@ -68,7 +68,7 @@ def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry
         for saved in plan.saved:
             yield PlanEntry(_label(path, formula(saved.value)), saved.bytes, saved.reason)
         summary = (
-            f"{plan.bytes} bytes an element, {plan.composite_bytes} for the composite; backward costs about "
+            f"{plan.bytes:g} bytes an element, {plan.composite_bytes:g} for the composite; backward costs about "
             f"{plan.cost:.1f} passes over memory, the composite's {plan.composite_cost:.1f}"
         )
         yield PlanEntry(_label(path, "in all"), plan.bytes, summary)

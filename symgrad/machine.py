@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.expr import HALF, MINUS_ONE, ONE, Expr, make, topological
+from symgrad.sizes import elements
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
@@ -111,7 +112,16 @@ def _product(node: Expr, lowered: Lowered) -> Expr:
 
 
 def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> Expr:
-    """The product of a rational constant and factors: tensors, then the Python scalar, then the divisors."""
+    """The product of a rational constant and factors: tensors, then the Python scalar, then the divisors.
+
+    What is much smaller than the product, such as one number for each row, is multiplied first.
+    """
+    small = _small_part(factors)
+    if small:
+        inner = _factors(factor, (*small, *(f for f in factors if f.is_static)), lowered)
+        return make(
+            "mul", _factors(_UNIT, tuple(f for f in factors if f not in small and not f.is_static), lowered), inner
+        )
     static = [f for f in factors if f.is_static]
     tensors = [f for f in factors if not f.is_static]
     divisors = [f for f in tensors if _is_divisor(f)]
@@ -134,6 +144,24 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
     elif over is not ONE:
         value = make("mul", over, value)
     return value if under is ONE else make("div", value, under)
+
+
+_UNIT = Fraction(1)
+_MUCH = 8  # times as many elements
+
+
+def _small_part(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The factors whose product is much smaller than that of all, if multiplying them first saves an operation."""
+    tensors = [f for f in factors if not f.is_static]
+    if len(tensors) < 2:
+        return ()
+    largest = max(map(elements, tensors))
+    small: list[Expr] = []
+    for f in sorted(tensors, key=elements):
+        if elements(f) * _MUCH <= largest and elements(ex.mul(*small, f)) * _MUCH <= largest:
+            small.append(f)
+    worthwhile = len(small) + (len(tensors) < len(factors)) > 1
+    return tuple(small) if worthwhile and not all(map(_is_divisor, small)) else ()
 
 
 def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:

@@ -18,6 +18,8 @@ from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
+from symgrad.shapes import declared_shape
+from symgrad.sizes import Sizes
 from symgrad.stabilise import Candidate, Choice
 from symgrad.workbench import Workbench
 
@@ -56,12 +58,17 @@ class Variant:
     def is_without(self, tensor: str, other: Variant) -> bool:
         """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
         return (
-            self.gradients == {key: g for key, g in other.gradients.items() if key[1] != tensor}
-            and self.tangents == {key: g for key, g in other.tangents.items() if key[1] != tensor}
+            self._from_saved(self.gradients) == other._from_saved(other.gradients, tensor)
+            and self._from_saved(self.tangents) == other._from_saved(other.tangents, tensor)
             and self.overrides == {t: o for t, o in other.overrides.items() if t != tensor}
-            and {s.value for s in self.plan.base} == {s.value for s in other.plan.base}
+            and [s.source for s in self.plan.base] == [s.source for s in other.plan.base]
             and self.wide_slopes == other.wide_slopes
         )
+
+    def _from_saved(self, derivatives: Mapping[tuple[str, str], Expr], without: str = "") -> dict[Any, Expr]:
+        """Derivatives as functions of what is saved: of inputs, and of other values by their place."""
+        places = {s.value: symbol(f"saved {k}") for k, s in enumerate(self.plan.base) if s.source != "input"}
+        return {key: substitute(value, places) for key, value in derivatives.items() if key[1] != without}
 
 
 Body: TypeAlias = "Split | Variant"
@@ -115,9 +122,9 @@ def _leaves(body: Body, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Va
     return then + _leaves(body.otherwise, (*path, f"not ({condition})"))  # type: ignore[arg-type]
 
 
-def cotangent(output: str) -> Expr:
-    """The symbol of an output's cotangent."""
-    return symbol(f"grad_{output}", "cotangent")
+def cotangent(output: str, of: Expr | None = None) -> Expr:
+    """The symbol of an output's cotangent; that of a formula has its shape, where that is known."""
+    return symbol(f"grad_{output}", "cotangent", None if of is None else declared_shape(of))
 
 
 def tangent(tensor: str) -> Expr:
@@ -146,7 +153,7 @@ def compile_operation(program: Program) -> Operation:
     return Operation(program, _map_leaves(inner.body, partial(_through_pivot, program, pivot, False)), keeping)
 
 
-def _bytes(operation: Operation) -> int:
+def _bytes(operation: Operation) -> float:
     return sum(variant.plan.bytes for _, variant in operation.variants())
 
 
@@ -253,7 +260,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         if not output.grad:
             continue
         root = recognised[output.name]
-        seeds = {root: cotangent(output.name)}
+        seeds = {root: cotangent(output.name, formulas[output.name])}
         symbols = [program.symbols[t] for t in wanted]
         for own, gradient in vjp(seeds, symbols, bench.slope_form).items():
             gradients[output.name, own.name] = bench.finish(gradient)
@@ -280,8 +287,8 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         Derivatives(gradients, tangents, slopes), outputs, make_plan, error, spec.options.save
     )
     kept = frozenset(s.value for s in chosen.saved)
-    keys = list(derived.gradients)
-    inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept))
+    keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
+    inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
     return Variant(
         formulas,
         outputs,

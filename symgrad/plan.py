@@ -15,36 +15,42 @@ from itertools import combinations
 import networkx as nx
 
 from symgrad.backends.torch.fusion import fuse
-from symgrad.cost import backward_cost, cost, operation_cost
+from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.sizes import Sizes
+from symgrad.tensor_ops import data_arguments
 
-_FLOAT = 4  # bytes an element, in float32
-_MASK = 1
 _MOST_EXTRAS = 6
 _WORTH_KEEPING = 2.0  # passes that recomputing a value costs; writing and reading it costs about one
 
 
 @dataclass(frozen=True)
 class Saved:
-    """One value kept for backward: `source` is `input`, `output`, `mask` or `intermediate`."""
+    """One value kept for backward: `source` is `input`, `output`, `mask` or `intermediate`.
+
+    `bytes` are for each element of the operation's largest value, in float32.
+    """
 
     value: Expr
     source: str
-    bytes: int
+    bytes: float
     reason: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The saved values, the bytes an element they take and what the composite would save, and backward's cost."""
+    """The saved values, the bytes an element they take and what the composite would save, and backward's cost.
+
+    `repeated` counts the products and the like that backward computes once more.
+    """
 
     saved: tuple[Saved, ...]
-    bytes: int
-    composite_bytes: int
+    bytes: float
+    composite_bytes: float
     cost: float
     composite_cost: float
+    repeated: int = 0
 
     @property
     def base(self) -> tuple[Saved, ...]:
@@ -72,18 +78,21 @@ def plan(
     `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept.
     """
     names = {value: name for name, value in outputs.items() if value.op != "sym"}
+    sizes = Sizes.of(formulas.values())
     composite_bytes = saved_by_composite(formulas.values(), fixed)
     composite_cost = backward_cost(formulas.values(), fixed)
 
     def assess(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
-        saved = (*base, *(Saved(e, "intermediate", _FLOAT, _WHY_EXTRA) for e in extras))
-        spent = remaining_cost(gradients, frozenset(s.value for s in saved))
-        return Plan(saved, sum(s.bytes for s in saved), composite_bytes, spent, composite_cost)
+        saved = (*base, *(Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras))
+        kept = frozenset(s.value for s in saved)
+        spent = remaining_cost(gradients, kept, sizes)
+        repeated = sum(is_product(n) and _carries_data(n) for n in _read(gradients, kept) if n not in kept)
+        return Plan(saved, _rounded(sum(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
 
     plans = []
     for masks in (True, False):
-        cut = minimum_cut(gradients, names, masks=masks)
-        base = [_describe(value, names) for value in sorted(cut, key=lambda v: v.order)]
+        cut = minimum_cut(gradients, names, sizes, masks=masks)
+        base = [_describe(value, names, sizes) for value in sorted(cut, key=lambda v: v.order)]
         plans.append(assess(base, ()))
         if policy != "memory" and extras:
             candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
@@ -102,13 +111,15 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
     """
     too_large = plan.bytes > plan.composite_bytes
     if policy == "memory":
-        return (plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
+        return (plan.repeated, plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
     if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
-        return (0, plan.bytes, plan.cost)
-    return (1 + too_large, plan.cost, plan.bytes)
+        return (plan.repeated, 0, plan.bytes, plan.cost)
+    return (plan.repeated, 1 + too_large, plan.cost, plan.bytes)
 
 
-def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str], *, masks: bool = True) -> list[Expr]:
+def minimum_cut(
+    gradients: Iterable[Expr], outputs: Mapping[Expr, str], sizes: Sizes, *, masks: bool = True
+) -> list[Expr]:
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
     Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
@@ -120,7 +131,7 @@ def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str], *, masks
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for index, node in enumerate(order):
-        weight = _weight(node, outputs, masks)
+        weight = _weight(node, outputs, sizes, masks)
         network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
         if node.op == "sym":
             network.add_edge("source", ("in", index))
@@ -131,17 +142,12 @@ def minimum_cut(gradients: Iterable[Expr], outputs: Mapping[Expr, str], *, masks
         for top in _data_roots(root, frozenset(position)):
             network.add_edge(("out", position[top]), "sink")
     strict = network.copy()
-    strict.add_edges_from(("source", ("in", i)) for i, node in enumerate(order) if is_dear(node))
+    strict.add_edges_from(("source", ("in", i)) for i, node in enumerate(order) if is_product(node))
     try:
         _, (reachable, _) = nx.minimum_cut(strict, "source", "sink")
     except nx.NetworkXUnbounded:  # some product has to be repeated
         _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
     return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
-
-
-def is_dear(node: Expr) -> bool:
-    """Whether a value costs too much to be computed twice."""
-    return node.op in TENSOR_OPS and not TENSOR_OPS[node.op].recompute
 
 
 def _carries_data(node: Expr) -> bool:
@@ -169,22 +175,33 @@ def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:
     return list(found)
 
 
-def _weight(node: Expr, outputs: Mapping[Expr, str], masks: bool) -> int | None:
+def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool) -> int | None:
     """Bytes scaled, with a small preference for what is nearer to the gradients; None where not to be saved."""
+    scaled = round(_bytes(node, sizes) * 1000) * 4
     if node.op == "sym":
-        return (_MASK if node.is_boolean else _FLOAT) * 1000 + 3
+        return scaled + 3
     if node.is_boolean:  # it is computed once more when it is saved
-        cheap = not any(is_dear(n) for n in topological(node, leaves=frozenset(outputs)) if n not in outputs)
-        return _MASK * 1000 + 1 if masks and cheap else None
-    return _FLOAT * 1000 + 2 if node in outputs else None
+        cheap = not any(is_product(n) for n in topological(node, leaves=frozenset(outputs)) if n not in outputs)
+        return scaled + 1 if masks and cheap else None
+    return scaled + 2 if node in outputs else None
 
 
-def _describe(value: Expr, outputs: Mapping[Expr, str]) -> Saved:
+def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:
+    size = _bytes(value, sizes)
     if value.op == "sym":
-        return Saved(value, "input", _MASK if value.is_boolean else _FLOAT, "an input, which lives anyway")
+        return Saved(value, "input", size, "an input, which lives anyway")
     if value in outputs:
-        return Saved(value, "output", _FLOAT, "the derivative is a function of the output, which lives anyway")
-    return Saved(value, "mask", _MASK, "one byte an element in place of the input")
+        return Saved(value, "output", size, "the derivative is a function of the output, which lives anyway")
+    return Saved(value, "mask", size, "one byte an element in place of the input")
+
+
+def _bytes(value: Expr, sizes: Sizes) -> float:
+    return _rounded(sizes.bytes(value))
+
+
+def _rounded(figure: float) -> float:
+    """To what is worth telling; whole numbers as such."""
+    return round(figure, 3)
 
 
 def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
@@ -208,16 +225,16 @@ def _read(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
     return found
 
 
-def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr]) -> float:
-    """What computing the gradients costs in eager operations when `saved` values are at hand."""
+def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes) -> float:
+    """What computing the gradients costs in eager operations when `saved` values are at hand, in passes."""
     lowered = machine([*gradients, *saved])
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
-    return sum(operation_cost(n) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
+    return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
 
 
-def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> int:
+def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
     """Bytes an element that autograd keeps for the formulas as written, in float32."""
-    from symgrad.cost import composite_saves
-
-    return sum(_MASK if value.is_boolean else _FLOAT for value in composite_saves(formulas, fixed))
+    formulas = list(formulas)
+    sizes = Sizes.of(formulas)
+    return _rounded(sum(sizes.bytes(value) for value in composite_saves(formulas, fixed)))

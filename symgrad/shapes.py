@@ -19,6 +19,7 @@ __all__ = [
     "absorbed",
     "broadcast",
     "common_extent",
+    "declared_shape",
     "extent",
     "reduced_from",
     "same_shape",
@@ -73,6 +74,15 @@ def reduced_from(source: Expr) -> Expr | None:
 def common_extent(sources: Iterable[Expr]) -> Extent:
     """What is known of the shape that `sources` broadcast to."""
     return broadcast([extent(s) for s in sources])
+
+
+def declared_shape(root: Expr) -> tuple[int | str, ...] | None:
+    """The shape of a value as a spec would declare it; None where that is not known."""
+    known = extent(root)
+    dims = tuple(d for d in known.dims if not isinstance(d, tuple))
+    if len(dims) < len(known.dims) or not (dims or known.exact):
+        return None
+    return dims if known.exact else ("...", *dims)
 
 
 def same_shape(sources: frozenset[Expr], like: Expr) -> bool:

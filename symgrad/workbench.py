@@ -20,6 +20,7 @@ from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr, rebuild, substitute, symbol, topological
+from symgrad.hoist import hoisted, is_differential
 from symgrad.parse import Program
 from symgrad.rewrite import Step, rewrite
 from symgrad.rules import TENSORS
@@ -156,7 +157,7 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        settled = self._settle_operations(root)
+        settled = self._settle_operations(hoisted(root))
         flat, back = isolate(settled)
         points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
         moderate = [{**p, **{s: 1.0 for s in flat.tensors if s["kind"] in ("cotangent", "tangent")}} for p in points]
@@ -167,7 +168,7 @@ class Workbench:
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
             args = [mapped[a] for a in node.args]
-            if is_tensor_op(node) and not _differential(node):
+            if is_tensor_op(node) and not is_differential(node):
                 mapped[node] = self.settle(node)
             else:
                 mapped[node] = rebuild(node, args)
@@ -198,10 +199,6 @@ class Workbench:
                 if flat in self.slopes:
                     choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
-
-
-def _differential(node: Expr) -> bool:
-    return any(s["kind"] in ("cotangent", "tangent") for s in node.symbols)
 
 
 def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:

@@ -168,7 +168,11 @@ class Layout:
         program = self.operation.program
         known = {program.symbols[name]: local for name, local in self.arguments.items()}
         for output in self.spec.outputs:
-            known[cotangent(output.name)] = f"grad_{output.name}"
+            symbols = [
+                cotangent(output.name),
+                *(cotangent(output.name, v.formulas[output.name]) for v in self.variants),
+            ]
+            known |= dict.fromkeys(symbols, f"grad_{output.name}")
         for tensor in self.spec.tensors:
             known[tangent(tensor.name)] = f"tangent_{tensor.name}"
             known[absent(tensor.name)] = f"{self.arguments[tensor.name]} is None"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from symgrad.expr import ZERO, Expr
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.tensor_ops.extent import Dim
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer
@@ -52,7 +53,7 @@ def attribute(printer: Printer, value: object) -> str:
 # ------------------------------------------------------------------------------------------------ shapes
 def print_shape(printer: Printer, like: Expr) -> str:
     """The shape of a value: of the value itself if it is there, else of what it broadcasts from."""
-    known = _known_shape(printer, like)
+    known = _known_shape(printer, like) or _declared_shape(printer, like)
     if known is not None:
         return known
     texts = [
@@ -68,6 +69,36 @@ def _known_shape(printer: Printer, value: Expr) -> str | None:
     if value in printer.shapes:
         return printer.shapes[value]
     return f"{printer(value)}.shape" if value in printer.names else None
+
+
+def _declared_shape(printer: Printer, like: Expr) -> str | None:
+    """The shape of a value whose dimensions are those of values that are there."""
+    of = extent(like)
+    if not of.exact or not of.dims:
+        return None
+    for value, text in _with_shapes(printer):
+        if extent(value) == of:
+            return text
+    sizes = [size for dim in of.dims if (size := _size(printer, dim)) is not None]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if len(sizes) == len(of.dims) else None
+
+
+def _size(printer: Printer, dim: Dim) -> str | None:
+    """The size of a declared dimension, read where it is one of a value that is there."""
+    if isinstance(dim, int):
+        return str(dim)
+    for value, text in _with_shapes(printer):
+        known = extent(value)
+        if dim in known.dims:
+            place = known.dims.index(dim)
+            return f"{text}[{place if known.exact else place - len(known.dims)}]"
+    return None
+
+
+def _with_shapes(printer: Printer) -> list[tuple[Expr, str]]:
+    """The values whose shapes are at hand, and the source of these."""
+    named = [(v, f"{text}.shape") for v, text in printer.names.items() if v.tensors and text.isidentifier()]
+    return [*named, *printer.shapes.items()]
 
 
 def _shape_of_result(printer: Printer, node: Expr) -> str:
@@ -109,6 +140,10 @@ def _sum_to(printer: Printer, node: Expr) -> str:
 
 def _count(printer: Printer, node: Expr) -> str:
     like, dim = node.args[0], node["dim"]
+    if dim is None and like not in printer.names and extent(like).exact:
+        found = [size for d in extent(like).dims if (size := _size(printer, d)) is not None]
+        if found and len(found) == len(extent(like).dims):
+            return found[0] if len(found) == 1 else f"({' * '.join(found)})"
     if dim is None:
         known = printer.names.get(like)
         return f"{known}.numel()" if known else f"{print_shape(printer, like)}.numel()"

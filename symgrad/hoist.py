@@ -1,0 +1,106 @@
+"""Nothing is computed on more elements than need be: factors leave sums, and expansions that nobody needs are dropped.
+
+What holds no cotangent or tangent is left alone, for it is shared with forward.
+"""
+
+from __future__ import annotations
+
+from symgrad import expr as ex
+from symgrad.expr import Expr, make, topological
+from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
+from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.extent import SCALAR, positions
+
+
+def hoisted(root: Expr) -> Expr:
+    """The same derivative, with every node rebuilt from the bottom up."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        result = ex.rebuild(node, [mapped[a] for a in node.args])
+        mapped[node] = _simplified(result) if is_differential(result) else result
+    return mapped[root]
+
+
+def is_differential(node: Expr) -> bool:
+    """Whether a value depends on a cotangent or tangent."""
+    return any(s["kind"] in ("cotangent", "tangent") for s in node.symbols)
+
+
+def _simplified(node: Expr) -> Expr:
+    if node.op in ("sum", "mean"):
+        return _without_factors(node)
+    if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
+        value, like = node.args[0].args
+        return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
+    return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
+
+
+# ------------------------------------------------------------------------------------------------ sums
+def _without_factors(node: Expr) -> Expr:
+    """c * sum(a) for sum(c * a), where c has one element along what is summed."""
+    (operand,) = node.args
+    if _is_centred(operand, node):
+        return ex.ZERO
+    if operand.op != "mul":
+        return node
+    outside = [f for f in operand.args if _is_constant(f, node)]
+    if not outside or len(outside) == len(operand.args):
+        return node
+    inside = ex.mul(*(f for f in operand.args if f not in outside))
+    return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _is_centred(operand: Expr, over: Expr) -> bool:
+    """Whether a value is a - mean(a) along what is summed: the sum is zero."""
+    if operand.op != "add" or len(operand.args) != 2 or over["keepdim"] is not True:
+        return False
+    return any(-make("mean", a, dim=over["dim"], keepdim=True) in operand.args for a in operand.args)
+
+
+def _is_constant(factor: Expr, over: Expr) -> bool:
+    """Whether a factor has one element along the dimensions of a reduction, and fits its result."""
+    if factor.is_static or (extent(factor) == SCALAR and not _is_open(factor)):
+        return True
+    dim = over["dim"]
+    if dim is None or over["keepdim"] is not True or _is_open(factor):
+        return False
+    known = extent(factor)
+    try:
+        places = positions(dim, extent(over.args[0]), over.op)
+    except ShapeConflict:
+        return False
+    if places is not None and known.exact:
+        return all(len(known.dims) < -p or known.dims[p] == 1 for p in places)
+    sources = shape_sources(factor)
+    return bool(sources) and all(s.get("keepdim") is True and s.get("dim") == dim for s in sources)
+
+
+def _is_open(node: Expr) -> bool:
+    """Whether a value has the shape of a cotangent or tangent, which it does not tell."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if part.op == "sym" and part["kind"] in ("cotangent", "tangent"):
+            return True
+        if part.op not in TENSOR_OPS:
+            stack += part.args
+    return False
+
+
+# ------------------------------------------------------------------------------------------------ expansions
+def _without_expansions(node: Expr) -> Expr:
+    """A pointwise operation on values that are not expanded to a shape that another operand has anyway."""
+    spread = [a for a in node.args if a.op == "expand"]
+    if not spread or (node.op == "where" and node.args[0].is_static):
+        return node
+    varying = [a for a in node.args if not a.is_static and a.op != "count"]
+    if varying == spread and all(extent(a.args[0]) == SCALAR for a in spread):
+        shapes = {extent(a.args[1]) for a in spread}
+        if len(shapes) == 1:
+            inner = ex.rebuild(node, [a.args[0] if a in spread else a for a in node.args])
+            return make("expand", inner, spread[0].args[1])
+    for one in spread:
+        smaller = ex.rebuild(node, [a.args[0] if a is one else a for a in node.args])
+        if same_shape(shape_sources(smaller), node):
+            return _without_expansions(smaller)
+    return node
