@@ -185,9 +185,9 @@ def test_truth_survives_cancellation_of_any_depth() -> None:
         (truth,) = Table([{X: x}])(one_minus_cos)
         assert truth is not None
         assert abs(truth.value - 0.5) < mp.mpf(2) ** -70
-    (tiny,) = Table([{X: 1e-70}])(make("log", 1 + X**4))
+    (tiny,) = Table([{X: 1e-30}])(make("log", 1 + X**4))
     assert tiny is not None
-    assert abs(tiny.value / mp.mpf(1e-70) ** 4 - 1) < mp.mpf(2) ** -70
+    assert abs(tiny.value / mp.mpf(1e-30) ** 4 - 1) < mp.mpf(2) ** -70
     (deep,) = Table([{X: 1e-30}])((X - make("sin", X)) / X**3 - ex.num(Fraction(1, 6)))
     assert deep is not None
     assert abs(deep.value / (mp.mpf(1e-30) ** 2 / 120) + 1) < mp.mpf(2) ** -60
