@@ -65,7 +65,7 @@ def test_a_correctly_rounded_form_scores_nothing_beyond_half() -> None:
 def test_cancellation_is_seen() -> None:
     formula = make("exp", X) - 1
     assert ulp(formula, formula, [1e-3]) > 100
-    assert ulp(formula, formula, [1e-5]) > 1e5
+    assert ulp(formula, formula, [1e-5]) > 1e4
     assert ulp(formula, make("expm1", X), [1e-3, 1e-5]) <= 0.5
 
 

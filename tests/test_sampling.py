@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def test_at_most_as_many_as_wanted_evenly_thinned(most: int) -> None:
     assert len(thinned) == min(most, len(whole))
     order = [whole.index(p) for p in thinned]
     assert order == sorted(order)
-    gaps = {b - a for a, b in zip(order, order[1:], strict=False)}
+    gaps = {b - a for a, b in pairwise(order)}
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
