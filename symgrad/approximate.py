@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import mpmath as mp
 
@@ -24,12 +24,15 @@ _BITS = 700
 _SOLVE = 400
 _SO_NEAR = 2400  # bits for values so near the point that most digits cancel
 _NEAR = mp.mpf(2) ** -200
-_PRECISION = mp.mpf(2) ** -55
+# What is tried; the second where rounding the coefficients to doubles alone costs more than the first.
+_PRECISIONS = (mp.mpf(2) ** -55, mp.mpf(2) ** -52)
 _ORDERS = ((1, 0), (2, 0), (3, 0), (4, 0), (2, 2), (6, 0), (3, 3), (8, 0), (4, 4), (5, 5), (6, 6), (7, 7), (9, 9))
 
 _MOST_PARTS = 24  # subexpressions that are tried as the variable
 
 V = symbol("_v")
+
+_Coefficients: TypeAlias = "tuple[list[Any], list[Any]]"  # of numerator and denominator
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,26 @@ def approximation(target: Target, radius: Fraction) -> Expr | None:
         if shape is None:
             return None
         own = target.distance
-        low, high = 0, len(_ORDERS)
-        best = None
-        while low < high:  # the first order that is precise enough
-            middle = (low + high) // 2
-            fitted = _fit(target, shape, mp.mpf(radius.numerator) / radius.denominator, _ORDERS[middle])
-            if fitted is None:
-                low = middle + 1
-            else:
-                best, high = fitted, middle
+        size = mp.mpf(radius.numerator) / radius.denominator
+        best = _smallest(target, shape, size, _PRECISIONS[0]) or _smallest(target, shape, size, _PRECISIONS[1])
         if best is None:
             return None
         over, under = (_polynomial(c, shape.argument(own)) for c in best)
         return ex.mul(ex.power(own, shape.power), over, ex.power(under, -1))
+
+
+def _smallest(target: Target, shape: _Shape, radius: Any, precision: Any) -> _Coefficients | None:
+    """The approximation of the first order that is precise enough."""
+    low, high = 0, len(_ORDERS)
+    best = None
+    while low < high:
+        middle = (low + high) // 2
+        fitted = _fit(target, shape, radius, _ORDERS[middle], precision)
+        if fitted is None:
+            low = middle + 1
+        else:
+            best, high = fitted, middle
+    return best
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ def _recognised(value: Any) -> Any:
     return mp.mpf(simple.numerator) / simple.denominator if abs(exactly - simple) < Fraction(1, 2**150) else value
 
 
-def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> tuple[list[Any], list[Any]] | None:
+def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int], precision: Any) -> _Coefficients | None:
     """Coefficients of numerator and denominator, or None where they are not precise enough."""
     count = order[0] + order[1]
     nodes = list(_chebyshev(count, radius, shape))
@@ -142,14 +152,14 @@ def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> 
         return None
     over = [shape.limit, *(_double(solution[k]) for k in range(order[0]))]
     under = [mp.mpf(1), *(_double(solution[order[0] + k]) for k in range(order[1]))]
-    checks = list(_chebyshev(2 * count + 9, radius, shape))
+    checks = list(_chebyshev(2 * count + 10, radius, shape))  # an even number: not at the point itself
     truths = _scaled(target, shape, checks)
     if truths is None:
         return None
     for v, y in zip(checks, truths, strict=True):
         z = v * v if shape.even else v
         bottom = mp.polyval(under[::-1], z)
-        if bottom < mp.mpf(1) / 16 or abs(mp.polyval(over[::-1], z) / bottom - y) > abs(y) * _PRECISION:
+        if bottom < mp.mpf(1) / 16 or abs(mp.polyval(over[::-1], z) / bottom - y) > abs(y) * precision:
             return None
     return over, under
 
