@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import mpmath as mp
 
@@ -24,15 +24,14 @@ _BITS = 700
 _SOLVE = 400
 _SO_NEAR = 2400  # bits for values so near the point that most digits cancel
 _NEAR = mp.mpf(2) ** -200
-# What is tried; the second where rounding the coefficients to doubles alone costs more than the first.
-_PRECISIONS = (mp.mpf(2) ** -55, mp.mpf(2) ** -52)
+_PRECISION = mp.mpf(2) ** -55
+_ENOUGH = mp.mpf(2) ** -52  # where rounding the coefficients to doubles alone costs more than that
+_LEAST = mp.mpf(2) ** -40  # a forecast that is worth trying
 _ORDERS = ((1, 0), (2, 0), (3, 0), (4, 0), (2, 2), (6, 0), (3, 3), (8, 0), (4, 4), (5, 5), (6, 6), (7, 7), (9, 9))
 
 _MOST_PARTS = 24  # subexpressions that are tried as the variable
 
 V = symbol("_v")
-
-_Coefficients: TypeAlias = "tuple[list[Any], list[Any]]"  # of numerator and denominator
 
 
 @dataclass(frozen=True)
@@ -60,25 +59,35 @@ def approximation(target: Target, radius: Fraction) -> Expr | None:
             return None
         own = target.distance
         size = mp.mpf(radius.numerator) / radius.denominator
-        best = _smallest(target, shape, size, _PRECISIONS[0]) or _smallest(target, shape, size, _PRECISIONS[1])
+        best = _smallest(target, shape, size)
         if best is None:
             return None
-        over, under = (_polynomial(c, shape.argument(own)) for c in best)
+        over, under = (_polynomial(c, shape.argument(own)) for c in (best.over, best.under))
         return ex.mul(ex.power(own, shape.power), over, ex.power(under, -1))
 
 
-def _smallest(target: Target, shape: _Shape, radius: Any, precision: Any) -> _Coefficients | None:
-    """The approximation of the first order that is precise enough."""
+def _smallest(target: Target, shape: _Shape, radius: Any) -> _Fit | None:
+    """The approximation of the first order that is precise enough; else of the first that was seen to be nearly so."""
     low, high = 0, len(_ORDERS)
-    best = None
+    best = nearly = None
     while low < high:
         middle = (low + high) // 2
-        fitted = _fit(target, shape, radius, _ORDERS[middle], precision)
-        if fitted is None:
-            low = middle + 1
-        else:
+        fitted = _fit(target, shape, radius, _ORDERS[middle])
+        if fitted is not None and fitted.error <= _PRECISION:
             best, high = fitted, middle
-    return best
+            continue
+        if fitted is not None and fitted.error <= _ENOUGH:
+            nearly = nearly or fitted
+        elif fitted is not None and not _promising(fitted, _ORDERS[middle]):
+            break
+        low = middle + 1
+    return best or nearly
+
+
+def _promising(fitted: _Fit, order: tuple[int, int]) -> bool:
+    """Whether the highest order may be precise enough, as errors fall like a power with the order."""
+    gain = (sum(_ORDERS[-1]) + 1) / (sum(order) + 1)
+    return bool(fitted.error < 1 and fitted.error**gain < _LEAST)
 
 
 @dataclass(frozen=True)
@@ -131,8 +140,17 @@ def _recognised(value: Any) -> Any:
     return mp.mpf(simple.numerator) / simple.denominator if abs(exactly - simple) < Fraction(1, 2**150) else value
 
 
-def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int], precision: Any) -> _Coefficients | None:
-    """Coefficients of numerator and denominator, or None where they are not precise enough."""
+@dataclass(frozen=True)
+class _Fit:
+    """Coefficients of numerator and denominator, and the worst relative error."""
+
+    over: list[Any]
+    under: list[Any]
+    error: Any
+
+
+def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> _Fit | None:
+    """The approximation of one order; None where it has a pole or the function is not defined."""
     count = order[0] + order[1]
     nodes = list(_chebyshev(count, radius, shape))
     values = _scaled(target, shape, nodes)
@@ -156,12 +174,14 @@ def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int], pre
     truths = _scaled(target, shape, checks)
     if truths is None:
         return None
+    error = mp.mpf(0)
     for v, y in zip(checks, truths, strict=True):
         z = v * v if shape.even else v
         bottom = mp.polyval(under[::-1], z)
-        if bottom < mp.mpf(1) / 16 or abs(mp.polyval(over[::-1], z) / bottom - y) > abs(y) * precision:
+        if bottom < mp.mpf(1) / 16:
             return None
-    return over, under
+        error = max(error, abs(mp.polyval(over[::-1], z) / bottom - y) / abs(y))
+    return _Fit(over, under, error)
 
 
 def _scaled(target: Target, shape: _Shape, at: Sequence[Any]) -> list[Any] | None:

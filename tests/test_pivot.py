@@ -89,7 +89,7 @@ def test_inside_and_outside_are_the_same_formula() -> None:
     assert found is not None
     outer = whole.outputs["y"]
     restored = found.outside(found.inner.outputs["y"])
-    point = {s: v for s, v in zip(sorted(outer.symbols, key=lambda s: s.name), (1.5, 0.25, -2.0), strict=True)}
+    point = dict(zip(sorted(outer.symbols, key=lambda s: s.name), (1.5, 0.25, -2.0), strict=True))
     before, after = exact([outer, restored], point, 200)
     assert abs(before - after) < 1e-50
     extended = with_output(whole, found)

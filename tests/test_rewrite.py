@@ -1,4 +1,4 @@
-"""The engine: directed rules to a fixed point, a trace of what was done, and no wrong result, whatever the rules say."""
+"""The engine: directed rules to a fixed point, a trace of the steps, and no wrong result, whatever the rules say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
-from symgrad import expr as ex
 from symgrad import stabilise
 from symgrad.accuracy import Judge
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, exact
