@@ -81,10 +81,8 @@ def test_a_name_of_the_spec_or_a_free_one() -> None:
 
 
 def test_inside_and_outside_are_the_same_formula() -> None:
-    body = (
-        TWO
-        + "hyperparameters: {d: {default: 2.0, domain: '(0, oo)'}}\noutputs: {y: d**2 * (sqrt(1 + ((x - t) / d)**2) - 1)}"
-    )
+    settings = "hyperparameters: {d: {default: 2.0, domain: '(0, oo)'}}\n"
+    body = TWO + settings + "outputs: {y: d**2 * (sqrt(1 + ((x - t) / d)**2) - 1)}"
     whole, found = program(body), pivot(body)
     assert found is not None
     outer = whole.outputs["y"]
