@@ -5,7 +5,24 @@ from __future__ import annotations
 from symgrad import expr as ex
 from symgrad.expr import HALF, sqrt
 from symgrad.rules.rule import Rule
-from symgrad.rules.words import POSITIVE, UNIT, a, b, exp, expm1, f, log, log1p, n, positive, sigmoid, softplus, tanh
+from symgrad.rules.words import (
+    POSITIVE,
+    UNIT,
+    a,
+    b,
+    c,
+    exp,
+    expm1,
+    f,
+    log,
+    log1p,
+    n,
+    positive,
+    sigmoid,
+    softplus,
+    t,
+    tanh,
+)
 
 
 def _negative_integer(bindings: object) -> bool:
@@ -20,6 +37,22 @@ RECOGNISE_RULES = (
     Rule("softplus-log1p", log1p(exp(a)), softplus(a), "exp overflows"),
     Rule("softplus-scaled", log(n + n * exp(a)), softplus(a) + log(n), "exp overflows", positive(n), POSITIVE),
     Rule("sigmoid", (1 + exp(a)) ** n, sigmoid(-a) ** (-n), "exp overflows", _negative_integer, domain=(-3, -1)),
+    Rule(
+        "sigmoid-divisor",
+        (c * (1 + exp(a))) ** n,
+        c**n * sigmoid(-a) ** (-n),
+        "exp overflows",
+        _negative_integer,
+        POSITIVE,
+    ),
+    Rule(
+        "sigmoid-power-divisor",
+        (c * (1 + exp(a)) ** t) ** n,
+        c**n * sigmoid(-a) ** (-n * t),
+        "exp overflows",
+        _negative_integer,
+        POSITIVE,
+    ),
     Rule("sigmoid-swap", exp(a) * sigmoid(-a), sigmoid(a), "exp overflows"),
     Rule("logsigmoid", log(sigmoid(a)), f("logsigmoid", a), "sigmoid underflows"),
     Rule("sigmoid-complement", 1 - sigmoid(a), sigmoid(-a), "1 - sigmoid cancels"),
