@@ -25,6 +25,8 @@ _SOLVE = 400
 _SO_NEAR = 2400  # bits for values so near the point that most digits cancel
 _NEAR = mp.mpf(2) ** -200
 _PRECISION = mp.mpf(2) ** -55
+_ENOUGH = mp.mpf(2) ** -52  # where rounding the coefficients to doubles alone costs more than that
+_LEAST = mp.mpf(2) ** -40  # a forecast that is worth trying
 _ORDERS = ((1, 0), (2, 0), (3, 0), (4, 0), (2, 2), (6, 0), (3, 3), (8, 0), (4, 4), (5, 5), (6, 6), (7, 7), (9, 9))
 
 _MOST_PARTS = 24  # subexpressions that are tried as the variable
@@ -56,19 +58,36 @@ def approximation(target: Target, radius: Fraction) -> Expr | None:
         if shape is None:
             return None
         own = target.distance
-        low, high = 0, len(_ORDERS)
-        best = None
-        while low < high:  # the first order that is precise enough
-            middle = (low + high) // 2
-            fitted = _fit(target, shape, mp.mpf(radius.numerator) / radius.denominator, _ORDERS[middle])
-            if fitted is None:
-                low = middle + 1
-            else:
-                best, high = fitted, middle
+        size = mp.mpf(radius.numerator) / radius.denominator
+        best = _smallest(target, shape, size)
         if best is None:
             return None
-        over, under = (_polynomial(c, shape.argument(own)) for c in best)
+        over, under = (_polynomial(c, shape.argument(own)) for c in (best.over, best.under))
         return ex.mul(ex.power(own, shape.power), over, ex.power(under, -1))
+
+
+def _smallest(target: Target, shape: _Shape, radius: Any) -> _Fit | None:
+    """The approximation of the first order that is precise enough; else of the first that was seen to be nearly so."""
+    low, high = 0, len(_ORDERS)
+    best = nearly = None
+    while low < high:
+        middle = (low + high) // 2
+        fitted = _fit(target, shape, radius, _ORDERS[middle])
+        if fitted is not None and fitted.error <= _PRECISION:
+            best, high = fitted, middle
+            continue
+        if fitted is not None and fitted.error <= _ENOUGH:
+            nearly = nearly or fitted
+        elif fitted is not None and not _promising(fitted, _ORDERS[middle]):
+            break
+        low = middle + 1
+    return best or nearly
+
+
+def _promising(fitted: _Fit, order: tuple[int, int]) -> bool:
+    """Whether the highest order may be precise enough, as errors fall like a power with the order."""
+    gain = (sum(_ORDERS[-1]) + 1) / (sum(order) + 1)
+    return bool(fitted.error < 1 and fitted.error**gain < _LEAST)
 
 
 @dataclass(frozen=True)
@@ -121,8 +140,17 @@ def _recognised(value: Any) -> Any:
     return mp.mpf(simple.numerator) / simple.denominator if abs(exactly - simple) < Fraction(1, 2**150) else value
 
 
-def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> tuple[list[Any], list[Any]] | None:
-    """Coefficients of numerator and denominator, or None where they are not precise enough."""
+@dataclass(frozen=True)
+class _Fit:
+    """Coefficients of numerator and denominator, and the worst relative error."""
+
+    over: list[Any]
+    under: list[Any]
+    error: Any
+
+
+def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> _Fit | None:
+    """The approximation of one order; None where it has a pole or the function is not defined."""
     count = order[0] + order[1]
     nodes = list(_chebyshev(count, radius, shape))
     values = _scaled(target, shape, nodes)
@@ -142,16 +170,18 @@ def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> 
         return None
     over = [shape.limit, *(_double(solution[k]) for k in range(order[0]))]
     under = [mp.mpf(1), *(_double(solution[order[0] + k]) for k in range(order[1]))]
-    checks = list(_chebyshev(2 * count + 9, radius, shape))
+    checks = list(_chebyshev(2 * count + 10, radius, shape))  # an even number: not at the point itself
     truths = _scaled(target, shape, checks)
     if truths is None:
         return None
+    error = mp.mpf(0)
     for v, y in zip(checks, truths, strict=True):
         z = v * v if shape.even else v
         bottom = mp.polyval(under[::-1], z)
-        if bottom < mp.mpf(1) / 16 or abs(mp.polyval(over[::-1], z) / bottom - y) > abs(y) * _PRECISION:
+        if bottom < mp.mpf(1) / 16:
             return None
-    return over, under
+        error = max(error, abs(mp.polyval(over[::-1], z) / bottom - y) / abs(y))
+    return _Fit(over, under, error)
 
 
 def _scaled(target: Target, shape: _Shape, at: Sequence[Any]) -> list[Any] | None:

@@ -141,6 +141,27 @@ class Exact:
         values = (self(node)[index] for node in topological(root))
         return any(not isinstance(v, bool | str) and bool(mp.isinf(v)) for v in values)
 
+    def plainly_zero(self, root: Expr, index: int) -> bool:
+        """Whether a value that is 0 at a point is so by zeros among what it is made of, not by cancellation."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if not node.args:
+                continue
+            column = [self(a)[index] for a in node.args]
+            if node.op == "where":
+                stack.append(node.args[1 if column[0] else 2])
+            elif node.op == "add" and any(column):
+                return False
+            elif node.op == "add":
+                stack += node.args
+            elif node.op != "relu" or not column[0] < 0:
+                zero = next((a for a, v in zip(node.args, column, strict=True) if _is_zero(v)), None)
+                if zero is None:
+                    return False
+                stack.append(zero)
+        return True
+
     def slope(self, root: Expr, symbol: Expr) -> list[Any]:
         """The size of the derivative of `root` with respect to `symbol` at each point, to a few digits."""
         if symbol not in self._moved:
@@ -216,7 +237,8 @@ class Table:
     def __call__(self, formula: Expr, symbols: Sequence[Expr] = ()) -> list[Truth | None]:
         """The truth at each point; None where 1500 bits do not decide it, or where it is not finite.
 
-        A value too small for any format is as good as 0. `symbols` are those whose derivatives are wanted.
+        A value too small for any format is as good as 0. Where terms cancel altogether a 0 is believed at the last
+        precision only, for it may be what lower ones lose. `symbols` are those whose derivatives are wanted.
         """
         found: list[Truth | None] = [None] * len(self.points)
         pending = list(range(len(self.points)))
@@ -228,13 +250,19 @@ class Table:
                 points = [self.points[i] for i in pending]
                 tables, rows = [Exact(points, coarse), Exact(points, fine)], list(range(len(points)))
             earlier, later = (table(formula) for table in tables)
-            decided = [k for k in rows if _agree(earlier[k], later[k])]
+            last = fine == _PRECISIONS[-1]
+            agreed = [k for k in rows if _agree(earlier[k], later[k])]
+            decided = [k for k in agreed if last or not _is_zero(later[k]) or tables[1].plainly_zero(formula, k)]
             slopes = {s: tables[1].slope(formula, s) for s in symbols} if decided else {}
             for k in decided:
                 if isinstance(later[k], bool | str) or mp.isfinite(later[k]):
                     found[pending[k]] = Truth(later[k], {s: _finite(column[k]) for s, column in slopes.items()})
             pending = [index for k, index in enumerate(pending) if k not in set(decided)]
         return found
+
+
+def _is_zero(value: Any) -> bool:
+    return not isinstance(value, bool | str) and not value
 
 
 def _finite(value: Any) -> Any:

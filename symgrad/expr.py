@@ -228,6 +228,8 @@ def add(*terms: Scalar) -> Expr:
         return ZERO
     if len(parts) == 1:
         return parts[0]
+    if any(part.op == "add" for part in parts):  # 2*(x + y) - (x + y) is a sum again
+        return add(*parts)
     return make("add", *sorted(parts, key=_term_order))
 
 
@@ -276,9 +278,11 @@ def mul(*factors: Scalar) -> Expr:
     if not constant:
         return ZERO
     parts: list[Expr] = []
+    opened = False  # a merged power is of other bases, which may stand beside it: sqrt(x*y)**2 * x
     for base, powers in exponents.items():
         part = power(base, add(*powers)) if len(powers) > 1 else make_power(base, powers[0])
         coefficient, rest = split_coefficient(part)
+        opened = opened or (len(powers) > 1 and (rest.op == "mul" or split_power(rest)[0] not in (base, ONE)))
         constant *= coefficient
         if rest is not ONE:
             parts.extend(rest.args if rest.op == "mul" else (rest,))
@@ -286,6 +290,8 @@ def mul(*factors: Scalar) -> Expr:
         return num(constant)
     if len(parts) == 1 and constant == 1:
         return parts[0]
+    if opened:
+        return mul(num(constant), *parts)
     parts.sort(key=lambda e: e.order)
     return make("mul", *([num(constant)] if constant != 1 else []), *parts)
 

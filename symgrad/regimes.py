@@ -18,6 +18,7 @@ __all__ = ["joined"]
 
 _ALLOWED = {FLOAT32: 2.5, FLOAT64: 8.0}  # ulp
 _MOST_VARIABLES = 8
+_FARTHEST = 2.0**100  # of thresholds: beyond it a variable may not be representable
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _between(low: float, high: float, size: bool) -> Expr | None:
     """A round number between two bounds, in the middle of the exponents."""
     if size:
         low = max(low, 2.0**-60)
-        high = min(high, 2.0**100)
+        high = min(high, _FARTHEST)
         if not low < high:
             return None
         middle = 2.0 ** round((math.log2(low) + math.log2(high)) / 2)
@@ -103,4 +104,4 @@ def _between(low: float, high: float, size: bool) -> Expr | None:
         else (bounded[0] * (2 if (bounded[0] > 0) == (bounded[0] == low) else 0.5))
     )
     middle = float(f"{middle:.3g}")
-    return ex.num(Fraction(middle)) if low < middle < high else None
+    return ex.num(Fraction(middle)) if low < middle < high and abs(middle) < _FARTHEST else None

@@ -76,6 +76,8 @@ def _as_float(value: Any) -> Any:
 
 def _operation(node: Expr, target: Format) -> Elementwise:
     """The operation of a node on floats, rounded to `target`."""
+    if node.op == "div" and node.args[0].is_static and not node.is_static:
+        return _reciprocal_times(target)
     native = _native(node)
     if native is not None:
         return _single(native) if target.precision == 24 else native
@@ -89,6 +91,15 @@ def _operation(node: Expr, target: Format) -> Elementwise:
             return c_float(fast(*arguments)).value
         except (ValueError, OverflowError, ZeroDivisionError):
             return float(exact(*arguments))
+
+    return apply
+
+
+def _reciprocal_times(target: Format) -> Elementwise:
+    """A Python scalar over a tensor: torch multiplies the tensor's reciprocal."""
+
+    def apply(scalar: float, x: float) -> float:
+        return target.round(scalar * target.round(_divide(1.0, x)))
 
     return apply
 

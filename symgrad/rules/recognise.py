@@ -5,7 +5,24 @@ from __future__ import annotations
 from symgrad import expr as ex
 from symgrad.expr import HALF, sqrt
 from symgrad.rules.rule import Rule
-from symgrad.rules.words import POSITIVE, UNIT, a, b, exp, expm1, f, log, log1p, n, positive, sigmoid, softplus, tanh
+from symgrad.rules.words import (
+    POSITIVE,
+    UNIT,
+    a,
+    b,
+    c,
+    exp,
+    expm1,
+    f,
+    log,
+    log1p,
+    n,
+    positive,
+    sigmoid,
+    softplus,
+    t,
+    tanh,
+)
 
 
 def _negative_integer(bindings: object) -> bool:
@@ -20,6 +37,22 @@ RECOGNISE_RULES = (
     Rule("softplus-log1p", log1p(exp(a)), softplus(a), "exp overflows"),
     Rule("softplus-scaled", log(n + n * exp(a)), softplus(a) + log(n), "exp overflows", positive(n), POSITIVE),
     Rule("sigmoid", (1 + exp(a)) ** n, sigmoid(-a) ** (-n), "exp overflows", _negative_integer, domain=(-3, -1)),
+    Rule(
+        "sigmoid-divisor",
+        (c * (1 + exp(a))) ** n,
+        c**n * sigmoid(-a) ** (-n),
+        "exp overflows",
+        _negative_integer,
+        POSITIVE,
+    ),
+    Rule(
+        "sigmoid-power-divisor",
+        (c * (1 + exp(a)) ** t) ** n,
+        c**n * sigmoid(-a) ** (-n * t),
+        "exp overflows",
+        _negative_integer,
+        POSITIVE,
+    ),
     Rule("sigmoid-swap", exp(a) * sigmoid(-a), sigmoid(a), "exp overflows"),
     Rule("logsigmoid", log(sigmoid(a)), f("logsigmoid", a), "sigmoid underflows"),
     Rule("sigmoid-complement", 1 - sigmoid(a), sigmoid(-a), "1 - sigmoid cancels"),
@@ -35,6 +68,11 @@ RECOGNISE_RULES = (
     Rule("coth-sinh", f("cosh", a) / f("sinh", a), 1 / tanh(a), "sinh and cosh overflow"),
     Rule("sinh", exp(a) - exp(-a), 2 * f("sinh", a), "the difference cancels at 0"),
     Rule("cosh", exp(a) + exp(-a), 2 * f("cosh", a), "one function for two"),
+    Rule("sinh-exp", f("sinh", a) * exp(a), HALF * expm1(2 * a), "one function for two, no overflow between factors"),
+    Rule("sinh-exp-minus", f("sinh", a) * exp(-a), -HALF * expm1(-2 * a), "sinh overflows where the product does not"),
+    Rule("cosh-exp", f("cosh", a) * exp(a), HALF * (1 + exp(2 * a)), "one function for two"),
+    Rule("cosh-exp-minus", f("cosh", a) * exp(-a), HALF * (1 + exp(-2 * a)), "cosh overflows"),
+    Rule("cosh-minus-sinh", f("cosh", a) - f("sinh", a), exp(-a), "the difference cancels"),
     Rule("asinh", log(a + sqrt(a**2 + 1)), f("asinh", a), "cancels for negative arguments"),
     Rule("acosh", log(a + sqrt(a**2 - 1)), f("acosh", a), "the square overflows", domain=(1.1, 4)),
     Rule("atanh", log((1 + a) / (1 - a)), 2 * f("atanh", a), "the quotient is near 1 at 0", domain=UNIT),

@@ -85,6 +85,8 @@ STABLE_RULES = (
     Rule("sech", 1 - tanh(a) ** 2, f("cosh", a) ** -2, "1 - tanh**2 cancels"),
     Rule("haversine", 1 - f("cos", a), 2 * f("sin", HALF * a) ** 2, "1 - cos cancels at 0"),
     Rule("softplus-minus", softplus(a) - a, softplus(-a), "the difference cancels"),
+    Rule("softplus-odd", softplus(a) - softplus(-a), a, "the difference cancels"),
+    Rule("logsigmoid-odd", f("logsigmoid", a) - f("logsigmoid", -a), a, "the difference cancels"),
     Rule("logaddexp-minus", f("logaddexp", a, b) - a, softplus(b - a), "the difference cancels"),
     Rule("logaddexp-minus-2", f("logaddexp", a, b) - b, softplus(a - b), "the difference cancels"),
     Rule("minus-softplus", a - softplus(a), f("logsigmoid", a), "the difference cancels"),

@@ -90,10 +90,12 @@ class StrChoicesFunction(Function):
         target, x, grad_loss, _ = _widen(target, x, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
-                2
-                * (x - target)
-                * grad_loss
-                / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                (x - target)
+                * (
+                    2
+                    * grad_loss
+                    / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
+                ),
                 saved[1],
             )
             return grad_x, None, None
@@ -112,10 +114,10 @@ class StrChoicesFunction(Function):
             target, x = saved
             target, x, tangent_x, _ = _widen(target, x, tangent_x)
             if reduction == "mean":
-                return _total(ctx, [(2 * (x - target) * tangent_x).mean()])
+                return _total(ctx, [2 * ((x - target) * tangent_x).mean()])
             if reduction == "none":
                 return _total(ctx, [2 * (x - target) * tangent_x])
-            return _total(ctx, [(2 * (x - target) * tangent_x).sum()])
+            return _total(ctx, [2 * ((x - target) * tangent_x).sum()])
 
 
 class _StrChoicesKeeping(Function):
@@ -147,10 +149,12 @@ class _StrChoicesKeeping(Function):
         if reduction == "mean":
             if grad_loss is not None:
                 grad_x = _summed(
-                    2
-                    * difference
-                    * grad_loss
-                    / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel(),
+                    difference
+                    * (
+                        2
+                        * grad_loss
+                        / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
+                    ),
                     ctx.inputs[0],
                 )
             if grad_difference is not None:
@@ -178,7 +182,7 @@ class _StrChoicesKeeping(Function):
                 terms_loss = []
                 terms_difference = []
                 if tangent_x is not None:
-                    terms_loss.append((2 * difference * tangent_x).mean())
+                    terms_loss.append(2 * (difference * tangent_x).mean())
                     terms_difference.append(tangent_x)
                 return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
             if reduction == "none":
@@ -193,7 +197,7 @@ class _StrChoicesKeeping(Function):
             terms_loss = []
             terms_difference = []
             if tangent_x is not None:
-                terms_loss.append((2 * difference * tangent_x).sum())
+                terms_loss.append(2 * (difference * tangent_x).sum())
                 terms_difference.append(tangent_x)
             return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
 

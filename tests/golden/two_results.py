@@ -42,11 +42,12 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
 
 def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
+    radius_dtype = _result_dtype(x, y)
+    x, y, _ = _widen(x, y)
     radius = torch.hypot(x, y)
-    length = radius
     angle = torch.atan2(y, x)
     quadrant = (x > 0).to(x.dtype) + torch.where(y > 0, torch.full_like(y, 2), 0)
-    return radius, angle, quadrant, length
+    return _round(radius, radius_dtype), _round(angle, radius_dtype), quadrant, radius
 
 
 class TwoResultsFunction(Function):
@@ -74,18 +75,22 @@ class TwoResultsFunction(Function):
         x, y, *kept = saved = ctx.saved_tensors
         x, y, grad_radius, grad_angle, _ = _widen(x, y, grad_radius, grad_angle)
         if kept and not _differentiated():
-            (length,) = kept
+            (radius,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
-            length = torch.hypot(x, y)
+            radius = torch.hypot(x, y)
         grad_x = grad_y = None
+        if (wants_x and grad_radius is not None) or (wants_y and grad_angle is not None):
+            ratio = x / radius
         if wants_x and grad_radius is not None:
-            grad_x = _summed(grad_radius * x / length, saved[0])
+            grad_x = _summed(grad_radius * ratio, saved[0])
+        if (wants_x and grad_angle is not None) or (wants_y and grad_radius is not None):
+            ratio2 = y / radius
         if wants_x and grad_angle is not None:
-            grad_x = _plus(grad_x, _summed(-(grad_angle * y / length / length), saved[0]))
+            grad_x = _plus(grad_x, _summed(grad_angle * -(ratio2 / radius), saved[0]))
         if wants_y and grad_radius is not None:
-            grad_y = _summed(grad_radius * y / length, saved[1])
+            grad_y = _summed(grad_radius * ratio2, saved[1])
         if wants_y and grad_angle is not None:
-            grad_y = _plus(grad_y, _summed(grad_angle * x / length / length, saved[1]))
+            grad_y = _plus(grad_y, _summed(grad_angle * (ratio / radius), saved[1]))
         return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
     @staticmethod
@@ -96,12 +101,15 @@ class TwoResultsFunction(Function):
             terms_radius = []
             terms_angle = []
             length = torch.hypot(x, y)
+            ratio = x / length
             if tangent_x is not None:
-                terms_radius.append(tangent_x * x / length)
-                terms_angle.append(-(tangent_x * y / length / length))
+                terms_radius.append(tangent_x * ratio)
+            ratio2 = y / length
+            if tangent_x is not None:
+                terms_angle.append(tangent_x * -(ratio2 / length))
             if tangent_y is not None:
-                terms_radius.append(tangent_y * y / length)
-                terms_angle.append(tangent_y * x / length / length)
+                terms_radius.append(tangent_y * ratio2)
+                terms_angle.append(tangent_y * (ratio / length))
             return _total(ctx, terms_radius), _total(ctx, terms_angle, 1), None
 
 
@@ -176,6 +184,11 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
+
+
+def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -197,6 +197,8 @@ class Layout:
         """Whether forward computes half precision in a wider type."""
         if self.spec.options.accumulate == "same":
             return False
+        if self.keeps:  # which must not be rounded
+            return True
         return self.wide_values or any(_roundings(form) > 1 for v in self.variants for form in v.outputs.values())
 
     @cached_property

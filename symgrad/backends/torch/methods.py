@@ -70,7 +70,9 @@ class Methods:
                 targets.append(Target(local, form))
                 results.append(value.format(value=local))
         kept = self._kept_names(scope)
-        targets = [*(Target(local, s.value) for local, s in zip(kept, layout.keeps, strict=True)), *targets]
+        outputs = frozenset(variant.outputs.values())
+        own = [(local, s.value) for local, s in zip(kept, layout.keeps, strict=True) if s.value not in outputs]
+        targets = [*(Target(local, value) for local, value in own), *targets]
         lines = [*widening, *statements(targets, scope, layout.constants)]
         return lines if single else [*lines, f"return {', '.join([*results, *kept])}"]
 
@@ -110,8 +112,10 @@ class Methods:
 
     def _kept_names(self, scope: Scope) -> list[str]:
         """Local names for the intermediates that a plain call keeps."""
-        symbols = self.layout.symbols()
-        return [scope.names.fresh(describe(s.value, symbols)) for s in self.layout.keeps]
+        layout = self.layout
+        outputs = {form: layout.outputs[name] for name, form in layout.variants[0].outputs.items()}
+        symbols = layout.symbols()
+        return [outputs.get(s.value) or scope.names.fresh(describe(s.value, symbols)) for s in layout.keeps]
 
     # ------------------------------------------------------------------------------------------ setup_context
     def setup_context(self) -> list[str]:

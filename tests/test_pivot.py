@@ -1,0 +1,137 @@
+"""Losses of a difference: found where there is one, refused where it would not do, and worth the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compiled import compiled_text, results
+
+from symgrad.evaluate import exact
+from symgrad.expr import topological
+from symgrad.parse import Program, parse_formulas
+from symgrad.pivot import Pivot, find_pivot, with_output
+from symgrad.spec import parse_spec
+
+torch.set_num_threads(1)
+
+
+def program(body: str) -> Program:
+    return parse_formulas(parse_spec(f"\nop: loss\n{body}\n"))
+
+
+def pivot(body: str) -> Pivot | None:
+    return find_pivot(program(body))
+
+
+TWO = "tensors: {x: , t: }\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "coefficients"),
+    [
+        (TWO + "outputs: {y: (x - t)**2}", "x - t", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: log(cosh(x - t)) + abs(x - t)}", "x - t", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: sin(2*x + 3*t)}", "3*t + 2*x", {"x": "2", "t": "3"}),
+        (TWO + "hyperparameters: {w: 0.5}\noutputs: {y: exp(w*x - t)}", "w*x - t", {"x": "w", "t": "-1"}),
+        ("tensors: {x: , y: , z: }\noutputs: {o: (x + y - z)**2}", "x + y - z", {"x": "1", "y": "1", "z": "-1"}),
+        ("tensors: {x: , t: , w: }\noutputs: {y: w * (x - t)**2}", "x - t", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: (x - t)**2, z: sin(x - t)}", "x - t", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: (x - t + 1)**2}", "x + 1 - t", {"x": "1", "t": "-1"}),
+    ],
+)
+def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coefficients: dict[str, str]) -> None:
+    found = pivot(body)
+    assert found is not None
+    assert repr(found.value).replace(" * ", "*") == value
+    assert {name: repr(c) for name, c in found.coefficients.items()} == coefficients
+    assert found.stand_in not in found.value.symbols
+    for root in found.inner.outputs.values():
+        assert found.stand_in in root.symbols
+        assert not {s.name for s in root.symbols} & set(coefficients)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "tensors: {x: }\noutputs: {y: (x - 1)**2}",
+        TWO + "outputs: {y: (x - t)**2 + x}",
+        TWO + "outputs: {y: x * t}",
+        TWO + "outputs: {y: (x**2 - t)**2}",
+        TWO + "outputs: {y: (x - t)**2, z: sin(x)}",
+        "tensors: {x: , t: {shape: [N]}}\noutputs: {y: (x - t)**2}",
+        "tensors: {x: , t: {default: 0.0}}\noutputs: {y: (x - t)**2}",
+        "tensors: {x: , n: {dtype: int}}\noutputs: {y: (x - n)**2}",
+        TWO + "outputs: {y: (x - t)**2}\ngradients: {x: grad_y * 2}",
+    ],
+)
+def test_no_sum_where_something_else_is_read_too(body: str) -> None:
+    assert pivot(body) is None
+
+
+def test_a_name_of_the_spec_or_a_free_one() -> None:
+    named = pivot(TWO + "let: {gap: x - t}\noutputs: {y: gap**2}")
+    assert named is not None
+    assert named.name == "gap"
+    plain = pivot(TWO + "outputs: {y: (x - t)**2}")
+    assert plain is not None
+    assert plain.name == "difference"
+    taken = pivot("tensors: {x: , difference: }\noutputs: {y: (x - difference)**2}")
+    assert taken is not None
+    assert taken.name not in ("difference", "x", "y")
+
+
+def test_inside_and_outside_are_the_same_formula() -> None:
+    settings = "hyperparameters: {d: {default: 2.0, domain: '(0, oo)'}}\n"
+    body = TWO + settings + "outputs: {y: d**2 * (sqrt(1 + ((x - t) / d)**2) - 1)}"
+    whole, found = program(body), pivot(body)
+    assert found is not None
+    outer = whole.outputs["y"]
+    restored = found.outside(found.inner.outputs["y"])
+    point = dict(zip(sorted(outer.symbols, key=lambda s: s.name), (1.5, 0.25, -2.0), strict=True))
+    before, after = exact([outer, restored], point, 200)
+    assert abs(before - after) < 1e-50
+    extended = with_output(whole, found)
+    assert extended.outputs["difference"] is found.value
+    assert [o.name for o in extended.spec.outputs] == ["y", "difference"]
+    assert extended.outputs["y"] is outer
+
+
+LOSSES = [
+    "(x - t)**2",
+    "log(cosh(x - t))",
+    "where(abs(x - t) < 1, 0.5 * (x - t)**2, abs(x - t) - 0.5)",
+    "sqrt((2*x - 3*t)**2 + 1)",
+]
+
+
+@pytest.mark.parametrize("formula", LOSSES)
+@pytest.mark.parametrize("shapes", [((4, 3), (4, 3)), ((4, 3), (3,)), ((1, 3), (4, 1))], ids=str)
+def test_values_and_gradients_are_those_of_the_composite(
+    formula: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    item = compiled_text(f"\nop: loss\ntensors: {{x: , t: }}\noutputs: {{y: '{formula}'}}\n")
+    torch.manual_seed(0)
+    for wanted in ((True, True), (True, False), (False, True)):
+        tensors = [torch.randn(s, dtype=torch.float64).requires_grad_(w) for s, w in zip(shapes, wanted, strict=True)]
+        inputs = [t for t in tensors if t.requires_grad]
+        own, plain = (results(f(*tensors))[0] for f in (item.function, item.composite))
+        torch.testing.assert_close(own, plain)
+        g = torch.randn_like(own)
+        first = [torch.autograd.grad(y, inputs, g, create_graph=True) for y in (own, plain)]
+        for a, b in zip(*first, strict=True):
+            assert a.shape == b.shape
+            torch.testing.assert_close(a, b)
+        second = [torch.autograd.grad(sum((d**2).sum() for d in f), inputs, allow_unused=True) for f in first]
+        for a, b in zip(*second, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_what_is_kept_is_the_difference_alone() -> None:
+    item = compiled_text("\nop: loss\ntensors: {x: , t: }\noutputs: {y: log(cosh(x - t))}\n")
+    assert item.operation.keeping is not None
+    kept: list[torch.Tensor] = []
+    x, t = (torch.randn(50, requires_grad=True) for _ in range(2))
+    with torch.autograd.graph.saved_tensors_hooks(lambda s: (kept.append(s), s)[1], lambda s: s):
+        item.function(x, t)
+    assert sum(s.nbytes for s in kept) == x.nbytes
+    assert not any(n.op == "sub" for n in topological(*item.operation.program.outputs.values()))
