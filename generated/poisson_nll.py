@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: dd4f4b796dadd2575b6e283203491c923e2d3db2a225a4da6d2fac3e6278493a
+# body-sha256: c212afcf1f5a2b0d83512246fe3e01cef0758e97cd4140c5f336d4a91be99703
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -10,7 +10,7 @@
 where log_input:
     dloss/dinput = exp(input) - target
 
-where not (log_input):
+where not log_input:
     dloss/dinput = 1 - target / (eps + input)
 
 Saved for backward: input and target.

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 414d45f4ed2ec0bf4233ca4216ad9cb6cfd134f5416acf133ca0d4c433e8b590
+# body-sha256: a007d84bba17887a75acfb17a95681bdb2b39cf3ad541cc3fd21cbae6a57489c
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -10,7 +10,7 @@
 where use_relu:
     dy/dx = where(x > 0, scale, 0)
 
-where not (use_relu):
+where not use_relu:
     dy/dx = scale / cosh(x)**2
 
 Saved for backward: x.

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 1ffb2742800511d8ad1689d6ab5ee6d27ac4982d36fd1c954bcaacff8f24372d
+# body-sha256: cdd884472ef4da7c7d108fe189e914c7ef7c2731f3906441a8224fbff118e1bf
 """Smooth L1 loss.
 
     d    = input - target
@@ -12,11 +12,11 @@
 where reduction == 'sum':
     grad_input = sum_to(grad_loss * where(abs(d) < beta, d / beta, sign(d)), input)
 
-where not (reduction == 'sum') and reduction == 'mean':
+where reduction == 'mean':
     grad_input = sum_to(grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each),
                  input)
 
-where not (reduction == 'sum') and not (reduction == 'mean'):
+where reduction == 'none':
     dloss/dinput = where(abs(d) < beta, d / beta, sign(d))
 
 Saved for backward: d.

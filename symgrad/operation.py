@@ -13,6 +13,7 @@ from symgrad.backends.torch.fusion import distribute_cotangents
 from symgrad.branches import Roots, Split, guard, split
 from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
 from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.formula import formula
 from symgrad.parse import Program
 from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
@@ -20,6 +21,7 @@ from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
 from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
+from symgrad.spec import Spec
 from symgrad.stabilise import Candidate, Choice
 from symgrad.workbench import Workbench
 
@@ -98,7 +100,11 @@ class Operation:
 
     def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
         """All variants with the conditions that lead to them, in order."""
-        return _leaves(self.body, ())
+        return [(_described(facts, self.program.spec), v) for facts, v in _leaves(self.body, ())]
+
+    def derivative_variants(self) -> list[tuple[tuple[str, ...], Variant]]:
+        """The variants of backward and jvp."""
+        return [(_described(facts, self.program.spec), v) for facts, v in _leaves(self.derivative_body, ())]
 
 
 def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
@@ -112,14 +118,33 @@ def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
     return Split(body.condition, then, otherwise)  # type: ignore[arg-type]
 
 
-def _leaves(body: Body, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Variant]]:
-    from symgrad.formula import formula
+Facts: TypeAlias = "tuple[tuple[Expr, bool], ...]"
+"""Python conditions and whether they hold."""
 
+
+def _leaves(body: Body, facts: Facts) -> list[tuple[Facts, Variant]]:
     if isinstance(body, Variant):
-        return [(path, body)]
-    condition = formula(body.condition)
-    then = _leaves(body.then, (*path, condition))  # type: ignore[arg-type]
-    return then + _leaves(body.otherwise, (*path, f"not ({condition})"))  # type: ignore[arg-type]
+        return [(facts, body)]
+    then = _leaves(body.then, (*facts, (body.condition, True)))  # type: ignore[arg-type]
+    return then + _leaves(body.otherwise, (*facts, (body.condition, False)))  # type: ignore[arg-type]
+
+
+def _described(facts: Facts, spec: Spec) -> tuple[str, ...]:
+    """What leads to a variant, in words of Python: of a text, the choices that are left."""
+    open_choices = {h.name: list(h.choices or ()) for h in spec.hyperparameters if h.type == "str"}
+    texts: dict[str, str] = {}
+    for condition, holds in facts:
+        text = formula(condition)
+        if condition.op == "eq" and condition.args[1].op == "text" and condition.args[0].op == "sym":
+            name, value = condition.args[0].name, condition.args[1]["value"]
+            left = [value] if holds else [c for c in open_choices[name] if c != value]
+            open_choices[name] = left
+            texts[name] = " or ".join(f"{name} == {c!r}" for c in left)
+        elif text.endswith(" is None"):
+            texts[text] = text if holds else f"{text.removesuffix('None')}not None"
+        else:
+            texts[text] = text if holds else f"not {text if condition.op == 'sym' else f'({text})'}"
+    return tuple(t for t in texts.values() if t)
 
 
 def cotangent(output: str, of: Expr | None = None) -> Expr:

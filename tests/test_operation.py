@@ -86,7 +86,7 @@ def test_conditions_name_the_variants() -> None:
     item = compiled(next(p for p in OWN_SPECS if p.stem == "branches"))
     assert isinstance(item.operation.body, Split)
     conditions = [path for path, _ in item.operation.variants()]
-    assert conditions == [("flag",), ("not (flag)",)]
+    assert conditions == [("flag",), ("not flag",)]
 
 
 def test_an_optional_tensor_is_a_choice() -> None:

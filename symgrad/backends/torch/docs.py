@@ -6,12 +6,13 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.expr import Expr, substitute, symbol
+from symgrad.expr import Expr, substitute, symbol, topological
 from symgrad.formula import formula
 from symgrad.operation import Variant
 from symgrad.parse import Program
 
 _WIDTH = 96
+_LONGEST, _TOO_LONG = 400, "(see backward)"  # formulas that nobody would read
 
 
 def listed(items: Sequence[str]) -> str:
@@ -68,19 +69,20 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 def _derivatives(layout: Layout) -> str:
     blocks = []
-    for path, variant in layout.operation.variants():
+    for path, variant in layout.operation.derivative_variants():
         rows = derivative_rows(variant, layout.operation.program)
         if rows:
-            heading = f"where {' and '.join(path)}:\n" if path and len(layout.variants) > 1 else ""
-            blocks.append(heading + _table(rows))
-    unique = list(dict.fromkeys(blocks))
-    return "\n\n".join(unique)
+            shown = [(name, text if len(text) <= _LONGEST else _TOO_LONG) for name, text in rows]
+            blocks.append((path, _table(shown)))
+    if len({block for _, block in blocks}) == 1:
+        return blocks[0][1]
+    return "\n\n".join(f"where {' and '.join(path)}:\n{block}" if path else block for path, block in blocks)
 
 
 def derivative_rows(variant: Variant, program: Program) -> list[tuple[str, str]]:
     """The partial derivatives and overrides of a variant as (label, text), in the names of the spec."""
     known = {value: symbol(name) for name, value in program.lets.items() if value.args}
-    kept = {s.value for s in variant.plan.saved if s.source == "output"}
+    kept = {node for s in variant.plan.base if s.source != "input" for node in topological(s.value)}
     known |= {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
 
     def text(value: Expr) -> str:
@@ -96,9 +98,9 @@ def derivative_rows(variant: Variant, program: Program) -> list[tuple[str, str]]
 
 def _saved(layout: Layout) -> str:
     texts = []
-    for _, variant in layout.operation.called.variants():
-        outputs = {form: name for name, form in variant.outputs.items()}
-        names = [outputs[s.value] if s.source == "output" else formula(s.value) for s in variant.plan.base]
+    for _, variant in layout.operation.called.derivative_variants():
+        outputs = {form: symbol(name) for name, form in variant.outputs.items() if form.args}
+        names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
     kept = [formula(s.value) for s in layout.keeps]
     text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
