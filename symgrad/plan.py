@@ -23,7 +23,7 @@ from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 _FLOAT = 4  # bytes an element, in float32
 _MASK = 1
 _MOST_EXTRAS = 6
-_WORTH_KEEPING = 2.0  # passes that recomputing a value costs; writing and reading it costs about one
+_WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
 
 
 @dataclass(frozen=True)
