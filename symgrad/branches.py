@@ -102,6 +102,11 @@ def _guard_branch(branch: Expr, condition: Expr, taken: bool, points: Sequence[E
     return mapped[branch]
 
 
+def may_need_guard(node: Expr) -> bool:
+    """Whether a function is one that must not see every argument."""
+    return _safe_argument(node) is not None
+
+
 def _safe_argument(node: Expr) -> Expr | None:
     """A harmless value for the critical argument of a function of tensors, if it has a critical one."""
     if node.is_static:
