@@ -2,15 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: ce7b192d11d5c84ba43f1028d76d1a777fe6cd35b4a098759f45d405f710d2d3
+# body-sha256: f6f33f5b79833cce51bd274a72112a7afd51f660b26fa10e557b11ce86154cd2
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
 
-    dy/dx = where(relu(x) == clip, where(x > 0, 1/2, 0), where(relu(x) < clip, where(x > 0, 1,
-            0), 0))
+    dy/dx = where(relu(x) == clip, where(x > 0, 1/2, 0), where(relu(x) < clip and x > 0, 1, 0))
 
-Saved for backward: x > 0, relu(x) == clip and relu(x) < clip.
+Saved for backward: x > 0, relu(x) == clip and relu(x) < clip and x > 0.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -64,25 +63,27 @@ class ClippedReluFunction(Function):
             (y,),
             x > 0 if wants_x else None,
             torch.relu(x) == clip if wants_x else None,
-            torch.relu(x) < clip if wants_x else None,
+            (torch.relu(x) < clip) & (x > 0) if wants_x else None,
         )
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
-        positive, equal, below = ctx.saved_tensors
-        chosen = torch.where(below, torch.where(positive, grad_y, 0), 0)
-        return torch.where(equal, torch.where(positive, 0.5 * grad_y, 0), chosen), None
+        positive, equal, inside = ctx.saved_tensors
+        grad_x = torch.where(
+            equal, torch.where(positive, 0.5 * grad_y, 0), torch.where(inside, grad_y, 0)
+        )
+        return grad_x, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is None:
             return None
         with _primals(ctx) as saved:
-            positive, equal, below = saved
-            chosen = torch.where(below, torch.where(positive, tangent_x, 0), 0)
-            return torch.where(equal, torch.where(positive, 0.5 * tangent_x, 0), chosen)
+            positive, equal, inside = saved
+            chosen = torch.where(positive, 0.5 * tangent_x, 0)
+            return torch.where(equal, chosen, torch.where(inside, tangent_x, 0))
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

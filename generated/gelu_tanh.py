@@ -2,15 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: b1243bdb33eb9a11f34eb9bce72650cc0f7e3d21045727c7b170cf55a791b870
+# body-sha256: ca1772bc9fdd21b5f8988cb7b3a37e89909b17bc0c24f8e3daafdda050aa89cf
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
 
     dy/dx = 2 * x * sqrt(2 / pi) * clamp(0.134145 * x**2 + 1, -1152921504606846976,
-            1152921504606846976) * sigmoid(-2 * sqrt(2 / pi) * (0.044715 * x**3 + x)) *
-            sigmoid(0.08943 * x**3 * sqrt(2 / pi) + 2 * x * sqrt(2 / pi)) + sigmoid(0.08943 *
-            x**3 * sqrt(2 / pi) + 2 * x * sqrt(2 / pi))
+            1152921504606846976) * sigmoid(abs(0.08943 * x**3 * sqrt(2 / pi) + 2 * x * sqrt(2 /
+            pi))) * sigmoid(-abs(0.08943 * x**3 * sqrt(2 / pi) + 2 * x * sqrt(2 / pi))) +
+            sigmoid(0.08943 * x**3 * sqrt(2 / pi) + 2 * x * sqrt(2 / pi))
 
 Saved for backward: x.
 
@@ -34,8 +34,8 @@ from torch.autograd import Function, forward_ad
 
 __all__ = ["GeluTanhFunction", "gelu_tanh"]
 
-_2_SQRT_2_PI = 1.5957691216057308  # 2 * sqrt(2 / pi)
 _8943_SQRT_2_PI = 7135.481627260025  # 8943 * sqrt(2 / pi)
+_2_SQRT_2_PI = 1.5957691216057308  # 2 * sqrt(2 / pi)
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -56,16 +56,10 @@ class GeluTanhFunction(Function):
     def forward(x: Tensor) -> Tensor:
         x, dtype = _widen(x)
         x_power = x**3
-        product = _2_SQRT_2_PI * (0.044715 * x_power + x)
-        product2 = torch.sigmoid(product) * x
         ratio = _8943_SQRT_2_PI * x_power / 100000
-        total = ratio + _2_SQRT_2_PI * x
-        return _round(
-            torch.where(
-                x < -5.92, torch.where(x < -7.63, product2, torch.sigmoid(total) * x), product2
-            ),
-            dtype,
-        )
+        product = _2_SQRT_2_PI * (0.044715 * x_power + x)
+        chosen = torch.where((x < -5.92) & ~(x < -7.63), ratio + _2_SQRT_2_PI * x, product)
+        return _round(torch.sigmoid(chosen) * x, dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
@@ -78,16 +72,16 @@ class GeluTanhFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen_all(x, grad_y)
-        x_power = x**3
-        product = -_2_SQRT_2_PI * (0.044715 * x_power + x)
-        ratio = _8943_SQRT_2_PI * x_power / 100000
-        total = ratio + _2_SQRT_2_PI * x
-        sig_total = torch.sigmoid(total)
+        product = _8943_SQRT_2_PI * x**3
+        product2 = _2_SQRT_2_PI * x
+        total = product / 100000 + product2
+        magnitude_total = torch.abs(total)
         clamped = torch.clamp(
             0.134145 * (x * x) + 1, min=-1.152921504606847e18, max=1.152921504606847e18
         )
-        product2 = _2_SQRT_2_PI * (torch.sigmoid(product) * sig_total * clamped * x)
-        return _round((product2 + sig_total) * grad_y, dtype)
+        product3 = torch.sigmoid(magnitude_total) * torch.sigmoid(-magnitude_total) * clamped * x
+        product4 = _2_SQRT_2_PI * product3
+        return _round((product4 + torch.sigmoid(total)) * grad_y, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -96,16 +90,18 @@ class GeluTanhFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen_all(x, tangent_x)
-            x_power = x**3
-            product = -_2_SQRT_2_PI * (0.044715 * x_power + x)
-            ratio = _8943_SQRT_2_PI * x_power / 100000
-            total = ratio + _2_SQRT_2_PI * x
-            sig_total = torch.sigmoid(total)
+            product = _8943_SQRT_2_PI * x**3
+            product2 = _2_SQRT_2_PI * x
+            total = product / 100000 + product2
+            magnitude_total = torch.abs(total)
             clamped = torch.clamp(
                 0.134145 * (x * x) + 1, min=-1.152921504606847e18, max=1.152921504606847e18
             )
-            product2 = _2_SQRT_2_PI * (torch.sigmoid(product) * sig_total * clamped * x)
-            return _round((product2 + sig_total) * tangent_x, dtype)
+            product3 = (
+                torch.sigmoid(magnitude_total) * torch.sigmoid(-magnitude_total) * clamped * x
+            )
+            product4 = _2_SQRT_2_PI * product3
+            return _round((product4 + torch.sigmoid(total)) * tangent_x, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

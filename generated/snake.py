@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: db99e7c454c2f01b9d9c962dcef9329ede75745729f0f187d6245350c3285cb3
-# body-sha256: 254224abfaa29bd7c808d707c5672f6006f70c83b9fb929941f31e13a4c22ad9
+# body-sha256: 4d2648c37bf89559a173951a094598ea07f9f7ea9e8eb53c3d2770709e84dc97
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -94,16 +94,20 @@ class SnakeFunction(Function):
         else:  # a kept intermediate would lose its part of the second derivative
             sin = torch.sin(alpha.unsqueeze(-1) * x)
         grad_x = grad_alpha = None
-        unsqueeze_alpha = alpha.unsqueeze(-1)
-        product = torch.cos(unsqueeze_alpha * x) * sin * (1 / alpha).unsqueeze(-1) * grad_y
+        product = torch.cos(alpha.unsqueeze(-1) * x) * sin * grad_y
         if wants_x:
-            grad_x = _fit(2 * product * unsqueeze_alpha + grad_y, saved[1])
+            grad_x = _fit(2 * product + grad_y, saved[1])
         if wants_alpha:
-            reduced = (-((sin * sin * grad_y).sum(dim=(0, 2)) / alpha / alpha)).sum_to_size(
-                ctx.inputs[1].shape
+            reduced = (
+                (2 * product * (1 / alpha).unsqueeze(-1) * x)
+                .sum(dim=(0, 2))
+                .sum_to_size(ctx.inputs[1].shape)
             )
             grad_alpha = _fit(
-                (2 * product * x).sum(dim=(0, 2)).sum_to_size(ctx.inputs[1].shape) + reduced,
+                reduced
+                + (-((sin * sin * grad_y).sum(dim=(0, 2)) / alpha / alpha)).sum_to_size(
+                    ctx.inputs[1].shape
+                ),
                 saved[0],
             )
         return grad_x, grad_alpha
@@ -114,21 +118,15 @@ class SnakeFunction(Function):
             alpha, x, *_ = saved
             alpha, x, tangent_x, tangent_alpha, _ = _widen(alpha, x, tangent_x, tangent_alpha)
             terms = []
-            unsqueeze_alpha = alpha.unsqueeze(-1)
-            product = unsqueeze_alpha * x
+            product = alpha.unsqueeze(-1) * x
             sin_product = torch.sin(product)
-            product2 = torch.cos(product) * sin_product * (1 / alpha).unsqueeze(-1)
+            product2 = torch.cos(product) * sin_product
             if tangent_x is not None:
-                terms.append((2 * product2 * unsqueeze_alpha + 1) * tangent_x)
+                terms.append((2 * product2 + 1) * tangent_x)
             if tangent_alpha is not None:
-                product3 = 2 * product2 * tangent_alpha.unsqueeze(-1) * x
-                terms.append(
-                    torch.addcmul(
-                        product3,
-                        sin_product * sin_product,
-                        (-(tangent_alpha / alpha / alpha)).unsqueeze(-1),
-                    )
-                )
+                product3 = product2 * tangent_alpha.unsqueeze(-1) * (1 / alpha).unsqueeze(-1) * x
+                unsqueeze = (-(tangent_alpha / alpha / alpha)).unsqueeze(-1)
+                terms.append(torch.addcmul(2 * product3, sin_product * sin_product, unsqueeze))
             return _total(ctx, terms)
 
 

@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 4f80df815ebb9f55504cc8a78d9e9358989ba2a44bd92eea2b5f351691527083
+# body-sha256: f7081b8a15d87c7a2a865502125ddf0db3a05f1589f0cab42ecd2d0f75dd899a
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
 
-    dy/dx = where(x < 0, b / hypot(x, sqrt(b)) / (hypot(x, sqrt(b)) - x), x / hypot(x, sqrt(b))
-            + 1) / 2
+    dy/dx = where(x < 0, b / (hypot(x, sqrt(b)) - x), hypot(x, sqrt(b)) + x) / (2 * hypot(x,
+            sqrt(b)))
 
 Saved for backward: x; hypot(x, sqrt(b)) where nothing differentiates the backward.
 
@@ -85,8 +85,8 @@ class SquareplusFunction(Function):
         else:  # a kept intermediate would lose its part of the second derivative
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
         negative = x < 0
-        ratio = b / length_x / torch.where(negative, length_x - x, 1)
-        grad_x = 0.5 * torch.where(negative, ratio, x / length_x + 1) * grad_y
+        chosen = torch.where(negative, b / torch.where(negative, length_x - x, 1), length_x + x)
+        grad_x = 0.5 * chosen * grad_y / length_x
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -99,8 +99,8 @@ class SquareplusFunction(Function):
             x, tangent_x, dtype = _widen(x, tangent_x)
             negative = x < 0
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
-            ratio = b / length_x / torch.where(negative, length_x - x, 1)
-            return _round(0.5 * torch.where(negative, ratio, x / length_x + 1) * tangent_x, dtype)
+            chosen = torch.where(negative, b / torch.where(negative, length_x - x, 1), length_x + x)
+            return _round(0.5 * chosen * tangent_x / length_x, dtype)
 
 
 class _SquareplusKeeping(Function):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: de1914ca8d6e35edc8cbde462b89b1244f392a6f0a85c63f5caa16d48038fc0b
+# body-sha256: 3261ec1ce4b232b41ffba48923594f7abd4ec92e6c6308cf389970efd2e75944
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -17,8 +17,8 @@
                        df) / 2
     dlog_prob/dloc   = where(abs(z) < 1, (df + 1) * (x - loc) / df / scale**2 / (z**2 / df + 1),
                        (df + 1) * (x - loc) / df / scale**2 / z**2 / (1 / df + 1 / z**2))
-    dlog_prob/dscale = where(abs(z) < 1, (z**2 - 1) / scale / (z**2 / df + 1), (1 - 1 / z**2) /
-                       scale / (1 / df + 1 / z**2))
+    dlog_prob/dscale = where(abs(z) < 1, (z**2 - 1) / (z**2 / df + 1), (1 - 1 / z**2) / (1 / df
+                       + 1 / z**2)) / scale
 
 Saved for backward: df, loc, scale and x.
 
@@ -127,9 +127,8 @@ class StudentTLogProbFunction(Function):
         if wants_loc:
             grad_loc = _fit(torch.where(below, ratio3, ratio6) * grad_log_prob, saved[1])
         if wants_scale:
-            ratio8 = (ratio_squared - 1) / scale / total2
-            chosen2 = torch.where(below, ratio8, (1 - ratio4) / scale / total3)
-            grad_scale = _fit(chosen2 * grad_log_prob, saved[2])
+            chosen2 = torch.where(below, (ratio_squared - 1) / total2, (1 - ratio4) / total3)
+            grad_scale = _fit(chosen2 * grad_log_prob / scale, saved[2])
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -179,9 +178,8 @@ class StudentTLogProbFunction(Function):
             if tangent_loc is not None:
                 terms.append(torch.where(below, ratio3, ratio6) * tangent_loc)
             if tangent_scale is not None:
-                ratio8 = (ratio_squared - 1) / scale / chosen
-                chosen5 = torch.where(below, ratio8, (1 - ratio4) / scale / chosen3)
-                terms.append(chosen5 * tangent_scale)
+                chosen5 = torch.where(below, (ratio_squared - 1) / chosen, (1 - ratio4) / chosen3)
+                terms.append(chosen5 * tangent_scale / scale)
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 4575d3f65102fd99f7a9fb576b5f3102fd7d8fa46739b77a8c84aa289f0de831
+# body-sha256: 12522a88f516796f0e99cc5f81fa0ab081089752d6b79a4d4f3d162a23135742
 """Tests of clipped_relu: it must agree with its formula under autograd in every mode.
 
 y = min(max(0, x), clip)
@@ -62,8 +62,8 @@ def saved(x: Any, clip: Any) -> Any:
     positive = x > 0
     positive_part_x = torch.relu(x)
     equal = positive_part_x == clip
-    below = positive_part_x < clip
-    return [(positive, (0,)), (equal, (0,)), (below, (0,))]
+    inside = (positive_part_x < clip) & positive
+    return [(positive, (0,)), (equal, (0,)), (inside, (0,))]
 
 
 reference = composite

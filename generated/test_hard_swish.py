@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 43e161deb11f7329dc6373b19d6e722a3836372657503acf0f30ab99009a2fc7
+# body-sha256: d6d50816732f39f38a2dbb34dac070fcf773dba3e36b396cb5f06d10fb808847
 """Tests of hard_swish: it must agree with its formula under autograd in every mode.
 
 y = x * clamp(x + 3, 0, 6) / 6
@@ -58,8 +58,7 @@ def composite(x: Any) -> Any:
 
 def saved(x: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    clamped = torch.clamp(x + 3, min=0, max=6)
-    return [(x, (0,)), (clamped, (0,))]
+    return [(x, (0,))]
 
 
 reference = composite

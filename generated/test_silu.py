@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 7b8086fb4bbd1ed1e6915ac6bddec69608321cee2187e054f99bcdb1726c188e
+# body-sha256: 6f26612d02cfe8095062f8c2abc8f2cefaf672aa009bcd2b01264bae7268cc0f
 """Tests of silu: it must agree with its formula under autograd in every mode.
 
 y = x / (1 + exp(-x))
@@ -58,8 +58,7 @@ def composite(x: Any) -> Any:
 
 def saved(x: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    sig_x = torch.sigmoid(x)
-    return [(x, (0,)), (sig_x, (0,))]
+    return [(x, (0,))]
 
 
 reference = composite

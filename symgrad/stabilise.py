@@ -8,15 +8,17 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
 from symgrad.approximate import Target, V, near, readings
+from symgrad.branches import may_need_guard
 from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.exponentials import rational_forms
 from symgrad.expr import Expr
 from symgrad.localise import culprits, neighbourhood
 from symgrad.regimes import joined
@@ -85,9 +87,24 @@ def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, 
     return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
 
 
-def choose(formula: Expr, judge: Judge) -> Choice:
-    """The best form of `formula` that the rules reach, measured by `judge`."""
-    return _Search(formula, judge).choice()
+def choose(formula: Expr, judge: Judge, within: Callable[[Expr], Expr] = lambda form: form) -> Choice:
+    """The best form of `formula` that the rules reach, measured by `judge`.
+
+    `within` simplifies a form by what is known of its variables.
+    """
+    return _Search(formula, judge, within).choice()
+
+
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+
+
+def _price(form: Expr) -> float:
+    """The cost of a form with the guards that its branches may need."""
+    risky: set[tuple[Expr, Expr]] = set()
+    for node in ex.topological(form):
+        if node.op == "where" and not node.args[0].is_static:
+            risky.update((n, node.args[0]) for b in node.args[1:] for n in ex.topological(b) if may_need_guard(n))
+    return cost(form) + _RISK * len(risky)
 
 
 _ALTERNATIVES = by_operation(ALTERNATIVES)
@@ -102,8 +119,9 @@ def _extent(formula: Expr) -> int:
 class _Search:
     """The forms of one formula that were measured, and how each was derived."""
 
-    def __init__(self, formula: Expr, judge: Judge) -> None:
+    def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr]) -> None:
         self.formula = formula
+        self.within = within
         self.judge = judge
         self.measured: dict[Expr, Candidate] = {}
         self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
@@ -117,6 +135,7 @@ class _Search:
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
         if _extent(self.formula) <= _LARGEST:
+            self.exponentials(form, steps)
             for measure in (self.develop, self.join, self.approximate, self.join):
                 if self.best.accurate:
                     break
@@ -170,7 +189,7 @@ class _Search:
     def measure(self, form: Expr) -> Candidate:
         if form not in self.measured:
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, cost(form))
+            self.measured[form] = Candidate(form, *scores, _price(form))
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
@@ -189,6 +208,14 @@ class _Search:
                 check = self.judge.sample.thorough_check
             self._equal[form] = check(self.formula, form)
         return self._equal[form]
+
+    # ------------------------------------------------------------------------------------------ one exponential
+    def exponentials(self, form: Expr, steps: tuple[Step, ...]) -> None:
+        """The form as a cancelled fraction in one exponential."""
+        for rational, identity in rational_forms(form):
+            why = "one exponential for all, and terms cancel exactly"
+            own = (*steps, Step("rational-in-exp", form, rational, why))
+            self.add(rational, own, approximate=not identity)
 
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:
@@ -289,11 +316,12 @@ class _Search:
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:
         """Factor the best form where that saves operations and costs no accuracy."""
-        for _ in range(_ROUNDS):
+        for _ in range(_MOST_SAVINGS):
             best = self.best
             for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
                 settled, steps = self.direct(form)
-                if cost(settled) < best.cost:
+                settled = self.within(settled)
+                if _price(settled) < best.cost:
                     self.add(settled, (*self.origin[best.form], step, *steps))
             if self.best is best:
                 break
@@ -317,6 +345,7 @@ _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
 _MOST_CHEAPER = 24
+_MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation

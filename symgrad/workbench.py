@@ -14,6 +14,7 @@ from typing import Any
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Sample
+from symgrad.alignment import cancelled
 from symgrad.branches import guard
 from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
@@ -41,6 +42,15 @@ class Workbench:
     def _ranges(self) -> dict[Expr, Interval]:
         symbols = self._program.symbols
         return {symbols[t.name]: t.domain or ALL_REALS for t in self._program.spec.tensors}
+
+    @cached_property
+    def _domains(self) -> dict[Expr, Interval]:
+        """The intervals of tensors and hyperparameters."""
+        symbols, spec = self._program.symbols, self._program.spec
+        return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
+
+    def _within(self, form: Expr) -> Expr:
+        return within_domains(form, self._domains)
 
     @cached_property
     def _scalars(self) -> dict[Expr, list[Any]]:
@@ -78,7 +88,7 @@ class Workbench:
         flat, back = isolate(region)
         if not flat.tensors:
             return region
-        flat = within_domains(flat, self._ranges)
+        flat = self._within(flat)
         points = self.points(flat, 24)[FLOAT64]
         return substitute(recognise(flat, points)[0], back)
 
@@ -96,9 +106,9 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
-            simple = within_domains(flat, self._ranges)
+            simple = self._within(flat)
             simple = simple if simple.tensors else flat
-            self.slopes[flat] = choose(simple, self.judge(simple))
+            self.slopes[flat] = choose(simple, self.judge(simple), self._within)
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, choice: Choice, form: Expr) -> float:
@@ -120,7 +130,7 @@ class Workbench:
     def _value(self, region: Expr) -> Choice:
         flat, _ = isolate(region)
         if flat not in self.values:
-            self.values[flat] = choose(flat, self.judge(flat))
+            self.values[flat] = choose(flat, self.judge(flat), self._within)
         return self.values[flat]
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
@@ -129,11 +139,11 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        settled = self._settle_operations(root)
+        settled = cancelled(self._settle_operations(root))
         flat, back = isolate(settled)
         points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
         moderate = [{**p, **{s: 1.0 for s in flat.tensors if s["kind"] in ("cotangent", "tangent")}} for p in points]
-        return substitute(guard(flat, moderate), back) if flat.tensors else settled
+        return substitute(self._within(guard(flat, moderate)), back) if flat.tensors else settled
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
