@@ -21,6 +21,9 @@ _ARITHMETIC = {
     "where": 5.0,
     "addcmul": 1.3,
     "subcmul": 1.3,
+    "addcmul_scaled": 1.3,
+    "add_scaled": 1.0,
+    "sub_scaled": 1.0,
     "threshold_backward": 1.2,
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
@@ -39,7 +42,8 @@ def operation_cost(node: Expr) -> float:
         if node.op == "where":
             filled = _FILL if node.args[1].is_static and node.args[2].is_static else 0.0
             return _MASK if node.args[1:] == (ONE, ZERO) else _ARITHMETIC["where"] + filled
-        return _ARITHMETIC[node.op] * (_SCALAR if any(a.is_static for a in node.args) else 1.0)
+        scalar = len(node.args) == 2 and any(a.is_static for a in node.args)
+        return _ARITHMETIC[node.op] * (_SCALAR if scalar else 1.0)
     if node.op in COMPARISONS or node.op in LOGICAL:
         return 0.8 if node.op in COMPARISONS else 0.2
     if node.op == "pow":
