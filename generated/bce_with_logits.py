@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 181d457232ae5bead90548058017bc6a8aad3a983b3330d00cce30c10382fa2e
+# body-sha256: eb4f4a081a4ba71d60ed6c565da9c73c47248cf16829596e87576ecdac3ac68f
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
@@ -76,7 +76,7 @@ class BceWithLogitsFunction(Function):
         logits, target = saved = ctx.saved_tensors
         logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         exp = torch.exp(torch.clamp(logits, max=40))
-        product = (exp * (1 - target) - pos_weight * target) * grad_loss
+        product = torch.sub(exp * (1 - target), target, alpha=pos_weight) * grad_loss
         grad_logits = _fit(product / (exp + 1), saved[0])
         return grad_logits, None, None
 
@@ -89,8 +89,8 @@ class BceWithLogitsFunction(Function):
             logits, target = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
             exp = torch.exp(torch.clamp(logits, max=40))
-            product = (exp * (1 - target) - pos_weight * target) * tangent_logits
-            return _total(ctx, [product / (exp + 1)])
+            diff = torch.sub(exp * (1 - target), target, alpha=pos_weight)
+            return _total(ctx, [diff * tangent_logits / (exp + 1)])
 
 
 class BceWithLogits(torch.nn.Module):

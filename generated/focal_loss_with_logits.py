@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: f8b3eb5800ab82a72b4f80ad8e2c3e35a57703d773872c8d2f42a91371de84cb
+# body-sha256: a266a7b86ba419705deaea8493a547d8552015e778fad56e119c917da02ae3e7
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -109,11 +109,10 @@ class FocalLossWithLogitsFunction(Function):
         sig_logits = torch.sigmoid(logits)
         product2 = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
         chosen = torch.zeros_like(logits) if gamma == 0 else alpha * gamma * product2
-        product3 = (1 - alpha) * (sig_logits ** (gamma + 1) * diff)
-        total = (torch.zeros_like(logits) if gamma == 0 else product) + chosen + product3
-        grad_logits = _fit(
-            (total - alpha * (sig_neg_logits ** (gamma + 1) * target)) * grad_loss, saved[0]
-        )
+        total = (torch.zeros_like(logits) if gamma == 0 else product) + chosen
+        total2 = torch.addcmul(total, sig_logits ** (gamma + 1), diff, value=1 - alpha)
+        diff2 = torch.sub(total2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
+        grad_logits = _fit(diff2 * grad_loss, saved[0])
         return grad_logits, None, None, None
 
     @staticmethod
@@ -133,9 +132,9 @@ class FocalLossWithLogitsFunction(Function):
             product2 = -gamma * (1 - alpha) * product
             product3 = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
             chosen = torch.zeros_like(logits) if gamma == 0 else alpha * gamma * product3
-            product4 = (1 - alpha) * (sig_logits ** (gamma + 1) * diff)
-            total = (torch.zeros_like(logits) if gamma == 0 else product2) + chosen + product4
-            diff2 = total - alpha * (sig_neg_logits ** (gamma + 1) * target)
+            total = (torch.zeros_like(logits) if gamma == 0 else product2) + chosen
+            total2 = torch.addcmul(total, sig_logits ** (gamma + 1), diff, value=1 - alpha)
+            diff2 = torch.sub(total2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
             return _total(ctx, [diff2 * tangent_logits])
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 79213895f3b1fc933bf5112757f050d04129f8153404218063e3612bed881554
+# body-sha256: 604ea6404df706385a21712fe88e8a1733211396b2852d7a3ac4d384f58e07a3
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -82,9 +82,11 @@ class MishFunction(Function):
             total = exp * (exp + 2) + 2
         clamped_x = torch.clamp(x, max=20)
         exp_clamped_x = torch.exp(clamped_x)
-        total2 = torch.addcmul(4 * clamped_x, exp_clamped_x, exp_clamped_x + 4) + 6
-        product = exp_clamped_x * torch.addcmul(4 * (clamped_x + 1), exp_clamped_x, total2) * grad_y
-        return _round(product / total / total, dtype)
+        product = exp_clamped_x * (
+            torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
+        )
+        ratio = exp_clamped_x * torch.add(product, clamped_x + 1, alpha=4) * grad_y / total
+        return _round(ratio / total, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -95,12 +97,12 @@ class MishFunction(Function):
             x, tangent_x, dtype = _widen(x, tangent_x)
             clamped_x = torch.clamp(x, max=20)
             exp_clamped_x = torch.exp(clamped_x)
-            total = torch.addcmul(4 * clamped_x, exp_clamped_x, exp_clamped_x + 4) + 6
-            product = (
-                exp_clamped_x * torch.addcmul(4 * (clamped_x + 1), exp_clamped_x, total) * tangent_x
+            product = exp_clamped_x * (
+                torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
             )
-            total2 = exp_clamped_x * (exp_clamped_x + 2) + 2
-            return _round(product / total2 / total2, dtype)
+            product2 = exp_clamped_x * torch.add(product, clamped_x + 1, alpha=4) * tangent_x
+            total = exp_clamped_x * (exp_clamped_x + 2) + 2
+            return _round(product2 / total / total, dtype)
 
 
 class _MishKeeping(Function):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: db99e7c454c2f01b9d9c962dcef9329ede75745729f0f187d6245350c3285cb3
-# body-sha256: 4d2648c37bf89559a173951a094598ea07f9f7ea9e8eb53c3d2770709e84dc97
+# body-sha256: d573af80fcc1594b529bf21111943d7160196cbc2528bf357d57a9ea697a986f
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -96,7 +96,7 @@ class SnakeFunction(Function):
         grad_x = grad_alpha = None
         product = torch.cos(alpha.unsqueeze(-1) * x) * sin * grad_y
         if wants_x:
-            grad_x = _fit(2 * product + grad_y, saved[1])
+            grad_x = _fit(torch.add(grad_y, product, alpha=2), saved[1])
         if wants_alpha:
             reduced = (
                 (2 * product * (1 / alpha).unsqueeze(-1) * x)
@@ -124,9 +124,17 @@ class SnakeFunction(Function):
             if tangent_x is not None:
                 terms.append((2 * product2 + 1) * tangent_x)
             if tangent_alpha is not None:
-                product3 = product2 * tangent_alpha.unsqueeze(-1) * (1 / alpha).unsqueeze(-1) * x
-                unsqueeze = (-(tangent_alpha / alpha / alpha)).unsqueeze(-1)
-                terms.append(torch.addcmul(2 * product3, sin_product * sin_product, unsqueeze))
+                product3 = (
+                    sin_product * sin_product * (-(tangent_alpha / alpha / alpha)).unsqueeze(-1)
+                )
+                terms.append(
+                    torch.addcmul(
+                        product3,
+                        product2 * tangent_alpha.unsqueeze(-1) * (1 / alpha).unsqueeze(-1),
+                        x,
+                        value=2,
+                    )
+                )
             return _total(ctx, terms)
 
 

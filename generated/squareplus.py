@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: f7081b8a15d87c7a2a865502125ddf0db3a05f1589f0cab42ecd2d0f75dd899a
+# body-sha256: be12fb3682359be2f1e509ce9a239acd633f7340db7836fe1fc212ffcc769505
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -84,9 +84,8 @@ class SquareplusFunction(Function):
             (length_x,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
-        negative = x < 0
-        chosen = torch.where(negative, b / torch.where(negative, length_x - x, 1), length_x + x)
-        grad_x = 0.5 * chosen * grad_y / length_x
+        ratio = b / (length_x - torch.clamp(x, max=0))
+        grad_x = 0.5 * torch.where(x < 0, ratio, length_x + x) * grad_y / length_x
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -97,10 +96,11 @@ class SquareplusFunction(Function):
         with _primals(ctx) as saved:
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            negative = x < 0
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
-            chosen = torch.where(negative, b / torch.where(negative, length_x - x, 1), length_x + x)
-            return _round(0.5 * chosen * tangent_x / length_x, dtype)
+            ratio = b / (length_x - torch.clamp(x, max=0))
+            return _round(
+                0.5 * torch.where(x < 0, ratio, length_x + x) * tangent_x / length_x, dtype
+            )
 
 
 class _SquareplusKeeping(Function):

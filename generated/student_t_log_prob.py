@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 3261ec1ce4b232b41ffba48923594f7abd4ec92e6c6308cf389970efd2e75944
+# body-sha256: 4b7fe982e09f0a7ecac2852b5366b302ec99263119a47318aded6035e967b0bd
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -114,13 +114,13 @@ class StudentTLogProbFunction(Function):
         if wants_df:
             ratio7 = (ratio_squared / df / df + product) / total2
             chosen = torch.where(below, ratio7, total / df / df / total3)
-            product2 = 2 * torch.log(
+            log = torch.log(
                 torch.hypot(
                     torch.sqrt(ratio5) * diff / scale,
                     (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
                 )
             )
-            diff2 = chosen + torch.digamma(0.5 * total) - product2
+            diff2 = torch.sub(chosen + torch.digamma(0.5 * total), log, alpha=2)
             grad_df = _fit(
                 0.5 * (diff2 - torch.digamma(0.5 * df) - ratio5) * grad_log_prob, saved[0]
             )
@@ -167,13 +167,13 @@ class StudentTLogProbFunction(Function):
             if tangent_df is not None:
                 ratio7 = (ratio_squared / df / df + product) / chosen
                 chosen4 = torch.where(below, ratio7, total / df / df / chosen3)
-                product2 = 2 * torch.log(
+                log = torch.log(
                     torch.hypot(
                         torch.sqrt(ratio5) * diff / scale,
                         (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
                     )
                 )
-                diff2 = chosen4 + torch.digamma(0.5 * total) - product2
+                diff2 = torch.sub(chosen4 + torch.digamma(0.5 * total), log, alpha=2)
                 terms.append(0.5 * (diff2 - torch.digamma(0.5 * df) - ratio5) * tangent_df)
             if tangent_loc is not None:
                 terms.append(torch.where(below, ratio3, ratio6) * tangent_loc)

@@ -196,7 +196,7 @@ def rational_forms(formula: Expr) -> Iterator[tuple[Expr, bool]]:
             yield form, True
             for bound in _BOUNDS:
                 bounded = make("clamp", t, -OO, ex.num(bound))
-                yield substitute(form, {e: make("exp", bounded)}), False
+                yield substitute(form, {make(f, t): make(f, bounded) for f in ("exp", "expm1")}), False
                 if _is_plain(t):
                     yield _everywhere(form, t, bounded), False
 

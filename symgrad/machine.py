@@ -132,6 +132,8 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
         value = operand if value is None else make("mul", value, operand)
     if value is None:
         value, over = over, ONE
+    elif divisors and over.number is not None and 0 < abs(over.number) < 1:
+        value, over = make("mul", over, value), ONE  # before the quotient grows
     for divisor in divisors:
         value = _divide(value, divisor, lowered)
     for operand in _in_order(variables, lowered):
@@ -150,6 +152,8 @@ def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
     under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if _is_divisor(f)))
     over = ex.mul(*(f for f in static if not _is_divisor(f)))
     denominator = factor.denominator
+    if over is not ONE and (under is not ONE or denominator != 1) and not over.symbols and not under.symbols:
+        return ex.mul(factor, *static), ONE  # one constant, rounded once
     if under is ONE and denominator & (denominator - 1) == 0:
         return ex.mul(factor, over), ONE
     if abs(factor.numerator) != 1 and over is ONE and under is ONE:

@@ -31,7 +31,7 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
-_WIDE = 2.0  # passes over memory that one pass in float64 costs
+_WIDE = 2.5  # passes over memory that one pass in float64 costs
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ class _Search:
         self.add(form, steps)
         if _extent(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
+            self.saturate(form, steps)
             for measure in (self.develop, self.join, self.approximate, self.join):
                 if self.best.accurate:
                     break
@@ -216,6 +217,17 @@ class _Search:
             why = "one exponential for all, and terms cancel exactly"
             own = (*steps, Step("rational-in-exp", form, rational, why))
             self.add(rational, own, approximate=not identity)
+
+    def saturate(self, form: Expr, steps: tuple[Step, ...]) -> None:
+        """The form with its variable bounded, where it overflows beyond the point at which it has its limit."""
+        floats = [s for s in self.formula.tensors if s["kind"] == "tensor"]
+        if len(floats) != 1 or not self.measure(form).float32.nonfinite:
+            return
+        bounds = (-ex.OO, ex.num(-_SATURATED), ex.num(_SATURATED), ex.OO)
+        for low, high in (bounds[1:3], bounds[::2], bounds[1::2]):
+            bounded = ex.substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
+            why = "beyond the bounds it has reached its limit, in every format"
+            self.add(bounded, (*steps, Step("saturated", form, bounded, why)), approximate=True)
 
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:
@@ -329,7 +341,7 @@ class _Search:
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
         best = self.best
-        if not best.float32.nonfinite and best.float32.ulp <= _ACCEPTABLE:
+        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, _ACCEPTABLE):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
@@ -338,6 +350,8 @@ class _Search:
         return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
 
 
+_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
+_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_CULPRITS = 4
 _MOST_FAILING = 6
