@@ -2,17 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: a266a7b86ba419705deaea8493a547d8552015e778fad56e119c917da02ae3e7
+# body-sha256: 29b4d2b5ba7e5904e5d3e7060624bab63459a5a139c1767ca8a9c1bda9e41218
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
     loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
            log(1 - p)
 
-    dloss/dlogits = where(gamma == 0, 0, -gamma * p**gamma * logsigmoid(-logits) *
-                    sigmoid(-logits) * (1 - alpha) * (1 - target)) + where(gamma == 0, 0, alpha
-                    * gamma * p * target * logsigmoid(logits) * exp(gamma *
-                    logsigmoid(-logits))) + p**(gamma + 1) * (1 - alpha) * (1 - target) - alpha
+    dloss/dlogits = p**(gamma + 1) * (1 - alpha) * (1 - target) + alpha * gamma * p * target *
+                    logsigmoid(logits) * exp(gamma * logsigmoid(-logits)) - gamma * p**gamma *
+                    logsigmoid(-logits) * sigmoid(-logits) * (1 - alpha) * (1 - target) - alpha
                     * target * sigmoid(-logits)**(gamma + 1)
 
 Saved for backward: logits and target; sigmoid(logits)**gamma and logsigmoid(-logits) where
@@ -103,16 +102,15 @@ class FocalLossWithLogitsFunction(Function):
         else:  # a kept intermediate would lose its part of the second derivative
             power = torch.sigmoid(logits) ** gamma
             log_sig = F.logsigmoid(-logits)
-        sig_neg_logits = torch.sigmoid(-logits)
-        diff = 1 - target
-        product = -gamma * (1 - alpha) * (power * sig_neg_logits * diff * log_sig)
         sig_logits = torch.sigmoid(logits)
-        product2 = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
-        chosen = torch.zeros_like(logits) if gamma == 0 else alpha * gamma * product2
-        total = (torch.zeros_like(logits) if gamma == 0 else product) + chosen
-        total2 = torch.addcmul(total, sig_logits ** (gamma + 1), diff, value=1 - alpha)
-        diff2 = torch.sub(total2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
-        grad_logits = _fit(diff2 * grad_loss, saved[0])
+        product = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
+        product2 = alpha * gamma * product
+        diff = 1 - target
+        total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
+        sig_neg_logits = torch.sigmoid(-logits)
+        diff2 = torch.sub(total, power * sig_neg_logits * diff * log_sig, alpha=gamma * (1 - alpha))
+        diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
+        grad_logits = _fit(diff3 * grad_loss, saved[0])
         return grad_logits, None, None, None
 
     @staticmethod
@@ -125,17 +123,19 @@ class FocalLossWithLogitsFunction(Function):
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
             sig_logits = torch.sigmoid(logits)
             neg_logits = -logits
-            sig_neg_logits = torch.sigmoid(neg_logits)
-            diff = 1 - target
             log_sig = F.logsigmoid(neg_logits)
-            product = sig_logits**gamma * sig_neg_logits * diff * log_sig
-            product2 = -gamma * (1 - alpha) * product
-            product3 = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
-            chosen = torch.zeros_like(logits) if gamma == 0 else alpha * gamma * product3
-            total = (torch.zeros_like(logits) if gamma == 0 else product2) + chosen
-            total2 = torch.addcmul(total, sig_logits ** (gamma + 1), diff, value=1 - alpha)
-            diff2 = torch.sub(total2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
-            return _total(ctx, [diff2 * tangent_logits])
+            product = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
+            product2 = alpha * gamma * product
+            diff = 1 - target
+            total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
+            sig_neg_logits = torch.sigmoid(neg_logits)
+            diff2 = torch.sub(
+                total,
+                sig_logits**gamma * sig_neg_logits * diff * log_sig,
+                alpha=gamma * (1 - alpha),
+            )
+            diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
+            return _total(ctx, [diff3 * tangent_logits])
 
 
 class _FocalLossWithLogitsKeeping(Function):

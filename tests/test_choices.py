@@ -11,7 +11,7 @@ from symgrad.expr import ONE, ZERO, Expr, compare, make, symbol, topological, wh
 from symgrad.rules import CHEAPER, Transformation
 from symgrad.rules.choices import CHOICES
 
-X, Y = symbol("x"), symbol("y")
+X, Y, ALPHA = symbol("x"), symbol("y"), symbol("alpha", "float")
 LEFT, RIGHT, HERE = compare("lt", X, 0), compare("gt", X, 0), compare("eq", X, 0)
 
 
@@ -41,6 +41,15 @@ TABLE = {
     "sum-of-choices": [(where(LEFT, X, 0) + where(LEFT, Y, 1), where(LEFT, X + Y, 1))],
     "product-of-choices": [(where(LEFT, X, 2) * where(LEFT, Y, 3), where(LEFT, X * Y, 6))],
     "choice-by-sign": [(where(HERE, X + 1, where(RIGHT, Y, X * Y)), None)],
+    "tie-by-sign": [
+        (where(HERE, ex.HALF, where(LEFT, ONE, ZERO)), ex.HALF * (1 + make("sign", -X))),
+        (where(HERE, Y / 2, where(RIGHT, Y, ZERO)), Y * ex.HALF * (1 + make("sign", X))),
+        (where(HERE, Y / 2, where(LEFT, ZERO, Y)), None),  # as at 0, so beyond
+    ],
+    "choice-of-coefficients": [
+        (where(compare("eq", ALPHA, 0), ZERO, ALPHA * exp(X)), ALPHA * exp(X)),
+        (where(compare("lt", ALPHA, 0), ZERO, ALPHA * exp(X)), where(compare("lt", ALPHA, 0), ZERO, ALPHA) * exp(X)),
+    ],
     "sum-by-sign": [
         (where(RIGHT, ONE, ZERO) + where(LEFT, X, 0), where(RIGHT, ONE, where(HERE, ZERO, X))),
     ],
@@ -65,8 +74,9 @@ def test_a_choice_keeps_every_value(name: str) -> None:
             assert result is expected
         for x in (-2.5, -1, -0.3, 0, 0.4, 1, 3):
             for y in (-1.5, 0.5, 1, 2):
-                before, after = exact([subject, result or subject], {X: x, Y: y}, 200)
-                assert abs(before - after) <= abs(before) * mp.mpf(2) ** -150
+                for alpha in (-1, 0, 2):
+                    before, after = exact([subject, result or subject], {X: x, Y: y, ALPHA: alpha}, 200)
+                    assert abs(before - after) <= abs(before) * mp.mpf(2) ** -150
 
 
 @pytest.mark.parametrize("name", TABLE)

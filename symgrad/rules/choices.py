@@ -192,6 +192,43 @@ def choice_by_sign(node: Expr) -> Expr | None:
     return None
 
 
+def tie_by_sign(node: Expr) -> Expr | None:
+    """where(x == k, b / 2, where(x < k, b, 0)) as b * (1 + sign(k - x)) / 2, for a Python number k."""
+    condition, at, beyond = node.args
+    if condition.op != "eq" or condition.is_static or not condition.args[1].is_static or beyond.op != "where":
+        return None
+    x, k = condition.args
+    for op, side, first in (("lt", k - x, 1), ("gt", x - k, 1), ("ge", k - x, 2), ("le", x - k, 2)):
+        if beyond.args[0] is ex.compare(op, x, k) and beyond.args[3 - first] is ZERO:
+            whole = beyond.args[first]
+            return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side)) if _halved(whole) is at else None
+    return None
+
+
+def _halved(node: Expr) -> Expr:
+    """Half of a value, in the branches of choices."""
+    if node.op == "where":
+        return where(node.args[0], _halved(node.args[1]), _halved(node.args[2]))
+    return ex.mul(ex.HALF, node)
+
+
+def choice_of_coefficients(node: Expr) -> Expr | None:
+    """where(k == 0, 0, k * f) as k * f, and where(c, 0, k * f) as where(c, 0, k) * f, for Python numbers c and k.
+
+    This holds only where f is finite, which the search measures.
+    """
+    condition, then, otherwise = node.args
+    if not condition.is_static or otherwise.is_static or then is not ZERO or otherwise.op != "mul":
+        return None
+    scalars = [f for f in otherwise.args if f.is_static]
+    if not any(f.symbols for f in scalars):
+        return None
+    rest = ex.mul(*(f for f in otherwise.args if not f.is_static))
+    vanishes = condition.op == "eq" and condition.args[1] is ZERO and condition.args[0] in scalars
+    coefficient = ex.mul(*scalars)
+    return ex.mul(rest, coefficient if vanishes else where(condition, ZERO, coefficient))
+
+
 _CASES = {
     "lt": lambda order: order < 0,
     "le": lambda order: order <= 0,
@@ -211,5 +248,7 @@ CHOICES = (
     Transformation("sum-of-choices", "add", sum_of_choices, "one choice for two"),
     Transformation("product-of-choices", "mul", sum_of_choices, "one choice for two"),
     Transformation("choice-by-sign", "where", choice_by_sign, "one choice for several"),
+    Transformation("tie-by-sign", "where", tie_by_sign, "arithmetic for two choices"),
+    Transformation("choice-of-coefficients", "where", choice_of_coefficients, "one number for two tensors"),
     Transformation("sum-by-sign", "add", choice_by_sign, "one choice for several"),
 )
