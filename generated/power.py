@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: 1c0c16d8c3eb71f5e913f2dbd6a813329a9f37c49b1b6183cd043d4fd9c5b43e
+# body-sha256: ec29717f854b91e925af55295c78539a8daaf30d61c03e6763aad4dbd74784d6
 """Integer power.
 
     y = x**n
 
-    dy/dx = n * x**(n - 1)
+    dy/dx = where(n == 0, 0, n * x**(n - 1))
 
 Saved for backward: x.
 
@@ -65,7 +65,7 @@ class PowerFunction(Function):
         n = ctx.n
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        grad_x = n * (grad_y * x ** (n - 1))
+        grad_x = torch.zeros_like(grad_y) if n == 0 else n * (grad_y * x ** (n - 1))
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -76,7 +76,9 @@ class PowerFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            return _round(n * (tangent_x * x ** (n - 1)), dtype)
+            return _round(
+                torch.zeros_like(tangent_x) if n == 0 else n * (tangent_x * x ** (n - 1)), dtype
+            )
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

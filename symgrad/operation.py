@@ -253,6 +253,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     kept = frozenset(s.value for s in chosen.saved)
     keys = list(derived.gradients)
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept))
+    chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept))
     return Variant(
         formulas,
         outputs,

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.expr import COMPARISONS, LOGICAL, NEGATED, ONE, ZERO, Expr, rebuild, where
+from symgrad.functions import FUNCTIONS
 from symgrad.rules.rule import Transformation
 
 # Where functions have simple values: a branch with that value is the function of this argument.
@@ -215,7 +216,7 @@ def _halved(node: Expr) -> Expr:
 def choice_of_coefficients(node: Expr) -> Expr | None:
     """where(k == 0, 0, k * f) as k * f, and where(c, 0, k * f) as where(c, 0, k) * f, for Python numbers c and k.
 
-    This holds only where f is finite, which the search measures.
+    Only for an f that is surely finite: 0 * x**-1 is not a number at 0.
     """
     condition, then, otherwise = node.args
     if not condition.is_static or otherwise.is_static or then is not ZERO or otherwise.op != "mul":
@@ -226,7 +227,21 @@ def choice_of_coefficients(node: Expr) -> Expr | None:
     rest = ex.mul(*(f for f in otherwise.args if not f.is_static))
     vanishes = condition.op == "eq" and condition.args[1] is ZERO and condition.args[0] in scalars
     coefficient = ex.mul(*scalars)
+    if not _is_finite(ex.substitute(rest, {condition.args[0]: ZERO}) if vanishes else rest):
+        return None
     return ex.mul(rest, coefficient if vanishes else where(condition, ZERO, coefficient))
+
+
+def _is_finite(node: Expr) -> bool:
+    """Whether a value is finite for all finite tensors, as far as can be seen."""
+    for part in ex.topological(node):
+        if part.op == "pow" and not part.is_static:
+            n = part.args[1].number
+            if n is None or n < 0 or n.denominator != 1:
+                return False
+        elif part.op in FUNCTIONS and not part.is_static and FUNCTIONS[part.op].safe is not None:
+            return False
+    return True
 
 
 _CASES = {
