@@ -2,18 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: eb4f4a081a4ba71d60ed6c565da9c73c47248cf16829596e87576ecdac3ac68f
+# body-sha256: 5c769186acff288948b68b411afbf4cf2d738a929645caea7a85a551f2402238
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
            sigmoid(logits)))
 
-    dloss/dlogits = ((1 - target) * exp(clamp(logits, max=40)) - pos_weight * target) /
-                    (exp(clamp(logits, max=40)) + 1)
+    dloss/dlogits = target * (-pos_weight * sigmoid(-logits) - sigmoid(logits)) +
+                    sigmoid(logits)
 
 Saved for backward: logits and target.
 
-Accuracy in float32: value within 1.2 ulp, derivatives within 1.6 ulp beyond the conditioning of
+Accuracy in float32: value within 1.2 ulp, derivatives within 2.9 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 """
 
@@ -75,9 +75,9 @@ class BceWithLogitsFunction(Function):
         pos_weight = ctx.pos_weight
         logits, target = saved = ctx.saved_tensors
         logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        exp = torch.exp(torch.clamp(logits, max=40))
-        product = torch.sub(exp * (1 - target), target, alpha=pos_weight) * grad_loss
-        grad_logits = _fit(product / (exp + 1), saved[0])
+        sig_logits = torch.sigmoid(logits)
+        diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
+        grad_logits = _fit(torch.addcmul(sig_logits, diff, target) * grad_loss, saved[0])
         return grad_logits, None, None
 
     @staticmethod
@@ -88,9 +88,9 @@ class BceWithLogitsFunction(Function):
         with _primals(ctx) as saved:
             logits, target = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
-            exp = torch.exp(torch.clamp(logits, max=40))
-            diff = torch.sub(exp * (1 - target), target, alpha=pos_weight)
-            return _total(ctx, [diff * tangent_logits / (exp + 1)])
+            sig_logits = torch.sigmoid(logits)
+            diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
+            return _total(ctx, [torch.addcmul(sig_logits, diff, target) * tangent_logits])
 
 
 class BceWithLogits(torch.nn.Module):

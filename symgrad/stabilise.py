@@ -31,6 +31,7 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
+_SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
 
 
@@ -205,7 +206,7 @@ class _Search:
         """Whether a form agrees with the formula at high precision."""
         if form not in self._equal:
             check = self.judge.check
-            if any(step.rule == "clamped-growth" for step in self.origin.get(form, ())):
+            if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
                 check = self.judge.sample.thorough_check
             self._equal[form] = check(self.formula, form)
         return self._equal[form]
@@ -215,8 +216,8 @@ class _Search:
         """The form as a cancelled fraction in one exponential."""
         for rational, identity in rational_forms(form):
             why = "one exponential for all, and terms cancel exactly"
-            own = (*steps, Step("rational-in-exp", form, rational, why))
-            self.add(rational, own, approximate=not identity)
+            name = "rational-in-exp" if identity else "rational-in-bounded-exp"
+            self.add(rational, (*steps, Step(name, form, rational, why)))
 
     def saturate(self, form: Expr, steps: tuple[Step, ...]) -> None:
         """The form with its variable bounded, where it overflows beyond the point at which it has its limit."""
@@ -227,7 +228,7 @@ class _Search:
         for low, high in (bounds[1:3], bounds[::2], bounds[1::2]):
             bounded = ex.substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
             why = "beyond the bounds it has reached its limit, in every format"
-            self.add(bounded, (*steps, Step("saturated", form, bounded, why)), approximate=True)
+            self.add(bounded, (*steps, Step("saturated", form, bounded, why)))
 
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:
@@ -338,9 +339,21 @@ class _Search:
             if self.best is best:
                 break
 
+    def cheapest(self) -> Candidate:
+        """The best form, or one that is acceptable too and spares several passes."""
+        best = self.best
+        for candidate in sorted(self.measured.values(), key=lambda c: c.cost):
+            if candidate.cost > best.cost - _SEVERAL:
+                break
+            worst = max(candidate.float32.ulp, candidate.float64.ulp / _LENIENT)
+            finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
+            if finite and worst <= _ACCEPTABLE and self.equal(candidate.form):
+                return candidate
+        return best
+
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
-        best = self.best
+        best = self.cheapest()
         if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, _ACCEPTABLE):
             return best
         options = [best]
@@ -350,6 +363,7 @@ class _Search:
         return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
 
 
+_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
 _SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
 _SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
