@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 835066b2dff2176de4cc60551fdbda52158002a752f37f401c9bda53eb51091e
+# body-sha256: 3c83442e8aa6dad0af2b3bf4ee49d831d8fc2b9e4a4045aed23c323004eb0d09
 """Tests of mish: it must agree with its formula under autograd in every mode.
 
 y = x * tanh(softplus(x))
@@ -60,8 +60,7 @@ def composite(x: Any) -> Any:
 def saved(x: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
     exp = torch.exp(torch.clamp(x, max=20))
-    total = exp * (exp + 2) + 2
-    return [(x, (0,)), (total, (0,))]
+    return [(x, (0,)), (exp, (0,))]
 
 
 reference = composite
