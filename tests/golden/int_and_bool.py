@@ -2,7 +2,7 @@
 
     y = where(mask, x**n * count, x)
 
-    dy/dx = where(mask, count * n * x**(n - 1), 1)
+    dy/dx = where(mask, where(n == 0, 0, count * n * x**(n - 1)), 1)
 
 Saved for backward: count, mask and x.
 
@@ -61,7 +61,8 @@ class IntAndBoolFunction(Function):
         n = ctx.n
         count, mask, x = saved = ctx.saved_tensors
         count, mask, x, grad_y, _ = _widen(count, mask, x, grad_y)
-        grad_x = _fit(torch.where(mask, n * (count * grad_y * x ** (n - 1)), grad_y), saved[2])
+        chosen = torch.zeros_like(grad_y) if n == 0 else n * (count * grad_y * x ** (n - 1))
+        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[2])
         return grad_x, None, None, None
 
     @staticmethod
@@ -72,9 +73,10 @@ class IntAndBoolFunction(Function):
         with _primals(ctx) as saved:
             count, mask, x = saved
             count, mask, x, tangent_x, _ = _widen(count, mask, x, tangent_x)
-            return _total(
-                ctx, [torch.where(mask, n * (count * tangent_x * x ** (n - 1)), tangent_x)]
+            chosen = (
+                torch.zeros_like(tangent_x) if n == 0 else n * (count * tangent_x * x ** (n - 1))
             )
+            return _total(ctx, [torch.where(mask, chosen, tangent_x)])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
