@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: 7bd80792baa1dffbb0667139364ed78d557c7b436a2e2bb09830dcbbf6128093
+# body-sha256: c1884d5d2f00ec4d0cc534fecab3465d4b1d40a5ba47b166ddfe7ec623d9dfa0
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
 
-    grad_x = where(norm(grad_y) > max_norm, grad_y * max_norm / where(norm(grad_y) > max_norm,
-             norm(grad_y), 1), grad_y)  (override)
+    grad_x = where(norm(grad_y) > max_norm, grad_y * max_norm / clamp(norm(grad_y),
+             min=max_norm), grad_y)  (override)
 
 Saved for backward: nothing.
 
@@ -69,10 +69,8 @@ class ClipGradientNormFunction(Function):
         max_norm = ctx.max_norm
         grad_y, dtype = _widen(grad_y)
         norm_grad_y = torch.linalg.vector_norm(grad_y)
-        above = norm_grad_y > max_norm
-        grad_x = torch.where(
-            above, max_norm * (grad_y / torch.where(above, norm_grad_y, 1)), grad_y
-        )
+        product = max_norm * (grad_y / torch.clamp(norm_grad_y, min=max_norm))
+        grad_x = torch.where(norm_grad_y > max_norm, product, grad_y)
         return _round(grad_x, dtype), None
 
     @staticmethod

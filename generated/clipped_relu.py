@@ -2,15 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: ce7b192d11d5c84ba43f1028d76d1a777fe6cd35b4a098759f45d405f710d2d3
+# body-sha256: c391ef8f965e0c3ee662de272004f10514ecaf1de2696c9b5cab347262cc5862
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
 
-    dy/dx = where(relu(x) == clip, where(x > 0, 1/2, 0), where(relu(x) < clip, where(x > 0, 1,
-            0), 0))
+    dy/dx = where(x > 0, 1, 0) * (sign(clip - relu(x)) + 1) / 2
 
-Saved for backward: x > 0, relu(x) == clip and relu(x) < clip.
+Saved for backward: x.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -20,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import torch
@@ -58,34 +58,33 @@ class ClippedReluFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, clip = inputs
         ctx.clip = clip
-        wants_x, _ = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
-            x > 0 if wants_x else None,
-            torch.relu(x) == clip if wants_x else None,
-            torch.relu(x) < clip if wants_x else None,
-        )
+        _save(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
-        positive, equal, below = ctx.saved_tensors
-        chosen = torch.where(below, torch.where(positive, grad_y, 0), 0)
-        return torch.where(equal, torch.where(positive, 0.5 * grad_y, 0), chosen), None
+        clip = ctx.clip
+        (x,) = ctx.saved_tensors
+        x, grad_y, dtype = _widen(x, grad_y)
+        product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
+        grad_x = grad_y * (0.5 * product)
+        return _round(grad_x, dtype), None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is None:
             return None
+        clip = ctx.clip
         with _primals(ctx) as saved:
-            positive, equal, below = saved
-            chosen = torch.where(below, torch.where(positive, tangent_x, 0), 0)
-            return torch.where(equal, torch.where(positive, 0.5 * tangent_x, 0), chosen)
+            (x,) = saved
+            x, tangent_x, dtype = _widen(x, tangent_x)
+            product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
+            return _round(tangent_x * (0.5 * product), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
+_HALF = (torch.float16, torch.bfloat16)
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -104,6 +103,30 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
 
 
+def _result_dtype(*tensors: Tensor) -> torch.dtype:
+    """Return torch.result_type of ``tensors``, which torch.compile cannot trace."""
+    dtypes = [t.dtype for t in tensors if t.dim() > 0]
+    if not any(dtype.is_floating_point for dtype in dtypes):
+        dtypes = [t.dtype for t in tensors]
+    return reduce(torch.promote_types, dtypes, torch.bool)
+
+
+def _widen(*tensors: Any) -> Any:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
+        return *tensors, None
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+
+
+def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
+    return y if dtype is None else y.to(dtype)
+
+
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
     """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
     ctx.set_materialize_grads(False)
@@ -116,12 +139,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _wanted(ctx: Any) -> tuple[bool, ...]:
-    """Tell which inputs need a derivative: in forward mode, any may."""
-    needs: tuple[bool, ...] = ctx.needs_input_grad
-    return (True,) * len(needs) if _forward_mode() else needs
 
 
 @contextmanager

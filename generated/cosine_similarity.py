@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 634f9ff801e4b564ef6e5e9e534f7afda54a3ff65bfffeb04cc4bfe526c7208a
+# body-sha256: bb43fd8f434c4e217ab17b72c87cb690d981f232a92462332c34c05bfb282c52
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -10,8 +10,7 @@
     grad_a = (see backward)
     grad_b = (see backward)
 
-Saved for backward: a and b; maximum(norm(a, dim=-1), eps) * maximum(norm(b, dim=-1), eps) and
-sum(a * b, dim=-1) where nothing differentiates the backward.
+Saved for backward: a and b; sum(a * b, dim=-1) where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.2 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -58,12 +57,12 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
     a, b, dtype = _widen(a, b)
-    product = torch.clamp(torch.linalg.vector_norm(a, dim=-1), min=eps) * torch.clamp(
-        torch.linalg.vector_norm(b, dim=-1), min=eps
-    )
     total = (a * b).sum(dim=-1)
-    y = total / product
-    return _round(y, dtype), product, total
+    y = total / (
+        torch.clamp(torch.linalg.vector_norm(a, dim=-1), min=eps)
+        * torch.clamp(torch.linalg.vector_norm(b, dim=-1), min=eps)
+    )
+    return _round(y, dtype), total
 
 
 class CosineSimilarityFunction(Function):
@@ -92,39 +91,33 @@ class CosineSimilarityFunction(Function):
         a, b, *kept = saved = ctx.saved_tensors
         a, b, grad_y, _ = _widen(a, b, grad_y)
         if kept and not _differentiated():
-            product, total = kept
+            (total,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
-            product = torch.clamp(torch.linalg.vector_norm(a, dim=-1), min=eps) * torch.clamp(
-                torch.linalg.vector_norm(b, dim=-1), min=eps
-            )
             total = (a * b).sum(dim=-1)
         grad_a = grad_b = None
+        norm_a = torch.linalg.vector_norm(a, dim=-1)
+        upper_norm_a = torch.clamp(norm_a, min=eps)
+        norm_b = torch.linalg.vector_norm(b, dim=-1)
+        upper_norm_b = torch.clamp(norm_b, min=eps)
+        product = upper_norm_a * upper_norm_b
         spread = (
             (grad_y / product)
             .unsqueeze(-1)
             .expand(_broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape))
         )
-        norm_a = torch.linalg.vector_norm(a, dim=-1)
-        norm_b = torch.linalg.vector_norm(b, dim=-1)
         if wants_a:
-            ratio = total * torch.clamp(norm_b, min=eps) / product / product
-            chosen = torch.where(norm_a > eps, grad_y * -ratio, 0)
-            reduced = torch.where(norm_a == eps, grad_y * (-0.5 * ratio), chosen).sum_to_size(
-                norm_a.shape
-            )
-            unsqueeze = norm_a.unsqueeze(-1)
-            ratio2 = reduced.unsqueeze(-1) / torch.where(unsqueeze == 0, 1, unsqueeze)
+            ratio = -0.5 * (total * upper_norm_b * (torch.sign(norm_a - eps) + 1)) / product
+            unsqueeze = (grad_y * (ratio / product)).sum_to_size(norm_a.shape).unsqueeze(-1)
+            unsqueeze2 = norm_a.unsqueeze(-1)
+            ratio2 = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
             grad_a = _fit(
                 torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio2), saved[0]
             )
         if wants_b:
-            ratio3 = torch.clamp(norm_a, min=eps) * total / product / product
-            chosen2 = torch.where(norm_b > eps, grad_y * -ratio3, 0)
-            reduced2 = torch.where(norm_b == eps, grad_y * (-0.5 * ratio3), chosen2).sum_to_size(
-                norm_b.shape
-            )
-            unsqueeze2 = norm_b.unsqueeze(-1)
-            ratio4 = reduced2.unsqueeze(-1) / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
+            ratio3 = -0.5 * (upper_norm_a * total * (torch.sign(norm_b - eps) + 1)) / product
+            unsqueeze3 = (grad_y * (ratio3 / product)).sum_to_size(norm_b.shape).unsqueeze(-1)
+            unsqueeze4 = norm_b.unsqueeze(-1)
+            ratio4 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
             grad_b = _fit(
                 torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio4), saved[1]
             )
@@ -138,37 +131,36 @@ class CosineSimilarityFunction(Function):
             a, b, tangent_a, tangent_b, _ = _widen(a, b, tangent_a, tangent_b)
             terms = []
             norm_a = torch.linalg.vector_norm(a, dim=-1)
+            upper_norm_a = torch.clamp(norm_a, min=eps)
+            norm_b = torch.linalg.vector_norm(b, dim=-1)
+            upper_norm_b = torch.clamp(norm_b, min=eps)
+            product = upper_norm_a * upper_norm_b
             if tangent_a is not None:
-                equal = norm_a == eps
                 unsqueeze = norm_a.unsqueeze(-1)
                 total = (tangent_a * (a / torch.where(unsqueeze == 0, 1, unsqueeze))).sum(dim=-1)
             total2 = (a * b).sum(dim=-1)
-            norm_b = torch.linalg.vector_norm(b, dim=-1)
-            upper_norm_b = torch.clamp(norm_b, min=eps)
             if tangent_a is not None:
-                product = total2 * upper_norm_b
-            upper_norm_a = torch.clamp(norm_a, min=eps)
-            product2 = upper_norm_a * upper_norm_b
-            if tangent_a is not None:
-                chosen = torch.where(equal, product2, 1)
-                above = norm_a > eps
-                chosen2 = torch.where(above, product2, 1)
-                chosen3 = torch.where(above, total * -(product / chosen2 / chosen2), 0)
-                chosen4 = torch.where(equal, total * (-0.5 * (product / chosen / chosen)), chosen3)
-                terms.append(chosen4 + (b * tangent_a).sum(dim=-1) / product2)
+                product2 = 0.5 * total2 * upper_norm_b * (torch.sign(norm_a - eps) + 1)
+                terms.append(
+                    torch.addcmul(
+                        (b * tangent_a).sum(dim=-1) / product,
+                        total,
+                        product2 / product / product,
+                        value=-1,
+                    )
+                )
             if tangent_b is not None:
-                equal2 = norm_b == eps
                 unsqueeze2 = norm_b.unsqueeze(-1)
                 total3 = (tangent_b * (b / torch.where(unsqueeze2 == 0, 1, unsqueeze2))).sum(dim=-1)
-                product3 = upper_norm_a * total2
-                chosen5 = torch.where(equal2, product2, 1)
-                above2 = norm_b > eps
-                chosen6 = torch.where(above2, product2, 1)
-                chosen7 = torch.where(above2, total3 * -(product3 / chosen6 / chosen6), 0)
-                chosen8 = torch.where(
-                    equal2, total3 * (-0.5 * (product3 / chosen5 / chosen5)), chosen7
+                product3 = 0.5 * upper_norm_a * total2 * (torch.sign(norm_b - eps) + 1)
+                terms.append(
+                    torch.addcmul(
+                        (a * tangent_b).sum(dim=-1) / product,
+                        total3,
+                        product3 / product / product,
+                        value=-1,
+                    )
                 )
-                terms.append(chosen8 + (a * tangent_b).sum(dim=-1) / product2)
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: f4c6183d8006460570de99f5b6bebfbe39074c08f894f9dd589368b5ff60d482
+# body-sha256: fc83dafdc7cd1327a2fb92feacbb4ff65f344bf762688d9bc43d5ca763860ce3
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -113,7 +113,7 @@ class CrossEntropySmoothedFunction(Function):
                 torch.exp(torch.log_softmax(logits, dim=-1)) * tangent_logits
             ).sum(dim=-1, keepdim=True)
             product = -(1 - smoothing) * (diff * target).sum(dim=-1)
-            return _total(ctx, [(product - smoothing * diff.mean(dim=-1)).mean()])
+            return _total(ctx, [torch.sub(product, diff.mean(dim=-1), alpha=smoothing).mean()])
 
 
 class CrossEntropySmoothed(torch.nn.Module):

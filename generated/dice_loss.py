@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 2eba80585a79490a73ee2525727b266926a917b6833212291c06dec359f67919
+# body-sha256: 2d51f83a0d14c54cceddd16e17004a32a377abf9d7b7d5555bcd89ef7b1c48dd
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -128,7 +128,7 @@ class DiceLossFunction(Function):
             total2 = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
             ratio = (2 * (sig_logits * target).sum() + smooth) * total / total2
             ratio2 = (tangent_logits * (sig_logits * sig_neg_logits * target)).sum() / total2
-            return _total(ctx, [2 * ratio / total2 - 2 * ratio2])
+            return _total(ctx, [torch.sub(2 * ratio / total2, ratio2, alpha=2)])
 
 
 class _DiceLossKeeping(Function):

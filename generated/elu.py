@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: d6904624b90b8d6f032f961874989cd7ed4526a6f1fa4e8cf49e962a4817af0c
+# body-sha256: bcd4f783f342dd19278118327c4e42b2b5a31290a7777a2ba7af9725509de696
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -68,10 +68,8 @@ class EluFunction(Function):
         alpha = ctx.alpha
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        positive = x > 0
-        grad_x = torch.where(
-            positive, grad_y, grad_y * (alpha * torch.exp(torch.where(positive, 0, x)))
-        )
+        product = grad_y * (alpha * torch.exp(torch.clamp(x, max=0)))
+        grad_x = torch.where(x > 0, grad_y, product)
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -82,15 +80,8 @@ class EluFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            positive = x > 0
-            return _round(
-                torch.where(
-                    positive,
-                    tangent_x,
-                    tangent_x * (alpha * torch.exp(torch.where(positive, 0, x))),
-                ),
-                dtype,
-            )
+            product = tangent_x * (alpha * torch.exp(torch.clamp(x, max=0)))
+            return _round(torch.where(x > 0, tangent_x, product), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

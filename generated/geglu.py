@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 5493bd1db019f541c771db3fed968ba63dba0d97f2a0c367826dd39b316800e3
+# body-sha256: 5f110933531a1170e76010f3316800a632a3f1d782784c820f117aaa934c3733
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -39,7 +39,7 @@ from torch.autograd import Function, forward_ad
 __all__ = ["GegluFunction", "geglu"]
 
 _SQRT_1_2 = 0.7071067811865476  # sqrt(1/2)
-_SQRT_PI = 1.772453850905516  # sqrt(pi)
+_SQRT_1_2_SQRT_PI = 0.3989422804014327  # sqrt(1/2) / sqrt(pi)
 
 
 def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor:
@@ -102,19 +102,20 @@ class GegluFunction(Function):
                 if wants_x or wants_gate:
                     matmul2 = x @ up.T
             grad_x = grad_gate = grad_up = None
-            if wants_x or wants_gate:
-                product = _SQRT_1_2 * (torch.exp(-0.5 * (matmul * matmul)) * matmul)
             erfc = torch.erfc(-_SQRT_1_2 * matmul)
             if wants_x or wants_gate:
-                product2 = matmul2 * (product / _SQRT_PI + 0.5 * erfc) * grad_y
+                total = torch.addcmul(
+                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                )
+                product = matmul2 * total * grad_y
             if wants_x or wants_up:
-                product3 = 0.5 * erfc * matmul * grad_y
+                product2 = 0.5 * erfc * matmul * grad_y
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
+                grad_x = _fit(product @ gate + product2 @ up, saved[2])
             if wants_gate:
-                grad_gate = _fit((_rows(product2).mT @ _rows(x)), saved[0])
+                grad_gate = _fit((_rows(product).mT @ _rows(x)), saved[0])
             if wants_up:
-                grad_up = _fit((_rows(product3).mT @ _rows(x)), ctx.inputs[2])
+                grad_up = _fit((_rows(product2).mT @ _rows(x)), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
 
     @staticmethod
@@ -135,14 +136,16 @@ class GegluFunction(Function):
             if tangent_x is not None or tangent_up is not None:
                 product = 0.5 * erfc * matmul
             if tangent_x is not None or tangent_gate is not None:
-                product2 = _SQRT_1_2 * (torch.exp(-0.5 * (matmul * matmul)) * matmul)
-                product3 = x @ T_up * (product2 / _SQRT_PI + 0.5 * erfc)
+                total = torch.addcmul(
+                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                )
+                product2 = x @ T_up * total
             if tangent_x is not None:
                 terms.append(
-                    torch.addcmul(tangent_x @ T_up * product, tangent_x @ T_gate, product3)
+                    torch.addcmul(tangent_x @ T_up * product, tangent_x @ T_gate, product2)
                 )
             if tangent_gate is not None:
-                terms.append(x @ tangent_gate.T * product3)
+                terms.append(x @ tangent_gate.T * product2)
             if tangent_up is not None:
                 terms.append(x @ tangent_up.T * product)
             return _total(ctx, terms)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: db1bf1cc80e923789544d7461daa21a4f393035cf952f9f0e86ec24dc346bb74
+# body-sha256: 06160ada9c25104b43ded037b6b3139aa2c2de79a2ec73dff423f98a98fea396
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -78,7 +78,7 @@ class GeluFunction(Function):
         else:  # a kept intermediate would lose its part of the second derivative
             erfc = torch.erfc(-x / _SQRT_2)
         ratio = torch.exp(-0.5 * (x * x)) * x / _SQRT_2_SQRT_PI
-        return _round((ratio + 0.5 * erfc) * grad_y, dtype)
+        return _round(torch.add(ratio, erfc, alpha=0.5) * grad_y, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -88,7 +88,7 @@ class GeluFunction(Function):
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             ratio = torch.exp(-0.5 * (x * x)) * x / _SQRT_2_SQRT_PI
-            return _round((ratio + 0.5 * torch.erfc(-x / _SQRT_2)) * tangent_x, dtype)
+            return _round(torch.add(ratio, torch.erfc(-x / _SQRT_2), alpha=0.5) * tangent_x, dtype)
 
 
 class _GeluKeeping(Function):

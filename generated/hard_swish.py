@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 6e4cf94db6cf31117dae145196a1f062c81bc88fa6e3acb77569988acd8e3e7b
+# body-sha256: 5cdfa73eb1d39ed70d40720e097b0500b460c646b8d01391465b8fdf882b2690
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
 
     dy/dx = where(x + 3 >= 0 and x + 3 <= 6, x / 6, 0) + clamp(x + 3, 0, 6) / 6
 
-Saved for backward: x; clamp(x + 3, 0, 6) where nothing differentiates the backward.
+Saved for backward: x.
 
 Accuracy in float32: value within 0.9 ulp, derivatives within 1.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -41,14 +41,6 @@ def hard_swish(x: Tensor) -> Tensor:
     return _apply(x)
 
 
-def _forward(x: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
-    x, dtype = _widen(x)
-    clamped = torch.clamp(x + 3, min=0, max=6)
-    y = clamped * x / 6
-    return _round(y, dtype), clamped
-
-
 class HardSwishFunction(Function):
     """y = x * clamp(x + 3, 0, 6) / 6, differentiable in x to any order and in any mode."""
 
@@ -56,56 +48,34 @@ class HardSwishFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        y, *_ = _forward(x)
-        return y
+        x, dtype = _widen(x)
+        return _round(torch.clamp(x + 3, min=0, max=6) * x / 6, dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
-        _save(ctx, (y,), x, *kept)
+        _save(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None
-        x, *kept = ctx.saved_tensors
+        (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        if kept and not _differentiated():
-            (clamped,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            clamped = torch.clamp(x + 3, min=0, max=6)
         total = x + 3
         chosen = torch.where((total >= 0) & (total <= 6), x / 6, 0)
-        return _round((chosen + clamped / 6) * grad_y, dtype)
+        return _round((chosen + torch.clamp(total, min=0, max=6) / 6) * grad_y, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
         if tangent_x is None:
             return None
         with _primals(ctx) as saved:
-            x, *_ = saved
+            (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             total = x + 3
             chosen = torch.where((total >= 0) & (total <= 6), x / 6, 0)
             return _round((chosen + torch.clamp(total, min=0, max=6) / 6) * tangent_x, dtype)
-
-
-class _HardSwishKeeping(Function):
-    """HardSwishFunction for a plain call, whose backward reuses intermediates of forward.
-
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
-    """
-
-    backward = HardSwishFunction.backward
-    jvp = HardSwishFunction.jvp
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y, *kept = _forward(x)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        HardSwishFunction.setup_context(ctx, (x,), y, *kept)
-        return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -153,11 +123,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -212,4 +177,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(HardSwishFunction, _HardSwishKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(HardSwishFunction)

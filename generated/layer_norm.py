@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 6f0f4b0f0398ed5ef5f0ab42a2c4b883e3ffb1c5e1c76afbe6394a75bb82103c
+# body-sha256: 7cbda0890e6c57023cc2e4bf18cf5b3e0e259e12fb9d7815eb701c849ae852c0
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -72,7 +72,7 @@ class LayerNormFunction(Function):
         x, weight, bias, dtype = _widen(x, weight, bias)
         diff = x - x.mean(dim=-1, keepdim=True)
         return _round(
-            diff * weight / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) + bias, dtype
+            diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias, dtype
         )
 
     @staticmethod
@@ -101,13 +101,13 @@ class LayerNormFunction(Function):
             root_total = torch.sqrt(total)
         if wants_x:
             ratio = (product * diff).sum(dim=-1, keepdim=True) / diff_squared.shape[-1] / total**1.5
-            subcmul = torch.addcmul(product / root_total, diff, ratio, value=-1)
+            diff2 = torch.addcmul(product / root_total, diff, ratio, value=-1)
             grad_x = _fit(
-                subcmul - product.sum(dim=-1, keepdim=True) / ctx.inputs[0].shape[-1] / root_total,
+                diff2 - product.sum(dim=-1, keepdim=True) / ctx.inputs[0].shape[-1] / root_total,
                 saved[1],
             )
         if wants_weight:
-            grad_weight = _fit(diff * grad_y / root_total, ctx.inputs[1])
+            grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
         if wants_bias:
             grad_bias = _fit(grad_y, ctx.inputs[2])
         return grad_x, grad_weight, grad_bias, None
@@ -134,11 +134,13 @@ class LayerNormFunction(Function):
             if tangent_x is not None:
                 ratio = weight / root_total
                 mean_tangent_x = tangent_x.mean(dim=-1, keepdim=True)
-                mean = (2 * diff * tangent_x - 2 * mean_tangent_x * diff).mean(dim=-1, keepdim=True)
-                subcmul = torch.addcmul(
-                    tangent_x * ratio, mean, 0.5 * diff * weight / total**1.5, value=-1
+                mean = torch.sub(2 * diff * tangent_x, mean_tangent_x * diff, alpha=2).mean(
+                    dim=-1, keepdim=True
                 )
-                terms.append(torch.addcmul(subcmul, mean_tangent_x, ratio, value=-1))
+                diff2 = torch.addcmul(
+                    tangent_x * ratio, mean, 0.5 * diff / total**1.5 * weight, value=-1
+                )
+                terms.append(torch.addcmul(diff2, mean_tangent_x, ratio, value=-1))
             if tangent_weight is not None:
                 terms.append(tangent_weight * (diff / root_total))
             if tangent_bias is not None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: d1bc28e88c06cee407b8a3699a7a9ca40298b7771c805e03215c2a0414af9c4e
+# body-sha256: d68a8780414fbed1e062458ee6d67bbb29a77d0e0faf7c4c6ec3d56e8b7f4766
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -80,7 +80,7 @@ class QuadraticFunction(Function):
         a, b, x, grad_y, _ = _widen(a, b, x, grad_y)
         grad_x = grad_a = grad_b = grad_c = None
         if wants_x:
-            grad_x = _fit((2 * a * x + b) * grad_y, saved[2])
+            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[2])
         if wants_a or wants_b:
             grad_y_x = grad_y * x
         if wants_a:
@@ -104,7 +104,7 @@ class QuadraticFunction(Function):
             a, b, x, _ = _widen(a, b, x)
             terms = []
             if tangent_x is not None:
-                terms.append((2 * a * x + b) * tangent_x)
+                terms.append(torch.addcmul(b, a, x, value=2) * tangent_x)
             if tangent_a is not None:
                 terms.append(tangent_a * x * x)
             if tangent_b is not None:

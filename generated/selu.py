@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: d19325a8e76916e386f941d7edd866afdc65aaf596185cfb24fa6fd3ec5b58aa
+# body-sha256: 6baa9024be140b8b8a1ff40a4e8a0881297e5970d493e8bd9bd8915cd3e43ea5
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -68,9 +68,8 @@ class SeluFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        positive = x > 0
-        product = 1.7580993408473768 * (torch.exp(torch.where(positive, 0, x)) * grad_y)
-        return _round(torch.where(positive, 1.0507009873554805 * grad_y, product), dtype)
+        product = 1.7580993408473768 * (torch.exp(torch.clamp(x, max=0)) * grad_y)
+        return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -79,9 +78,8 @@ class SeluFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            positive = x > 0
-            product = 1.7580993408473768 * (torch.exp(torch.where(positive, 0, x)) * tangent_x)
-            return _round(torch.where(positive, 1.0507009873554805 * tangent_x, product), dtype)
+            product = 1.7580993408473768 * (torch.exp(torch.clamp(x, max=0)) * tangent_x)
+            return _round(torch.where(x > 0, 1.0507009873554805 * tangent_x, product), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

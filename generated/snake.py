@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: db99e7c454c2f01b9d9c962dcef9329ede75745729f0f187d6245350c3285cb3
-# body-sha256: ec2465901967a4741b45f7edf51b23c0b531c113a6519ae2bf9b48ec6268c586
+# body-sha256: 233e2eedb2b370a295a24acd5ee787db89e74612835d59930027f257d2cf810d
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -81,12 +81,14 @@ class SnakeFunction(Function):
         grad_x = grad_alpha = None
         unsqueeze_alpha = alpha.unsqueeze(-1)
         product = unsqueeze_alpha * x
-        cos_product = torch.cos(product)
         sin_product = torch.sin(product)
+        cos_product = torch.cos(product)
         if wants_x:
-            grad_x = _fit((2 * cos_product * sin_product + 1) * grad_y, saved[1])
+            grad_x = _fit(
+                torch.addcmul(grad_y, sin_product * cos_product, grad_y, value=2), saved[1]
+            )
         if wants_alpha:
-            product2 = sin_product * (2 * cos_product * x - sin_product / unsqueeze_alpha) * grad_y
+            product2 = sin_product * grad_y * (2 * cos_product * x - sin_product / unsqueeze_alpha)
             grad_alpha = _fit((product2 / unsqueeze_alpha).sum(dim=(0, 2)), saved[0])
         return grad_x, grad_alpha
 

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 588b97001d3c8954dfe72335a11081f45d5b41a43ad60fd7badeee157ba9a9eb
+# body-sha256: 400ce802fd425a6f0d376f0b0571059f527e2f93e2e9cee8bc90418d4016c873
 """Soft thresholding, the proximal map of the absolute value.
 
     y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
 
-    dy/dx = where(x > threshold, 1, where(x < -threshold, 1, 0))
+    dy/dx = where(not x > threshold and not x < -threshold, 0, 1)
 
-Saved for backward: x > threshold and x < -threshold.
+Saved for backward: not x > threshold and not x < -threshold.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -63,22 +63,22 @@ class SoftshrinkFunction(Function):
         x, threshold = inputs
         ctx.threshold = threshold
         wants_x, _ = _wanted(ctx)
-        _save(ctx, (y,), x > threshold if wants_x else None, x < -threshold if wants_x else None)
+        _save(ctx, (y,), ~(x > threshold) & ~(x < -threshold) if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
-        above, below = ctx.saved_tensors
-        return torch.where(above, grad_y, torch.where(below, grad_y, 0)), None
+        (inside,) = ctx.saved_tensors
+        return torch.where(inside, 0, grad_y), None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is None:
             return None
         with _primals(ctx) as saved:
-            above, below = saved
-            return torch.where(above, tangent_x, torch.where(below, tangent_x, 0))
+            (inside,) = saved
+            return torch.where(inside, 0, tangent_x)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 4f80df815ebb9f55504cc8a78d9e9358989ba2a44bd92eea2b5f351691527083
+# body-sha256: 40652e79cb0e732cf96a01bcd3b7b6308f134b7846fbf3b82cc59739291d7a55
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
 
-    dy/dx = where(x < 0, b / hypot(x, sqrt(b)) / (hypot(x, sqrt(b)) - x), x / hypot(x, sqrt(b))
-            + 1) / 2
+    dy/dx = where(x < 0, b / (hypot(x, sqrt(b)) - x), hypot(x, sqrt(b)) + x) / (2 * hypot(x,
+            sqrt(b)))
 
 Saved for backward: x; hypot(x, sqrt(b)) where nothing differentiates the backward.
 
@@ -84,9 +84,8 @@ class SquareplusFunction(Function):
             (length_x,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
-        negative = x < 0
-        ratio = b / length_x / torch.where(negative, length_x - x, 1)
-        grad_x = 0.5 * torch.where(negative, ratio, x / length_x + 1) * grad_y
+        ratio = b / (length_x - torch.clamp(x, max=0))
+        grad_x = grad_y * (0.5 * torch.where(x < 0, ratio, length_x + x) / length_x)
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -97,10 +96,11 @@ class SquareplusFunction(Function):
         with _primals(ctx) as saved:
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            negative = x < 0
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
-            ratio = b / length_x / torch.where(negative, length_x - x, 1)
-            return _round(0.5 * torch.where(negative, ratio, x / length_x + 1) * tangent_x, dtype)
+            ratio = b / (length_x - torch.clamp(x, max=0))
+            return _round(
+                tangent_x * (0.5 * torch.where(x < 0, ratio, length_x + x) / length_x), dtype
+            )
 
 
 class _SquareplusKeeping(Function):

@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: a8af6ed063e384a258a4561ff0a60921cfabc21ff3fd199a949a2a9eaaaffab1
+# body-sha256: 884a00a15c4eae1f21afe896622fc931fb59f1f651b4689ef74d1bc872a4c47f
 """Symmetric logarithm, sign(x) * log(1 + |x|).
 
     y = where(x < 0, -log(1 - x), log(1 + x))
 
-    dy/dx = where(x < 0, 1 / (1 - x), 1 / (x + 1))
+    dy/dx = 1 / (where(x < 0, -x, x) + 1)
 
 Saved for backward: x.
 
@@ -64,10 +64,7 @@ class SymlogFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        negative = x < 0
-        ratio = 1 / torch.where(negative, 1 - x, 1)
-        grad_x = torch.where(negative, ratio, 1 / torch.where(negative, 1, x + 1)) * grad_y
-        return _round(grad_x, dtype)
+        return _round(grad_y / (torch.where(x < 0, -x, x) + 1), dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -76,11 +73,7 @@ class SymlogFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            negative = x < 0
-            ratio = 1 / torch.where(negative, 1 - x, 1)
-            return _round(
-                torch.where(negative, ratio, 1 / torch.where(negative, 1, x + 1)) * tangent_x, dtype
-            )
+            return _round(tangent_x / (torch.where(x < 0, -x, x) + 1), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

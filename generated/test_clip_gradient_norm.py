@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: 09f5bab68e61825b750a0b5083c3e0581d776ad93f8e832840dc3b2f57f182d1
+# body-sha256: e77d625086839e1aa4ffdce4819c12b48fcc0e32616d7a7288f2db7fce7cde7d
 """Tests of clip_gradient_norm: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -64,8 +64,8 @@ def saved(x: Any, max_norm: Any) -> Any:
 def rule(grad_y: Any, x: Any, max_norm: Any) -> Any:
     """The gradients that the spec gives, from the cotangents of the outputs."""
     norm_grad_y = torch.linalg.vector_norm(grad_y)
-    above = norm_grad_y > max_norm
-    own_x = torch.where(above, max_norm * (grad_y / torch.where(above, norm_grad_y, 1)), grad_y)
+    product = max_norm * (grad_y / torch.clamp(norm_grad_y, min=max_norm))
+    own_x = torch.where(norm_grad_y > max_norm, product, grad_y)
     return [own_x]
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 831bde24c0c5e785063e3e1bb352bbbdb57ae8832f0b1e7355983634eca2977d
+# body-sha256: 0de85896a94b735111bf047b7f6fd901ae05358a21dfa139ce5a8e376248a8ed
 """Tests of cosine_similarity: it must agree with its formula under autograd in every mode.
 
 y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -61,11 +61,8 @@ def composite(a: Any, b: Any, eps: Any) -> Any:
 
 def saved(a: Any, b: Any, eps: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    product = torch.clamp(torch.linalg.vector_norm(a, dim=-1), min=eps) * torch.clamp(
-        torch.linalg.vector_norm(b, dim=-1), min=eps
-    )
     total = (a * b).sum(dim=-1)
-    return [(a, (0, 1)), (b, (0, 1)), (product, (0, 1)), (total, (0, 1))]
+    return [(a, (0, 1)), (b, (0, 1)), (total, (0, 1))]
 
 
 reference = composite

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 623a464ef2eb9cea44aa4c94bfaac5b1fe39b0ac8943e1fab5722d350da6f7c9
+# body-sha256: c4a0a9207d18b749a9b411c9f9b814604654e8906fcc91acab414323e7c16cbd
 """Tests of layer_norm: it must agree with its formula under autograd in every mode.
 
 centred  = x - mean(x, dim=-1, keepdim=True)
@@ -61,7 +61,7 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 def composite(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """The formula itself: autograd differentiates it."""
     diff = x - x.mean(dim=-1, keepdim=True)
-    y = diff * weight / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) + bias
+    y = diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias
     return y
 
 

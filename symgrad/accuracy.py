@@ -159,9 +159,13 @@ class Judge:
             )
         return self._measured[key]
 
-    def score(self, form: Expr, target: Format, wide: bool = False) -> Score:
-        """The worst error of `form` in `target`."""
-        return self.measure(form, target, wide).score
+    def score(self, form: Expr, target: Format, wide: bool = False, range_: float = 1.0) -> Score:
+        """The worst error of `form` in `target`, where the truth is within this part of the format's range."""
+        measured = self.measure(form, target, wide)
+        if range_ == 1:
+            return measured.score
+        inside = {r.index for r in self.references(target) if abs(r.high) <= range_ * target.largest}
+        return Measurement({i: e for i, e in measured.errors.items() if i in inside}).score
 
 
 def _reference(index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:

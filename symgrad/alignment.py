@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.expr import Expr, rebuild
+from symgrad.expr import Expr, mul, rebuild, transform
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import Extent, ShapeConflict, broadcast, extent
 from symgrad.tensor_ops.shaping import unsqueeze
 
-__all__ = ["ShapeConflict", "aligned"]
+__all__ = ["ShapeConflict", "aligned", "cancelled"]
 
 
 def aligned(root: Expr) -> Expr:
@@ -31,6 +31,26 @@ def aligned(root: Expr) -> Expr:
 
 
 _KEY = "aligned"
+
+
+def cancelled(root: Expr) -> Expr:
+    """`root` without products of aligned values that cancel: alpha[:, None] * (1 / alpha)[:, None] is 1."""
+    return transform(root, _cancelled)
+
+
+def _cancelled(node: Expr) -> Expr:
+    if node.op != "mul":
+        return node
+    groups: dict[tuple[int, ...], list[Expr]] = {}
+    for factor in node.args:
+        if factor.op == "unsqueeze":
+            groups.setdefault(factor["dim"], []).append(factor)
+    for dims, factors in groups.items():
+        inside = mul(*(f.args[0] for f in factors))
+        if len(factors) > 1 and inside.size < sum(f.args[0].size for f in factors):
+            whole = inside if inside.is_static else unsqueeze(inside, *dims)
+            node = mul(whole, *(f for f in node.args if f not in factors))
+    return node
 
 
 def _known(node: Expr) -> Expr:

@@ -97,9 +97,48 @@ def _guard_branch(branch: Expr, condition: Expr, taken: bool, points: Sequence[E
         safe = _safe_argument(node)
         if safe is not None and _can_fail(node, condition, taken, points):
             k = 0 if node.op == "pow" else len(args) - 1
-            args[k] = where(condition, args[k], safe) if taken else where(condition, safe, args[k])
+            bounded = _bounded(args[k], condition, taken)
+            trial = rebuild(node, (*args[:k], bounded, *args[k + 1 :]))
+            if bounded is args[k] or _can_fail(trial, condition, taken, _with_bounds(points, condition)):
+                bounded = where(condition, args[k], safe) if taken else where(condition, safe, args[k])
+            args[k] = bounded
         mapped[node] = rebuild(node, args)
     return mapped[branch]
+
+
+def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:
+    """The argument with the variable of an inequality held on the side of the branch, in sums and products.
+
+    A clamp is cheaper than a choice, and where the branch is taken it changes nothing.
+    """
+    if condition.op not in _SIDES or not condition.args[1].is_static or condition.is_static:
+        return argument
+    variable, bound = condition.args
+    below = _SIDES[condition.op] == taken
+    held = ex.make("clamp", variable, -ex.OO, bound) if below else ex.make("clamp", variable, bound, ex.OO)
+
+    def hold(node: Expr) -> Expr:
+        if node is variable:
+            return held
+        return rebuild(node, map(hold, node.args)) if node.op in ("add", "mul") else node
+
+    return hold(argument)
+
+
+_SIDES = {"lt": True, "le": True, "gt": False, "ge": False}  # whether the variable is below where it holds
+
+
+def _with_bounds(points: Sequence[Environment], condition: Expr) -> list[Environment]:
+    """The points, and those where the variable of a condition is at its bound."""
+    variable, bound = condition.args
+    if variable.op != "sym" or bound.number is None:
+        return list(points)
+    return [*points, *({**p, variable: float(bound.number)} for p in points[:4])]
+
+
+def may_need_guard(node: Expr) -> bool:
+    """Whether a function is one that must not see every argument."""
+    return _safe_argument(node) is not None
 
 
 def _safe_argument(node: Expr) -> Expr | None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symgrad.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, TRUE, Expr, rebuild, topological
+from symgrad import expr as ex
+from symgrad.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make, rebuild, topological
+from symgrad.signs import positive, same_sign
 from symgrad.spec.interval import Interval
 
 __all__ = ["within_domains"]
 
 
 def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
-    """`root` for variables inside their domains: `x == 0` is false and `abs(x)` is x where x is positive."""
+    """`root` for variables inside their domains: `x == 0` is false and `abs(x)` is x where x is positive.
+
+    Comparisons with 0 are those of the simplest value of the same sign: `a * expm1(x / a) > 0` is `x > 0` for positive
+    a; and a choice between 0 and a value by its sign is a clamp.
+    """
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         rebuilt = rebuild(node, (mapped[a] for a in node.args))
@@ -20,6 +26,12 @@ def within_domains(root: Expr, domains: Mapping[Expr, Interval]) -> Expr:
 
 
 def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+    if not node.args:
+        return node
+    if node.op in _SPECIAL:
+        return _SPECIAL[node.op](node, domains)
+    if node.op in COMPARISONS and node.args[1] is ZERO and not node.is_static:
+        node = ex.compare(node.op, same_sign(node.args[0], domains), ZERO)
     if not node.args or node.args[0] not in domains:
         return node
     x, domain = node.args[0], domains[node.args[0]]
@@ -34,6 +46,52 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
 
 # For a positive and for a negative variable; None stands for its size.
 _BY_SIGN: dict[str, tuple[Expr | None, Expr | None]] = {"abs": (None, None), "sign": (ONE, MINUS_ONE)}
+
+
+def _clamped(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+    """where(x > 0, 0, x) as clamp(x, max=0), and its mirror image.
+
+    Only where the bound is taken strictly beyond it, as a clamp's gradient has it, and what is no number passes.
+    """
+    condition, then, otherwise = node.args
+    if condition.op not in _BOUNDS or condition.is_static or otherwise.is_static:
+        return node
+    value, bound = condition.args
+    same = otherwise is value and then is bound
+    if then is not bound or not (same or (bound is ZERO and _alike(otherwise, value, domains))):
+        return node
+    low, high = (-OO, bound) if condition.op == "gt" else (bound, OO)
+    return make("clamp", otherwise, low, high) if bound.is_static else node
+
+
+def _length(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+    """hypot(k * x, n) as k * hypot(x, n / k) for scalars, so that k meets other scalars."""
+    for side, bound in (node.args, node.args[::-1]):
+        if bound.is_static and side.op == "mul":
+            scale = ex.mul(*(f for f in side.args if f.is_static))
+            rest = ex.mul(side, ex.power(scale, -1))
+            if scale is not ONE and positive(scale, domains):
+                return ex.mul(scale, make("hypot", rest, ex.mul(bound, ex.power(scale, -1))))
+    return node
+
+
+def _scaled_power(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+    """(k * hypot(x, n))**-2 as hypot(x, n)**-2 / k**2, so that k meets other scalars."""
+    base, exponent = node.args
+    n = exponent.number
+    if base.op != "mul" or n is None or n.denominator != 1 or not any(f.op == "hypot" for f in base.args):
+        return node
+    scale = ex.mul(*(f for f in base.args if f.is_static))
+    return ex.mul(ex.power(scale, exponent), ex.power(ex.mul(base, ex.power(scale, -1)), exponent))
+
+
+def _alike(value: Expr, other: Expr, domains: Mapping[Expr, Interval]) -> bool:
+    """Whether two values have the same sign."""
+    return same_sign(value, domains) is same_sign(other, domains)
+
+
+_BOUNDS = ("gt", "lt")
+_SPECIAL = {"where": _clamped, "hypot": _length, "pow": _scaled_power}
 
 
 def _compared(node: Expr, bound: float, domain: Interval) -> Expr:

@@ -133,12 +133,21 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
         base = lowered[numerators[0].args[0]]
         value = make("mul", _divide(base, divisors.pop(0), lowered), base)
         numerators = []
+    variables: list[Expr] = []
+    if divisors and _saturates(numerators, divisors[0]):
+        # (n / (n + 2)) * x: the quotient is bounded where the product would overflow.
+        variables = [f for f in numerators if f.op == "sym"]
+        numerators = [f for f in numerators if f.op != "sym"]
     for operand in _in_order(numerators, lowered):
         value = operand if value is None else make("mul", value, operand)
     if value is None:
         value, over = over, ONE
+    elif divisors and over.number is not None and 0 < abs(over.number) < 1:
+        value, over = make("mul", over, value), ONE  # before the quotient grows
     for divisor in divisors:
         value = _divide(value, divisor, lowered)
+    for operand in _in_order(variables, lowered):
+        value = make("mul", value, operand)
     if over is MINUS_ONE:
         value = make("neg", value)
     elif over is not ONE:
@@ -171,11 +180,22 @@ def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
     under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if _is_divisor(f)))
     over = ex.mul(*(f for f in static if not _is_divisor(f)))
     denominator = factor.denominator
+    if over is not ONE and (under is not ONE or denominator != 1) and not over.symbols and not under.symbols:
+        return ex.mul(factor, *static), ONE  # one constant, rounded once
     if under is ONE and denominator & (denominator - 1) == 0:
         return ex.mul(factor, over), ONE
     if abs(factor.numerator) != 1 and over is ONE and under is ONE:
         return ex.num(factor), ONE
     return ex.mul(factor.numerator, over), ex.mul(denominator, under)
+
+
+def _saturates(numerators: list[Expr], divisor: Expr) -> bool:
+    """Whether a quotient is one of a value and a sum that contains all its factors, beside variables."""
+    own = [f for f in numerators if f.op != "sym"]
+    if not own or len(own) == len(numerators) or divisor.args[0].op != "add":
+        return False
+    inside = frozenset(topological(divisor.args[0]))
+    return all(f in inside for f in own)
 
 
 def _is_square(factor: Expr) -> bool:

@@ -314,6 +314,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     kept = frozenset(s.value for s in chosen.saved)
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
+    chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
     return Variant(
         formulas,
         outputs,

@@ -9,7 +9,7 @@ forward, which backward uses only where nothing differentiates it and recomputes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import networkx as nx
@@ -22,7 +22,8 @@ from symgrad.sizes import Sizes
 from symgrad.tensor_ops import data_arguments
 
 _MOST_EXTRAS = 6
-_WORTH_KEEPING = 2.0  # passes that recomputing a value costs; writing and reading it costs about one
+_TWICE = 0.5  # of the passes that only a differentiated backward repeats
+_WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,14 @@ def plan(
         if policy != "memory" and extras:
             candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
             plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
-    return min(plans, key=lambda p: rank(p, policy))
+
+    def preference(plan: Plan) -> tuple[float, ...]:
+        if policy != "auto":
+            return rank(plan, policy)
+        base, own = (frozenset(s.value for s in part) for part in (plan.base, plan.extras))
+        return rank(replace(plan, cost=plan.cost + _TWICE * _repeated_cost(gradients, base, own, sizes)), policy)
+
+    return min(plans, key=preference)
 
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
@@ -231,6 +239,19 @@ def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Siz
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
     return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
+
+
+def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:
+    """What is computed twice where the extras are recomputed: for themselves, and beside them."""
+    if not extras:
+        return 0.0
+    lowered = machine([*gradients, *(v for part in (base, extras) for v in sorted(part, key=lambda v: v.order))])
+    roots, kept, own = (
+        lowered[a:b] for a, b in ((0, len(gradients)), (len(gradients), -len(extras)), (-len(extras), None))
+    )
+    beside = frozenset(topological(*roots, leaves=frozenset((*kept, *own)))) - frozenset(own)
+    again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
+    return sum(scaled_cost(n, sizes) for n in again)
 
 
 def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:

@@ -8,15 +8,17 @@ mends in float32 is evaluated in float64 ("wide"). Everything is bounded by coun
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
 from symgrad.approximate import Target, V, near, readings
+from symgrad.branches import may_need_guard
 from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.exponentials import rational_forms
 from symgrad.expr import Expr
 from symgrad.localise import culprits, neighbourhood
 from symgrad.regimes import joined
@@ -29,7 +31,8 @@ _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
 _ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
-_WIDE = 2.0  # passes over memory that one pass in float64 costs
+_SEVERAL = 3.0  # passes over memory that an ulp or two are given for
+_WIDE = 2.5  # passes over memory that one pass in float64 costs
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,26 @@ def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, 
     return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
 
 
-def choose(formula: Expr, judge: Judge, *, may_widen: bool = True) -> Choice:
-    """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`."""
-    return _Search(formula, judge).choice(may_widen)
+def choose(
+    formula: Expr, judge: Judge, within: Callable[[Expr], Expr] = lambda form: form, *, may_widen: bool = True
+) -> Choice:
+    """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`.
+
+    `within` simplifies a form by what is known of its variables.
+    """
+    return _Search(formula, judge, within).choice(may_widen)
+
+
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+
+
+def _price(form: Expr) -> float:
+    """The cost of a form with the guards that its branches may need."""
+    risky: set[tuple[Expr, Expr]] = set()
+    for node in ex.topological(form):
+        if node.op == "where" and not node.args[0].is_static:
+            risky.update((n, node.args[0]) for b in node.args[1:] for n in ex.topological(b) if may_need_guard(n))
+    return cost(form) + _RISK * len(risky)
 
 
 _ALTERNATIVES = by_operation(ALTERNATIVES)
@@ -102,8 +122,9 @@ def _extent(formula: Expr) -> int:
 class _Search:
     """The forms of one formula that were measured, and how each was derived."""
 
-    def __init__(self, formula: Expr, judge: Judge) -> None:
+    def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr]) -> None:
         self.formula = formula
+        self.within = within
         self.judge = judge
         self.measured: dict[Expr, Candidate] = {}
         self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
@@ -117,6 +138,8 @@ class _Search:
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
         if _extent(self.formula) <= _LARGEST:
+            self.exponentials(form, steps)
+            self.saturate(form, steps)
             for measure in (self.develop, self.join, self.approximate, self.join):
                 if self.best.accurate:
                     break
@@ -170,7 +193,7 @@ class _Search:
     def measure(self, form: Expr) -> Candidate:
         if form not in self.measured:
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
-            self.measured[form] = Candidate(form, *scores, cost(form))
+            self.measured[form] = Candidate(form, *scores, _price(form))
         return self.measured[form]
 
     def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
@@ -185,10 +208,29 @@ class _Search:
         """Whether a form agrees with the formula at high precision."""
         if form not in self._equal:
             check = self.judge.check
-            if any(step.rule == "clamped-growth" for step in self.origin.get(form, ())):
+            if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
                 check = self.judge.sample.thorough_check
             self._equal[form] = check(self.formula, form)
         return self._equal[form]
+
+    # ------------------------------------------------------------------------------------------ one exponential
+    def exponentials(self, form: Expr, steps: tuple[Step, ...]) -> None:
+        """The form as a cancelled fraction in one exponential."""
+        for rational, identity in rational_forms(form):
+            why = "one exponential for all, and terms cancel exactly"
+            name = "rational-in-exp" if identity else "rational-in-bounded-exp"
+            self.add(rational, (*steps, Step(name, form, rational, why)))
+
+    def saturate(self, form: Expr, steps: tuple[Step, ...]) -> None:
+        """The form with its variable bounded, where it overflows beyond the point at which it has its limit."""
+        floats = [s for s in self.formula.tensors if s["kind"] == "tensor"]
+        if len(floats) != 1 or not self.measure(form).float32.nonfinite:
+            return
+        bounds = (-ex.OO, ex.num(-_SATURATED), ex.num(_SATURATED), ex.OO)
+        for low, high in (bounds[1:3], bounds[::2], bounds[1::2]):
+            bounded = ex.substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
+            why = "beyond the bounds it has reached its limit, in every format"
+            self.add(bounded, (*steps, Step("saturated", form, bounded, why)))
 
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:
@@ -289,19 +331,32 @@ class _Search:
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:
         """Factor the best form where that saves operations and costs no accuracy."""
-        for _ in range(_ROUNDS):
+        for _ in range(_MOST_SAVINGS):
             best = self.best
             for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
                 settled, steps = self.direct(form)
-                if cost(settled) < best.cost:
+                settled = self.within(settled)
+                if _price(settled) < best.cost:
                     self.add(settled, (*self.origin[best.form], step, *steps))
             if self.best is best:
                 break
 
+    def cheapest(self) -> Candidate:
+        """The best form, or one that is acceptable too and spares several passes."""
+        best = self.best
+        for candidate in sorted(self.measured.values(), key=lambda c: c.cost):
+            if candidate.cost > best.cost - _SEVERAL:
+                break
+            worst = max(candidate.float32.ulp, candidate.float64.ulp / _LENIENT)
+            finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
+            if finite and worst <= _ACCEPTABLE and self.equal(candidate.form):
+                return candidate
+        return best
+
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
-        best = self.best
-        if not best.float32.nonfinite and best.float32.ulp <= _ACCEPTABLE:
+        best = self.cheapest()
+        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, _ACCEPTABLE):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
@@ -310,6 +365,9 @@ class _Search:
         return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
 
 
+_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
+_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
+_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
 _LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
 _MOST_CULPRITS = 4
 _MOST_FAILING = 6
@@ -317,6 +375,7 @@ _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
 _MOST_CHEAPER = 24
+_MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation

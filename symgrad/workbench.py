@@ -14,6 +14,7 @@ from typing import Any
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Sample
+from symgrad.alignment import cancelled
 from symgrad.branches import guard
 from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
@@ -65,6 +66,15 @@ class Workbench:
         return all(TENSOR_OPS[n.op].recompute for n in nodes if is_tensor_op(n))
 
     @cached_property
+    def _domains(self) -> dict[Expr, Interval]:
+        """The intervals of tensors and hyperparameters."""
+        symbols, spec = self._program.symbols, self._program.spec
+        return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
+
+    def _within(self, form: Expr) -> Expr:
+        return within_domains(form, self._domains)
+
+    @cached_property
     def _scalars(self) -> dict[Expr, list[Any]]:
         """Values of the hyperparameters at which forms are measured."""
         spec = self._program.spec
@@ -101,7 +111,7 @@ class Workbench:
             flat, back = isolate(region)
             if not flat.tensors:
                 return region
-            flat = within_domains(flat, self._ranges)
+            flat = self._within(flat)
             form, own = recognise(flat, self.points(flat, 24)[FLOAT64])
             steps.extend(replace(s, before=substitute(s.before, back), after=substitute(s.after, back)) for s in own)
             return substitute(form, back)
@@ -123,9 +133,9 @@ class Workbench:
         if not flat.tensors:
             return partial
         if flat not in self.slopes:
-            simple = within_domains(flat, self._ranges)
+            simple = self._within(flat)
             simple = simple if simple.tensors else flat
-            self.slopes[flat] = choose(simple, self.judge(simple), may_widen=self._may_widen)
+            self.slopes[flat] = choose(simple, self.judge(simple), self._within, may_widen=self._may_widen)
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, slope: Slope, form: Expr) -> float:
@@ -148,7 +158,7 @@ class Workbench:
     def _value(self, region: Expr) -> Choice:
         flat, _ = isolate(region)
         if flat not in self.values:
-            self.values[flat] = choose(flat, self.judge(flat), may_widen=self._may_widen)
+            self.values[flat] = choose(flat, self.judge(flat), self._within, may_widen=self._may_widen)
         return self.values[flat]
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
@@ -157,11 +167,11 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        settled = self._settle_operations(hoisted(root))
+        settled = cancelled(self._settle_operations(hoisted(root)))
         flat, back = isolate(settled)
         points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
         moderate = [{**p, **{s: 1.0 for s in flat.tensors if s["kind"] in ("cotangent", "tangent")}} for p in points]
-        return substitute(guard(flat, moderate), back) if flat.tensors else settled
+        return substitute(self._within(guard(flat, moderate)), back) if flat.tensors else settled
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""

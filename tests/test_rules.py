@@ -102,6 +102,11 @@ SUBJECTS = (
     exp(X) / (exp(X) + exp(Y)),
     (X + 1) ** 2 - X**2,
     X * exp(Y) * sigmoid(X) + Y * exp(Y) * sigmoid(X),
+    ex.where(ex.compare("lt", X, 1), X * exp(X), X * exp(Y)),
+    ex.where(ex.compare("lt", X, 1), 1, exp(X) * Y),
+    ex.where(ex.compare("lt", X, 0), 1 - X, 1 + X) + ex.where(ex.compare("lt", X, 0), Y, 1),
+    ex.where(ex.compare("gt", X, 0), ex.where(ex.compare("lt", Y, 0), X, Y), ex.where(ex.compare("lt", X, 0), Y, X)),
+    ex.where(ex.compare("gt", X, 0), 1 / X, -1 / Y),
 )
 
 

@@ -44,7 +44,7 @@ def tensors(*, half_steps: bool = False) -> dict[Expr, Any]:
 def concrete(fusion: Fusion) -> Expr:
     """The pattern with tensors for its wildcards: the cotangent for what is multiplied by it."""
     wilds = sorted({s for s in fusion.pattern.symbols if is_wild(s)}, key=lambda s: s.name)
-    named = {"g": G, "y": X, "a": X, "b": Y, "c": Z}
+    named = {"g": G, "y": X, "a": X, "b": Y, "c": Z, "k": ex.num(3)}
     return substitute_raw(fusion.pattern, {w: named[w.name] for w in wilds})
 
 
@@ -154,7 +154,7 @@ def test_a_value_that_others_need_is_not_fused_away() -> None:
 def test_scalars_and_masks_are_not_fused() -> None:
     mask = ex.compare("gt", X, 0)
     for root in (
-        make("add", make("mul", ALPHA, X), Y),
+        make("add", make("mul", ALPHA, X), symbol("i", "int_tensor")),
         make("add", make("mul", X, Y), ALPHA),
         make("add", make("mul", ALPHA, ALPHA), X),
         ex.where(mask, ALPHA, ex.ZERO),

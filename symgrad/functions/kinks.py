@@ -35,6 +35,7 @@ ROWS = (
         python="abs({0})",
         partials=lambda x: (make("sign", x),),
         meaning=abs,
+        cost=0.75,
         aliases=("Abs",),
     ),
     Function(
@@ -44,6 +45,7 @@ ROWS = (
         python="(math.copysign(1.0, {0}) if ({0}) else 0.0)",
         partials=lambda x: (ZERO,),
         meaning=mp.sign,
+        cost=0.6,
         aliases=("sgn",),
         saves="",
     ),
@@ -82,6 +84,7 @@ ROWS = (
         python="max({0}, 0)",
         partials=lambda x: (_indicator(compare("gt", x, 0)),),
         meaning=real.relu,
+        cost=0.65,
         saves="y",
     ),
     Function(
@@ -109,6 +112,7 @@ ROWS = (
         python="min(max({0}, {1}), {2})",
         partials=_clamp_partials,
         meaning=real.clamp,
+        cost=0.7,
         aliases=("clip",),
     ),
     Function(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symgrad.rules.algebra import ALGEBRA, CONTENT, SOFTMAX
 from symgrad.rules.alternatives import ALTERNATIVE_RULES
+from symgrad.rules.choices import CHOICES
 from symgrad.rules.kinks import KINKS
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
@@ -32,8 +33,9 @@ STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), C
 ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA)
 
 # Those that may save operations where nothing is to be gained in accuracy.
-CHEAPER: tuple[Rule | Transformation, ...] = tuple(
-    r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"
+CHEAPER: tuple[Rule | Transformation, ...] = (
+    *CHOICES,
+    *(r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"),
 )
 
-ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES)
+ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES, *CHOICES)

@@ -5,7 +5,24 @@ from __future__ import annotations
 from symgrad import expr as ex
 from symgrad.expr import HALF, ONE, PI, Expr, compare, make, sqrt, where
 from symgrad.rules.rule import Rule
-from symgrad.rules.words import POSITIVE, a, b, c, exp, expm1, f, log, log1p, n, sigmoid, size, softplus, t, tanh
+from symgrad.rules.words import (
+    POSITIVE,
+    a,
+    b,
+    c,
+    exp,
+    expm1,
+    f,
+    log,
+    log1p,
+    n,
+    negative,
+    sigmoid,
+    size,
+    softplus,
+    t,
+    tanh,
+)
 
 
 def _nearest(x: Expr) -> Expr:
@@ -150,8 +167,33 @@ ALTERNATIVE_RULES = (
         "the square overflows",
         domain=POSITIVE,
     ),
+    Rule(
+        "inverse-sum-of-squares",
+        (a**2 + c * b**2) ** n,
+        f("hypot", a, sqrt(c) * b) ** (2 * n),
+        "the squares overflow",
+        negative(n),
+        POSITIVE,
+    ),
+    Rule(
+        "inverse-of-large-square",
+        (b + c * a**2) ** n,
+        c**n * f("hypot", a, sqrt(b / c)) ** (2 * n),
+        "the square overflows",
+        negative(n, b, c),
+        POSITIVE,
+    ),
+    Rule(
+        "inverse-of-square",
+        (b + a**2) ** n,
+        f("hypot", a, sqrt(b)) ** (2 * n),
+        "the square overflows",
+        negative(n, b),
+        POSITIVE,
+    ),
     Rule("saturating", a / (b + a), 1 / (1 + b / a), "a overflows", domain=POSITIVE),
     Rule("saturating-one", a / (1 + a), 1 / (1 + 1 / a), "a overflows", domain=POSITIVE),
+    Rule("complement-of-inverse", 1 - 1 / (1 + a), a / (1 + a), "cancels at 0", domain=POSITIVE),
     Rule("complement-of-fraction", 1 - a / (a + b), b / (a + b), "cancels", domain=POSITIVE),
     Rule("complement-of-scaled", 1 - c * a / (c * a + b), b / (c * a + b), "cancels", domain=POSITIVE),
     Rule("square-in-exponent", exp(a) * b**2, (exp(HALF * a) * b) ** 2, "the square overflows", domain=POSITIVE),

@@ -48,7 +48,7 @@ def _stable_conjugate(x: Expr, rest: Expr) -> Expr:
 def _one_plus_cosine(x: Expr, y: Expr) -> Expr:
     """1 + x / hypot(x, y), without cancellation for negative x."""
     h = f("hypot", x, y)
-    return where(compare("lt", x, 0), (y / h) * (y / (h - x)), 1 + x / h)
+    return where(compare("lt", x, 0), y * (y / (h - x)), h + x) / h
 
 
 STABLE_RULES = (
@@ -83,6 +83,13 @@ STABLE_RULES = (
         POSITIVE,
     ),
     Rule("sech", 1 - tanh(a) ** 2, f("cosh", a) ** -2, "1 - tanh**2 cancels"),
+    Rule("sech-complement", 1 - f("cosh", a) ** -2, tanh(a) ** 2, "the difference cancels at 0"),
+    Rule(
+        "logistic-slope-complement",
+        1 - 4 * sigmoid(a) * sigmoid(-a),
+        tanh(HALF * a) ** 2,
+        "the difference cancels at 0",
+    ),
     Rule("haversine", 1 - f("cos", a), 2 * f("sin", HALF * a) ** 2, "1 - cos cancels at 0"),
     Rule("softplus-minus", softplus(a) - a, softplus(-a), "the difference cancels"),
     Rule("softplus-odd", softplus(a) - softplus(-a), a, "the difference cancels"),

@@ -62,6 +62,19 @@ def positive(name: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
     return holds
 
 
+def negative(exponent: Expr, *scalars: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
+    """The exponent is a negative integer, and each of the scalars may be positive."""
+
+    def holds(bindings: Mapping[Expr, Expr]) -> bool:
+        number = bindings[exponent].number
+        if number is None or number >= 0 or number.denominator != 1:
+            return False
+        values = [bindings[s] for s in scalars]
+        return all(v.number is None or v.number > 0 for v in values)
+
+    return holds
+
+
 def fractional(name: Expr) -> Callable[[Mapping[Expr, Expr]], bool]:
     """The wildcard is anything but an integer."""
 

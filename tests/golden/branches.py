@@ -5,7 +5,7 @@
 where flag:
     dy/dx = cos(x)
 
-where not (flag):
+where not flag:
     dy/dx = slope
 
 Saved for backward: x and nothing.

@@ -5,7 +5,7 @@
 where offset is None:
     dy/dx = 1 / cosh(x)**2
 
-where not (offset is None):
+where offset is not None:
     dy/dx      = 1 / cosh(x)**2
     dy/doffset = 1
 

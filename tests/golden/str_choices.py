@@ -7,10 +7,10 @@
 where reduction == 'mean':
     grad_x = sum_to(2 * grad_loss * (x - target) / count(squared), x)
 
-where not (reduction == 'mean') and reduction == 'none':
+where reduction == 'none':
     dloss/dx = 2 * (x - target)
 
-where not (reduction == 'mean') and not (reduction == 'none'):
+where reduction == 'sum':
     grad_x = sum_to(2 * grad_loss * (x - target), x)
 
 Saved for backward: difference.

@@ -12,7 +12,7 @@ from symgrad import expr as ex
 from symgrad.expr import ONE, ZERO, Expr, make, topological
 from symgrad.pattern import match, wild
 
-a, b, c, g, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("y")
+a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Fusion:
     arguments: tuple[Expr, ...]
     torch: str
     alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
+    scalar: Expr | None = None  # the wildcard that is a Python number; the others are tensors
 
 
 def _m(op: str, *args: Expr) -> Expr:
@@ -52,6 +53,23 @@ FUSIONS = (
         "torch.ops.aten.tanh_backward({0}, {1})",
         alike=True,
     ),
+    Fusion(
+        "addcmul_scaled",
+        _m("add", c, _m("mul", k, _m("mul", a, b))),
+        (c, a, b, k),
+        "torch.addcmul({0}, {1}, {2}, value={3})",
+        scalar=k,
+    ),
+    Fusion(
+        "addcmul_scaled",
+        _m("add", _m("mul", k, _m("mul", a, b)), c),
+        (c, a, b, k),
+        "torch.addcmul({0}, {1}, {2}, value={3})",
+        scalar=k,
+    ),
+    Fusion("add_scaled", _m("add", c, _m("mul", k, a)), (c, a, k), "torch.add({0}, {1}, alpha={2})", scalar=k),
+    Fusion("add_scaled", _m("add", _m("mul", k, a), c), (c, a, k), "torch.add({0}, {1}, alpha={2})", scalar=k),
+    Fusion("sub_scaled", _m("sub", c, _m("mul", k, a)), (c, a, k), "torch.sub({0}, {1}, alpha={2})", scalar=k),
     Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
     Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
     Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2}, value=-1)"),
@@ -85,7 +103,11 @@ def _first(node: Expr, uses: dict[Expr, int], leaves: frozenset[Expr]) -> tuple[
             arguments = tuple(bindings[x] for x in fusion.arguments)
             inside = _interior(node, frozenset(arguments))
             free = all(uses.get(n, 0) <= 1 and n not in leaves for n in inside)
-            if free and _tensors(arguments) and (not fusion.alike or _alike(arguments)):
+            number = None if fusion.scalar is None else bindings[fusion.scalar]
+            tensors = tuple(bindings[w] for w in fusion.arguments if w is not fusion.scalar)
+            if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
+                continue
+            if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
                 return fusion.name, arguments
     return None
 
@@ -97,6 +119,15 @@ def _interior(node: Expr, arguments: frozenset[Expr]) -> list[Expr]:
 
 def _tensors(arguments: tuple[Expr, ...]) -> bool:
     return all(not a.is_static and not a.is_boolean for a in arguments)
+
+
+def _is_scalar(value: Expr) -> bool:
+    return value.is_static and not value.is_boolean
+
+
+def _has_float(value: Expr) -> bool:
+    """Whether a value cannot be an integer tensor, which takes no fraction as a factor."""
+    return any(s["kind"] not in ("int_tensor", "bool_tensor") for s in value.tensors)
 
 
 def _alike(arguments: tuple[Expr, ...]) -> bool:

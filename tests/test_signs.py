@@ -1,0 +1,81 @@
+"""What domains say about signs, and what follows for comparisons and clamps."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from symgrad import expr as ex
+from symgrad.domains import within_domains
+from symgrad.expr import OO, ZERO, Expr, compare, make, symbol, where
+from symgrad.functions import FUNCTIONS
+from symgrad.signs import _ODD, _POSITIVE, positive, same_sign
+from symgrad.spec.interval import Interval
+
+X, ALPHA, BETA = symbol("x"), symbol("alpha", "float"), symbol("beta", "float")
+DOMAINS = {ALPHA: Interval(0.0, math.inf, True, True), BETA: Interval(0.0, math.inf, False, True)}
+
+
+@pytest.mark.parametrize("name", sorted(_ODD))
+def test_a_function_has_the_sign_of_its_argument(name: str) -> None:
+    meaning = FUNCTIONS[name].meaning
+    assert meaning is not None
+    for x in (-0.7, -1e-9, 0, 1e-9, 0.7):
+        assert math.copysign(bool(x), x or 1) == math.copysign(bool(meaning(x)), meaning(x) or 1)
+
+
+@pytest.mark.parametrize("name", sorted(_POSITIVE))
+def test_a_function_is_positive(name: str) -> None:
+    meaning = FUNCTIONS[name].meaning
+    assert meaning is not None
+    assert all(meaning(x) > 0 for x in (-3.0, -0.7, 0, 0.7, 3.0))
+
+
+def test_signs_of_products() -> None:
+    assert positive(ALPHA * make("exp", X), DOMAINS)
+    assert not positive(BETA, DOMAINS) and not positive(X, DOMAINS) and not positive(ALPHA * BETA, DOMAINS)
+    assert same_sign(ALPHA * make("expm1", X / ALPHA), DOMAINS) is X
+    assert same_sign(-2 * ALPHA * make("tanh", X), DOMAINS) is -X
+    assert same_sign(X**3, DOMAINS) is X
+    for kept in (BETA * X, X**2, X + 1):
+        assert same_sign(kept, DOMAINS) is kept
+
+
+@pytest.mark.parametrize("op", ["lt", "le", "gt", "ge", "eq", "ne"])
+def test_a_comparison_with_zero_reads_the_simplest_value(op: str) -> None:
+    assert within_domains(compare(op, ALPHA * make("expm1", X / ALPHA), 0), DOMAINS) is compare(op, X, 0)
+    kept = compare(op, BETA * make("expm1", X), 0)
+    assert within_domains(kept, DOMAINS) is not compare(op, X, 0)
+
+
+@pytest.mark.parametrize(
+    ("choice", "clamp"),
+    [
+        (where(compare("gt", X, 0), 0, X), make("clamp", X, -OO, ZERO)),
+        (where(compare("lt", X, 2), 2, X), make("clamp", X, ex.num(2), OO)),
+        (where(compare("gt", X, 0), 0, X / ALPHA), make("clamp", X / ALPHA, -OO, ZERO)),
+        (where(compare("ge", X, 0), 0, X), None),  # the gradient at 0 is that of 0
+        (where(compare("lt", X, 0), X, 0), None),  # what is no number becomes 0
+        (where(compare("gt", X, 0), 0, BETA * X), None),
+    ],
+)
+def test_a_choice_that_is_a_clamp(choice: Expr, clamp: Expr | None) -> None:
+    assert within_domains(choice, DOMAINS) is (clamp or choice)
+
+
+def test_a_clamp_has_the_gradient_of_the_choice() -> None:
+    for value in (-1.0, 0.0, 1.0, math.nan):
+        x = torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        one, other = torch.where(x > 0, 0, x), torch.clamp(x, max=0)
+        assert torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
+        assert math.isnan(value) or torch.autograd.grad(one, x) == torch.autograd.grad(other, x)
+
+
+def test_scales_leave_lengths() -> None:
+    scaled = make("hypot", X / ALPHA, ex.num(3))
+    assert within_domains(scaled, DOMAINS) is make("hypot", X, 3 * ALPHA) / ALPHA
+    assert within_domains(scaled**-2, DOMAINS) is make("hypot", X, 3 * ALPHA) ** -2 * ALPHA**2
+    kept = make("hypot", X * BETA, ex.num(3))
+    assert within_domains(kept, DOMAINS) is kept
