@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 721f74a0ecc797261b2a1f0f4920e91dc35b2bc208eac82164bf4319dac11476
+# body-sha256: d53e59158b132317b173aa6d04120afa6229333277f48ba6faa553c8bb2d493d
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -124,10 +124,10 @@ class DiceLossFunction(Function):
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
             sig_logits = torch.sigmoid(logits)
             sig_neg_logits = torch.sigmoid(-logits)
-            total = (tangent_logits * (sig_logits * sig_logits * sig_neg_logits)).sum()
+            total = (sig_logits * sig_logits * sig_neg_logits * tangent_logits).sum()
             total2 = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
             ratio = (2 * (sig_logits * target).sum() + smooth) * total / total2
-            ratio2 = (tangent_logits * (sig_logits * sig_neg_logits * target)).sum() / total2
+            ratio2 = (sig_logits * sig_neg_logits * tangent_logits * target).sum() / total2
             return _total(ctx, [torch.sub(2 * ratio / total2, ratio2, alpha=2)])
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 0d83405b171f04649e55e97d69b3ac95c9dd164d7e2613be9d4e088d672562e8
+# body-sha256: f9fcab79b6514ba34a8ed0d438be5a4af9318b3b6a2bdfc68c7fe6453eeb3ff0
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -132,17 +132,19 @@ class LayerNormFunction(Function):
                 total = (diff * diff).mean(dim=-1, keepdim=True) + eps
                 root_total = torch.sqrt(total)
             if tangent_x is not None:
-                ratio = weight / root_total
                 mean_tangent_x = tangent_x.mean(dim=-1, keepdim=True)
                 mean = torch.sub(2 * diff * tangent_x, mean_tangent_x * diff, alpha=2).mean(
                     dim=-1, keepdim=True
                 )
                 diff2 = torch.addcmul(
-                    tangent_x * ratio, mean, 0.5 * diff / total**1.5 * weight, value=-1
+                    tangent_x * weight / root_total,
+                    mean,
+                    0.5 * diff / total**1.5 * weight,
+                    value=-1,
                 )
-                terms.append(torch.addcmul(diff2, mean_tangent_x, ratio, value=-1))
+                terms.append(torch.addcmul(diff2, mean_tangent_x, weight / root_total, value=-1))
             if tangent_weight is not None:
-                terms.append(tangent_weight * (diff / root_total))
+                terms.append(diff / root_total * tangent_weight)
             if tangent_bias is not None:
                 terms.append(tangent_bias)
             return _total(ctx, terms)

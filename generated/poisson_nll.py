@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 3e79b3ea585d454236c98046f317dd929437dc540fab7ca006d55ac5d8f0313c
+# body-sha256: 1b8719bfa2485c633ce4e8f08cdafe47ace114654ebb84b31ffd2c487f0f943b
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -85,7 +85,7 @@ class PoissonNllFunction(Function):
             grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
             return grad_input, None, None, None
         total = eps + input
-        grad_input = _fit(grad_loss * ((total - target) / total), saved[0])
+        grad_input = _fit((total - target) * grad_loss / total, saved[0])
         return grad_input, None, None, None
 
     @staticmethod
@@ -99,7 +99,7 @@ class PoissonNllFunction(Function):
             if log_input:
                 return _total(ctx, [(torch.exp(input) - target) * tangent_input])
             total = eps + input
-            return _total(ctx, [tangent_input * ((total - target) / total)])
+            return _total(ctx, [(total - target) * tangent_input / total])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

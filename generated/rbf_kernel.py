@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: a4a5f89ae8864486c99584d5e4b539404f766d3218c9a839c6df983d56c30f59
+# body-sha256: 3a12e89de758b0830825f4ec0d45921e47abe9f3f00a0eb9b1b179a7f2ca832c
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -127,14 +127,14 @@ class RbfKernelFunction(Function):
                 gamma, x, y, tangent_x, tangent_y, tangent_gamma
             )
             terms = []
-            T_y = y.T
             product = 2 * x
+            T_y = y.T
             diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ T_y
             exp = torch.exp(-(diff * gamma))
             if tangent_x is not None or tangent_y is not None:
                 exp_gamma = exp * gamma
             if tangent_x is not None:
-                product2 = 2 * tangent_x @ T_y * exp_gamma
+                product2 = exp_gamma * (2 * tangent_x @ T_y)
             if tangent_x is not None or tangent_y is not None:
                 product3 = 2 * exp_gamma
             if tangent_x is not None:
@@ -146,14 +146,14 @@ class RbfKernelFunction(Function):
             if tangent_y is not None:
                 terms.append(
                     torch.addcmul(
-                        product @ tangent_y.T * exp_gamma,
+                        exp_gamma * (product @ tangent_y.T),
                         (tangent_y * y).sum(dim=-1),
                         product3,
                         value=-1,
                     )
                 )
             if tangent_gamma is not None:
-                terms.append(tangent_gamma * -(exp * diff))
+                terms.append(-(exp * diff * tangent_gamma))
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: a46c0a1c7093d4234efbad267ff6b2053f4abef3883652a149989d9eabc497f7
+# body-sha256: 1c667fce4871995721cd798f0b24b5fb1042fc392b9bf316044bca6298abb1bb
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -109,14 +109,14 @@ class RmsNormFunction(Function):
                 ratio = weight * x / total**1.5
                 terms.append(
                     torch.addcmul(
-                        tangent_x * (weight / root_total),
+                        tangent_x * weight / root_total,
                         (tangent_x * x).mean(dim=-1, keepdim=True),
                         ratio,
                         value=-1,
                     )
                 )
             if tangent_weight is not None:
-                terms.append(tangent_weight * (x / root_total))
+                terms.append(tangent_weight * x / root_total)
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 835824714d67ef5b31d4e1f3c6b5fc6dd8b4ceddc923790e25bd4c5d862d8474
+# body-sha256: 8037988aecff5fe31cc1f32934250e9bc5879f92690d9bb4f11320527c3763e5
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -106,12 +106,8 @@ class SnakeFunction(Function):
                 total = cos_product + sin_product
                 terms.append(total * total * tangent_x)
             if tangent_alpha is not None:
-                ratio = (
-                    sin_product
-                    * (2 * cos_product * x - sin_product / unsqueeze_alpha)
-                    / unsqueeze_alpha
-                )
-                terms.append(tangent_alpha.unsqueeze(-1) * ratio)
+                diff = 2 * cos_product * x - sin_product / unsqueeze_alpha
+                terms.append(sin_product * tangent_alpha.unsqueeze(-1) * diff / unsqueeze_alpha)
             return _total(ctx, terms)
 
 

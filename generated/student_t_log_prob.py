@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 53281629efd17b4eabd73e97fc3848b1174d6e9e22e337c204d10a98f1906e27
+# body-sha256: 65662da7b9f70d0910c15d1a273ac81ca9e5c18a0651ddc3c060de912f06d251
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -96,36 +96,37 @@ class StudentTLogProbFunction(Function):
         ratio = diff / scale
         if wants_x or wants_loc:
             length = torch.hypot(ratio, torch.sqrt(df))
-            ratio2 = total * diff / scale / scale / length / length
+            ratio2 = total * diff * grad_log_prob / scale / scale / length
+            ratio3 = ratio2 / length
         if wants_x:
-            grad_x = _fit(grad_log_prob * -ratio2, saved[3])
+            grad_x = _fit(-ratio3, saved[3])
         if wants_df or wants_scale:
             below = torch.abs(ratio) < 1
             ratio_squared = ratio * ratio
         if wants_df:
             product = ratio / df * ratio
-            ratio3 = (ratio_squared / df / df + product) / (product + 1)
+            ratio4 = (ratio_squared / df / df + product) / (product + 1)
         if wants_df or wants_scale:
-            ratio4 = 1 / df
-            total2 = 1 / ratio / ratio + ratio4
+            ratio5 = 1 / df
+            total2 = 1 / ratio / ratio + ratio5
         if wants_df:
-            chosen = torch.where(below, ratio3, total / df / df / total2)
+            chosen = torch.where(below, ratio4, total / df / df / total2)
             log = torch.log(
                 torch.hypot(
-                    torch.sqrt(ratio4) * diff / scale,
-                    (torch.sqrt(ratio4) * diff / scale).new_full((), 1),
+                    torch.sqrt(ratio5) * diff / scale,
+                    (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
                 )
             )
             diff2 = torch.sub(chosen + torch.digamma(0.5 * total), log, alpha=2)
             grad_df = _fit(
-                0.5 * (diff2 - torch.digamma(0.5 * df) - ratio4) * grad_log_prob, saved[0]
+                0.5 * (diff2 - torch.digamma(0.5 * df) - ratio5) * grad_log_prob, saved[0]
             )
         if wants_loc:
-            grad_loc = _fit(grad_log_prob * ratio2, saved[1])
+            grad_loc = _fit(ratio3, saved[1])
         if wants_scale:
-            ratio5 = diff * diff * total / df / ((ratio_squared + df) / df)
-            ratio6 = diff / ratio
-            chosen2 = torch.where(below, ratio5, ratio6 * ratio6 * (ratio4 + 1) / total2)
+            ratio6 = diff * diff * total / df / ((ratio_squared + df) / df)
+            ratio7 = diff / ratio
+            chosen2 = torch.where(below, ratio6, ratio7 * ratio7 * (ratio5 + 1) / total2)
             grad_scale = _fit((chosen2 / scale**3 - 1 / scale) * grad_log_prob, saved[2])
         return grad_x, grad_df, grad_loc, grad_scale
 
@@ -143,39 +144,40 @@ class StudentTLogProbFunction(Function):
             terms = []
             total = df + 1
             diff = x - loc
+            if tangent_x is not None or tangent_loc is not None:
+                total_diff = total * diff
             ratio = diff / scale
             if tangent_x is not None or tangent_loc is not None:
                 length = torch.hypot(ratio, torch.sqrt(df))
-                ratio2 = total * diff / scale / scale / length / length
             if tangent_x is not None:
-                terms.append(tangent_x * -ratio2)
+                terms.append(-(total_diff * tangent_x / scale / scale / length / length))
             if tangent_df is not None or tangent_scale is not None:
                 below = torch.abs(ratio) < 1
                 ratio_squared = ratio * ratio
             if tangent_df is not None:
                 product = ratio / df * ratio
-                ratio3 = (ratio_squared / df / df + product) / torch.where(below, product + 1, 1)
+                ratio2 = (ratio_squared / df / df + product) / torch.where(below, product + 1, 1)
             if tangent_df is not None or tangent_scale is not None:
                 chosen = torch.where(below, 1, ratio)
-                ratio4 = 1 / df
-                chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio4)
+                ratio3 = 1 / df
+                chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio3)
             if tangent_df is not None:
-                chosen3 = torch.where(below, ratio3, total / df / df / chosen2)
+                chosen3 = torch.where(below, ratio2, total / df / df / chosen2)
                 log = torch.log(
                     torch.hypot(
-                        torch.sqrt(ratio4) * diff / scale,
-                        (torch.sqrt(ratio4) * diff / scale).new_full((), 1),
+                        torch.sqrt(ratio3) * diff / scale,
+                        (torch.sqrt(ratio3) * diff / scale).new_full((), 1),
                     )
                 )
                 diff2 = torch.sub(chosen3 + torch.digamma(0.5 * total), log, alpha=2)
-                terms.append(0.5 * (diff2 - torch.digamma(0.5 * df) - ratio4) * tangent_df)
+                terms.append(0.5 * (diff2 - torch.digamma(0.5 * df) - ratio3) * tangent_df)
             if tangent_loc is not None:
-                terms.append(tangent_loc * ratio2)
+                terms.append(total_diff * tangent_loc / scale / scale / length / length)
             if tangent_scale is not None:
                 chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
-                ratio5 = diff / chosen
-                ratio6 = ratio5 * ratio5 * (ratio4 + 1) / chosen2
-                chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio6)
+                ratio4 = diff / chosen
+                ratio5 = ratio4 * ratio4 * (ratio3 + 1) / chosen2
+                chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio5)
                 terms.append((chosen5 / scale**3 - 1 / scale) * tangent_scale)
             return _total(ctx, terms)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 82fa0be355142bcdc3f8d9503168feee221749f0fb122a0f71fad74e96a0524f
+# body-sha256: 7fdc6af28ca1c06261ccf642c117ff5e2f522e0ca7a86a5fcfccfb6f71fccb1a
 """Tests of lsq_fake_quantise: it must agree with its formula under autograd in every mode.
 
 v = x / step
@@ -70,7 +70,7 @@ def rule(grad_y: Any, x: Any, step: Any, low: Any, high: Any, grad_scale: Any) -
     chosen = torch.where(
         ratio <= low, low, torch.where(ratio >= high, high, torch.round(ratio) - ratio)
     )
-    own_step = grad_y * (grad_scale * chosen)
+    own_step = grad_scale * (chosen * grad_y)
     return [own_x, own_step]
 
 
@@ -85,7 +85,7 @@ def transposed(
     chosen = torch.where(
         ratio <= low, low, torch.where(at_least, high, torch.round(ratio2) - ratio2)
     )
-    term_y_1 = tangent_step * (grad_scale * chosen)
+    term_y_1 = grad_scale * (chosen * tangent_step)
     y = composite(x, step, low, high, grad_scale)
     return term_y + term_y_1 + 0 * y
 
