@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 518f7bbb5582e01690b6da5ac03c74789a0f8f0dde8d71f612e6e39a1d94ac70
+# body-sha256: 3dfbd5922d3b70813a8bc4bf8faa38efd61728fe38d3f5b4b23542bc08c4bd58
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -54,13 +54,11 @@ def gaussian_nll(
 
 def _forward(mean: Tensor, target: Tensor, variance: Tensor, full: bool) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    loss_dtype = _result_dtype(mean, target, variance)
-    difference_dtype = _result_dtype(mean, target)
-    mean, target, variance, _ = _widen(mean, target, variance)
+    mean, target, variance, dtype = _widen(mean, target, variance)
     difference = target - mean
     product = 0.5 * (difference / variance * difference + torch.log(variance))
     loss = product + (_LOG_2_PI_2 if full else 0)
-    return _round(loss, loss_dtype), difference
+    return _round(loss, dtype), difference
 
 
 class GaussianNllFunction(Function):

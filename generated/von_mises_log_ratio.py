@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: ca23742a12106a009305a8764c95c693324f5fcce4ddcd19d9106c7f5dc81b19
+# body-sha256: 308515a6caa6c71d8d1ca672c2bf7e38d3c47b52f5dc124bee1ecc4e072a0d4c
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -50,13 +50,11 @@ def von_mises_log_ratio(
 
 def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    y_dtype = _result_dtype(concentration, loc, x)
-    difference_dtype = _result_dtype(loc, x)
-    x, loc, concentration, _ = _widen(x, loc, concentration)
+    x, loc, concentration, dtype = _widen(x, loc, concentration)
     difference = x - loc
     sin = torch.sin(0.5 * difference)
     y = -2 * (sin * sin * concentration)
-    return _round(y, y_dtype), difference
+    return _round(y, dtype), difference
 
 
 class VonMisesLogRatioFunction(Function):

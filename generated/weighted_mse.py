@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 80b16fbef41962e6bb1126ae8c0ae34fac77693f646c8a81a01dc79d29129429
+# body-sha256: f61cf19d187c8e24f8dbf798c1867f571eff584ba6cb7541fb2329bafbdf0144
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -46,12 +46,10 @@ def weighted_mse(input: Tensor | float, target: Tensor | float, weight: Tensor |
 
 def _forward(input: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    loss_dtype = _result_dtype(input, target, weight)
-    difference_dtype = _result_dtype(input, target)
-    input, target, weight, _ = _widen(input, target, weight)
+    input, target, weight, dtype = _widen(input, target, weight)
     difference = input - target
     loss = (difference * difference * weight).mean()
-    return _round(loss, loss_dtype), difference
+    return _round(loss, dtype), difference
 
 
 class WeightedMseFunction(Function):

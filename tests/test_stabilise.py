@@ -96,7 +96,7 @@ def chosen(formula: str) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
     root = bench.recognise(program.outputs["z"])[0]
     value = bench.choose_value("z", root)
     _, slopes = bench.pointwise_slopes({"z": root}, [n for n, _ in zip("xy", domains, strict=False)])
-    return (value,), tuple(slopes.values())
+    return (value,), tuple(s.choice for s in slopes.values())
 
 
 def worst(choices: tuple[Choice, ...]) -> Score:

@@ -1,4 +1,4 @@
-"""Every rule about tensor operations fires where it should, changes no value, and is stable where the formula is not."""
+"""Every rule about tensor operations fires where it should, keeps the value, and is stable where the formula is not."""
 
 from __future__ import annotations
 

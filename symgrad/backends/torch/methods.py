@@ -83,18 +83,20 @@ class Methods:
             return [], dict.fromkeys(variant.outputs, "{value}")
         names, symbols = joined(layout.tensors, trailing=False), layout.symbols()
         helper = "_widen_all" if layout.wide_values else "_widen"
-        sources = {name: promoted(formula) for name, formula in variant.formulas.items()}
+        rounded = {n: f for n, f in variant.formulas.items() if n != layout.pivot}
+        sources = {name: promoted(formula) for name, formula in rounded.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
         given = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
         if all(operands == given for operands in sources.values()):
             return [f"{names}, dtype = {helper}({names})"], dict.fromkeys(variant.outputs, "_round({value}, dtype)")
-        lines, patterns, locals_ = [], {}, dict[Operands, str]()
+        lines, patterns, locals_ = [], dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
         for name, operands in sources.items():
             if operands and operands not in locals_:
                 local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
                 locals_[operands] = local
                 lines.append(f"{local} = {printed(operands, symbols)}")
-            patterns[name] = f"_round({{value}}, {locals_[operands]})" if operands else "{value}"
+            if operands:
+                patterns[name] = f"_round({{value}}, {locals_[operands]})"
         return [*lines, f"{names}, _ = {helper}({names})"], patterns
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
