@@ -27,6 +27,8 @@ class Mutation:
     test: str
 
 
+_GRAD_TARGET = r"(_rounded\(grad_target, ctx\.inputs\[1\]\)|grad_target)"
+
 MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     "swish": (
         Mutation("keeps what is differentiated", r"if kept and not _differentiated\(\):", "if kept:", "gradgradcheck"),
@@ -55,15 +57,8 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
         Mutation("a flipped sign", r"_plus\(grad_x, ", "_plus(grad_x, -", "value_and_gradients"),
     ),
     "huber": (
-        Mutation(
-            "a missing None", r"return grad_input, grad_target, None", r"return grad_input, grad_target", "value_and"
-        ),
-        Mutation(
-            "None for a gradient",
-            r"return grad_input, grad_target, None",
-            r"return grad_input, None, None",
-            "gradcheck",
-        ),
+        Mutation("a missing None", rf"(?m){_GRAD_TARGET}, None$", r"\1", "value_and"),
+        Mutation("None for a gradient", rf"(?m){_GRAD_TARGET}, None$", "None, None", "gradcheck"),
         Mutation("no check of the domain", r"if not delta > 0:", "if False:", "bad_hyperparameters"),
     ),
     "sign_ste": (
