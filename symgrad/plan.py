@@ -65,11 +65,13 @@ def plan(
     fixed: frozenset[Expr] = frozenset(),
     *,
     extras: bool = True,
+    masks: bool = True,
 ) -> Plan:
     """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
 
     `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
-    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept.
+    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept, without `masks`
+    no truth values.
     """
     names = {value: name for name, value in outputs.items() if value.op != "sym"}
     composite_bytes = saved_by_composite(formulas.values(), fixed)
@@ -81,8 +83,8 @@ def plan(
         return Plan(saved, sum(s.bytes for s in saved), composite_bytes, spent, composite_cost)
 
     plans = []
-    for masks in (True, False):
-        cut = minimum_cut(gradients, names, masks=masks)
+    for with_masks in (True, False) if masks else (False,):
+        cut = minimum_cut(gradients, names, masks=with_masks)
         base = [_describe(value, names) for value in sorted(cut, key=lambda v: v.order)]
         plans.append(assess(base, ()))
         if policy != "memory" and extras:

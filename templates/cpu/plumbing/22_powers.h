@@ -1,0 +1,15 @@
+// defines: square cube rsqrt
+template <typename T>
+inline Lanes<T> square(Lanes<T> x) {
+    return x * x;
+}
+
+template <typename T>
+inline Lanes<T> cube(Lanes<T> x) {
+    return x * x * x;
+}
+
+template <typename T>
+inline Lanes<T> rsqrt(Lanes<T> x) {
+    return 1 / sqrt(x);
+}
