@@ -125,6 +125,10 @@ _jobs_option = click.option(
     help="Specs compiled at once; by default as many as there are cores.",
 )
 
+_kernels_option = click.option(
+    "--kernels", is_flag=True, help="With fused CPU passes, as `options: {kernels: true}` in a spec asks for."
+)
+
 
 @click.group(
     cls=_Program,
@@ -142,9 +146,10 @@ def main() -> None:
 @_specs_argument
 @_out_option
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@_kernels_option
 @_jobs_option
 @_verbosity
-def gen(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
+def gen(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Generate the module and the test of every SPEC.
 
     A SPEC is a file, or a folder with all specs below it. A spec that fails is reported with all
@@ -153,23 +158,24 @@ def gen(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
     """
     from symgrad.cli.build import generate
 
-    return generate(_terminal(), specs, out, force=force, jobs=jobs)
+    return generate(_terminal(), specs, out, force=force, jobs=jobs, kernels=kernels)
 
 
 @main.command()
 @_specs_argument
 @_out_option
 @click.option("--force", is_flag=True, help="Accepted as by gen; no file is written either way.")
+@_kernels_option
 @_jobs_option
 @_verbosity
-def check(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
+def check(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Tell which files are stale, hand-edited or missing.
 
     Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
     """
     from symgrad.cli.build import check as check_files
 
-    return check_files(_terminal(), specs, out, jobs=jobs)
+    return check_files(_terminal(), specs, out, jobs=jobs, kernels=kernels)
 
 
 @main.command()

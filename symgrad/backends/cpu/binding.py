@@ -53,7 +53,12 @@ class _Binding:
             "passes": [(_constant(k), _entry(k)) for k in self.found],
             "forward": self._branches(self._forward, stored=False),
             "backward": self._branches(self._backward, stored=True) if backward else [],
-            "shapes": _tuple([f"{t}.shape" if not optional else f"{t} if {t} is None else {t}.shape" for t, optional in self._tensors()]),
+            "shapes": _tuple(
+                [
+                    f"{t}.shape" if not optional else f"{t} if {t} is None else {t}.shape"
+                    for t, optional in self._tensors()
+                ]
+            ),
             "returned": self._returned(),
             "numbers_on_ctx": self._read_from_ctx(),
             "undefined": " or ".join(f"grad_{o.name} is None" for o in layout.spec.outputs if o.grad),
@@ -97,7 +102,9 @@ class _Binding:
         """The bits of the results that are wanted."""
         if len(kernel.results) == 1:
             return "1"
-        return " | ".join(f"wants[{r.place}] << {k}" if k else f"wants[{r.place}]" for k, r in enumerate(kernel.results))
+        return " | ".join(
+            f"wants[{r.place}] << {k}" if k else f"wants[{r.place}]" for k, r in enumerate(kernel.results)
+        )
 
     def _placed(self, kernel: Kernel) -> list[str]:
         """The gradients in the order of the arguments."""
@@ -142,7 +149,7 @@ def _entry(kernel: Kernel) -> str:
 
 
 def _result(result: Result) -> str:
-    kind = "tensor" if result.place is not None else result.total and "total" or result.row or "full"
+    kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
     return f'("{kind}", {result.place or 0}, {result.dims!r})'
 
 

@@ -213,7 +213,8 @@ def _row_mean(value: Expr, node: Expr) -> Expr:
 
 def _row_var(value: Expr, node: Expr) -> Expr:
     centred = value - make("row_sum", value) / ROW
-    return make("row_sum", centred**2) / (ROW - node["correction"])
+    freedom: Expr = ROW - node["correction"]
+    return make("row_sum", centred**2) / freedom
 
 
 def _row_norm(value: Expr, node: Expr) -> Expr:

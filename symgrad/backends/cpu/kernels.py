@@ -120,7 +120,9 @@ def _forward(layout: Layout, variant: Variant, name: str, shape: object) -> Kern
 
 def _rank(variant: Variant) -> int | None:
     """How many dimensions a pass has, where that is known."""
-    found = {extent(n.args[0] if n.op in ("sum", "mean") and n["dim"] is None else n) for n in variant.formulas.values()}
+    found = {
+        extent(n.args[0] if n.op in ("sum", "mean") and n["dim"] is None else n) for n in variant.formulas.values()
+    }
     known = {len(e.dims) for e in found if e.exact}
     return known.pop() if len(known) == 1 and all(e.exact for e in found) else None
 
@@ -204,8 +206,6 @@ def _kernel(
     if by_row and any(r.total for r in results):
         raise Unsupported("a reduction of a reduction")
     return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row)
-
-
 
 
 __all__ = ["Kernel", "Kernels", "Operand", "Result", "Value", "kernels"]

@@ -14,7 +14,7 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 @cache
 def snippets() -> tuple[tuple[frozenset[str], str], ...]:
     """All helpers in the order in which they are written, each with the names that it defines."""
-    found = []
+    found: list[tuple[frozenset[str], str]] = []
     for path in sorted((template_folder() / "cpu" / "plumbing").glob("*.h")):
         if path.name >= _FUNCTIONS_FROM and not any("sqrt" in names for names, _ in found):
             found += [(frozenset([name]), _by_lane(name)) for name in LANE_BY_LANE]
@@ -56,3 +56,23 @@ def plumbing(body: str) -> str:
                 used[k] = True
                 pending.append(text)
     return "\n\n".join(text for keep, (_, text) in zip(used, known, strict=True) if keep)
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """The names that formulas in C++ must leave alone: keywords, helpers and what these call by name."""
+    template = (template_folder() / "cpu" / "kernels.cpp.j2").read_text(encoding="utf-8")
+    texts = [template, *(text for _, text in snippets())]
+    return _KEYWORDS.union(*(_WORD.findall(re.sub(r"//.*", "", text)) for text in texts), *(n for n, _ in snippets()))
+
+
+_KEYWORDS = frozenset(
+    {
+        *("alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "break", "case", "catch", "class", "compl"),
+        *("continue", "decltype", "default", "delete", "do", "else", "enum", "explicit", "export", "extern", "false"),
+        *("goto", "if", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "or", "or_eq"),
+        *("private", "protected", "public", "register", "short", "signed", "switch", "this", "throw", "true", "try"),
+        *("typeid", "union", "unsigned", "virtual", "volatile", "wchar_t", "while", "xor", "xor_eq", "std", "main"),
+        *("INFINITY", "NAN", "I", "M_PI", "errno", "stdin", "stdout", "signbit", "isnan", "isinf"),
+    }
+)

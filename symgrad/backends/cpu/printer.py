@@ -69,13 +69,11 @@ class CppPrinter:
         if node.op in _INFIX and len(node.args) == 2:
             symbol, strength = _INFIX[node.op]
             left, right = node.args
-            closed = strength if node.op == "add" else strength + 1
-            return f"{self._at(left, strength)} {symbol} {self._at(right, closed)}", strength
+            return f"{self._at(left, strength)} {symbol} {self._at(right, strength + 1)}", strength
         if node.op == "neg":
             return f"-{self._at(node.args[0], _UNARY + 1)}", _UNARY
         if node.op in COMPARISONS:
-            left, right = (self._at(a, _SUM) for a in node.args)
-            return f"{left} {COMPARISONS[node.op]} {right}", _COMPARE
+            return f" {COMPARISONS[node.op]} ".join(self._at(a, _SUM) for a in node.args), _COMPARE
         return None
 
     def _logical(self, node: Expr, symbol: str) -> tuple[str, int]:
@@ -92,8 +90,7 @@ class CppPrinter:
     # ------------------------------------------------------------------------------------------ numbers
     def _number(self, node: Expr) -> tuple[str, int]:
         if node.op == "where":
-            condition, then, otherwise = (self._at(a, _OR) for a in node.args)
-            return f"{condition} ? {then} : {otherwise}", _CONDITIONAL
+            return "{} ? {} : {}".format(*(self._at(a, _OR) for a in node.args)), _CONDITIONAL
         if node.op in ("and", "or"):
             return self._logical(node, " && " if node.op == "and" else " || ")
         if node.op == "not":

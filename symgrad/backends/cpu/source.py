@@ -8,7 +8,7 @@ from typing import Any
 
 from symgrad.backends.cpu.elements import ROW_OPS
 from symgrad.backends.cpu.kernels import Kernel
-from symgrad.backends.cpu.plumbing import plumbing
+from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
@@ -19,19 +19,6 @@ from symgrad.formula import formula
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.resources import environment
-
-# What the C++ file and the language call by these names.
-_RESERVED = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
-    decltype default delete do double else enum explicit export extern false float for friend goto if inline int long
-    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register return short
-    signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using
-    virtual void volatile wchar_t while xor xor_eq std main
-    V W given result number row reduce wanted operands results at geometry threads data Storage Compute stage partial
-    acos asin atan atan2 ceil cos cosh cube each erf erfc exp expm1 floor hypot lgamma log log1p log10 log2 logaddexp
-    logsigmoid maximum minimum nearest pow relu rsqrt sigmoid sign sin sinc sinh softplus sqrt square tan tanh where
-    xlogy heaviside convert load store any Lanes Mask Pass Angle reduced INFINITY NAN I
-""".split()
 
 
 @dataclass(frozen=True)
@@ -98,7 +85,7 @@ class _Writer:
         self.layout = layout
         self.kernel = kernel
         self.constants = constants
-        self.names = Names(_RESERVED)
+        self.names = Names(reserved())
 
     def write(self) -> Written:
         kernel = self.kernel
