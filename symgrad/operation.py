@@ -242,7 +242,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
         kernels = spec.options.kernels
         extras = alone and not wide_slopes and not kernels
-        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=extras, masks=not kernels)
+        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=extras, fused=kernels)
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(

@@ -65,13 +65,13 @@ def plan(
     fixed: frozenset[Expr] = frozenset(),
     *,
     extras: bool = True,
-    masks: bool = True,
+    fused: bool = False,
 ) -> Plan:
     """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
 
     `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
-    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept, without `masks`
-    no truth values.
+    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept. Fused passes
+    have no masks to read, and read what was reduced before rather than reduce again.
     """
     names = {value: name for name, value in outputs.items() if value.op != "sym"}
     composite_bytes = saved_by_composite(formulas.values(), fixed)
@@ -83,14 +83,22 @@ def plan(
         return Plan(saved, sum(s.bytes for s in saved), composite_bytes, spent, composite_cost)
 
     plans = []
-    for with_masks in (True, False) if masks else (False,):
-        cut = minimum_cut(gradients, names, masks=with_masks)
+    for masks in (False,) if fused else (True, False):
+        cut = minimum_cut(gradients, names, masks=masks)
+        if fused:
+            cut += _reduced_outputs(gradients, names, cut)
         base = [_describe(value, names) for value in sorted(cut, key=lambda v: v.order)]
         plans.append(assess(base, ()))
         if policy != "memory" and extras:
             candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
             plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
     return min(plans, key=lambda p: rank(p, policy))
+
+
+def _reduced_outputs(gradients: Sequence[Expr], names: Mapping[Expr, str], cut: Sequence[Expr]) -> list[Expr]:
+    """The outputs along dimensions that are gone, which the gradients would compute again from what is saved."""
+    again = topological(*gradients, leaves=frozenset(cut))
+    return [n for n in again if n in names and n not in cut and n.op in TENSOR_OPS and _carries_data(n)]
 
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"

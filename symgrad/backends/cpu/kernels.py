@@ -14,7 +14,7 @@ from symgrad.machine import machine
 from symgrad.operation import Variant, cotangent
 from symgrad.shapes import extent, shape_sources
 
-_MOST_SPECIAL = 3  # results up to which a pass is compiled for every choice of them
+_MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,13 @@ def plumbing(body: str) -> str:
 
 @cache
 def reserved() -> frozenset[str]:
-    """The names that formulas in C++ must leave alone: keywords, helpers and what these call by name."""
+    """The names that formulas in C++ must leave alone: keywords, what is called or is a type, what formulas read."""
     template = (template_folder() / "cpu" / "kernels.cpp.j2").read_text(encoding="utf-8")
-    texts = [template, *(text for _, text in snippets())]
-    return _KEYWORDS.union(*(_WORD.findall(re.sub(r"//.*", "", text)) for text in texts), *(n for n, _ in snippets()))
+    texts = [re.sub(r"//.*", "", text) for text in (template, *(text for _, text in snippets()))]
+    return _KEYWORDS.union(*(_GLOBAL.findall(text) for text in texts), *(names for names, _ in snippets()))
 
 
+_GLOBAL = re.compile(r"\b(?:[A-Z]\w*|\w+(?=[(<]))")
 _KEYWORDS = frozenset(
     {
         *("alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "break", "case", "catch", "class", "compl"),
@@ -73,6 +74,9 @@ _KEYWORDS = frozenset(
         *("goto", "if", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "or", "or_eq"),
         *("private", "protected", "public", "register", "short", "signed", "switch", "this", "throw", "true", "try"),
         *("typeid", "union", "unsigned", "virtual", "volatile", "wchar_t", "while", "xor", "xor_eq", "std", "main"),
+        *("given", "result", "number", "row", "partial", "wanted", "stage", "operands", "results", "void", "V"),
+        *("const", "constexpr", "auto", "bool", "char", "double", "float", "int", "struct", "static", "inline", "for"),
+        *("sizeof", "return", "template", "typename", "typedef", "using", "friend", "operator", "data", "geometry"),
         *("INFINITY", "NAN", "I", "M_PI", "errno", "stdin", "stdout", "signbit", "isnan", "isinf"),
     }
 )

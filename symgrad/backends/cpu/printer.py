@@ -128,7 +128,13 @@ class CppPrinter:
         return self.constants[node], _ATOM
 
 
-_POWERS = {Fraction(2): "square", Fraction(3): "cube", Fraction(1, 2): "sqrt", Fraction(-1, 2): "rsqrt"}
+_POWERS = {
+    Fraction(2): "square",
+    Fraction(3): "cube",
+    Fraction(1, 2): "sqrt",
+    Fraction(-1, 2): "rsqrt",
+    Fraction(3, 2): "sqrt_cubed",
+}
 
 
 def _literal(value: Fraction) -> tuple[str, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +23,25 @@ from symgrad.resources import environment
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One pass over a row that reduces it: what each element adds, and what follows for the row."""
+
+    reduce: tuple[str, ...]
+    settle: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Written:
     """One pass as source: lines of its function, and the arguments of its entry."""
 
     name: str
-    title: str
     operands: int
     results: int
     lines: tuple[str, ...]
-    stages: tuple[tuple[str, ...], ...]
+    stages: tuple[Stage, ...]
     kinds: str
     stage_of: tuple[int, ...]
+    slots: int
     means: int
     rows: int
     wide: bool
@@ -86,53 +95,51 @@ class _Writer:
         self.kernel = kernel
         self.constants = constants
         self.names = Names(reserved())
+        self.given: list[str] = []
+        self.numbers: list[str] = []
 
     def write(self) -> Written:
+        """The pass as source."""
         kernel = self.kernel
-        results = [self.names.reserve(r.name) for r in kernel.results]
+        written = [self.names.reserve(r.name) for r in kernel.results]
         known: dict[Expr, str] = {}
-        given: list[str] = []
         for operand in kernel.operands:
-            tensor = operand.leaf.name.partition("[")[0]
-            local = self.names.reserve(tensor if tensor not in given else f"{tensor}_view")
-            given.append(local)
+            local = self.names.fresh(operand.leaf.name.partition("[")[0])
+            self.given.append(local)
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
-        numbers = [self.names.reserve(n.name) for n in kernel.numbers]
-        for symbol, local in zip(kernel.numbers, numbers, strict=True):
-            known[symbol] = f"({local} != 0)" if symbol["kind"] == "bool" else local
-        unpacked = [f"const V {', '.join(f'{g} = given[{k}]' for k, g in enumerate(given))};"]
-        if numbers:
-            unpacked.append(f"const double {', '.join(f'{n} = number[{k}]' for k, n in enumerate(numbers))};")
+        for symbol in kernel.numbers:
+            self.numbers.append(self.names.fresh(symbol.name))
+            known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
         roots = machine([r.value for r in kernel.results])
-        stages, kinds, stage_of = self._stages(roots, known, unpacked)
-        lines = self._statements(roots, [f"result[{k}] = {{}};" for k in range(len(results))], known, len(results) > 1)
-        means = sum(1 << k for k, r in enumerate(kernel.results) if r.total == "mean")
-        rows = sum(1 << k for k, r in enumerate(kernel.results) if r.row)
+        stages, kinds, stage_of = self._stages(roots, known)
+        templates = [f"result[{k}] = {{}};" for k in range(len(written))]
+        lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))
         return Written(
-            "".join(part.capitalize() for part in kernel.name.split("_")),
-            ", ".join(results),
-            len(given),
-            len(results),
-            (*unpacked, *lines),
-            stages,
-            kinds,
-            stage_of,
-            means,
-            rows,
-            kernel.wide,
-            kernel.by_row,
-            kernel.subsets,
-            tuple(given),
-            tuple(results),
-            tuple(numbers),
-            kernel.name,
+            name="".join(part.capitalize() for part in kernel.name.split("_")),
+            operands=len(self.given),
+            results=len(written),
+            lines=tuple(lines),
+            stages=stages,
+            kinds=kinds,
+            stage_of=stage_of,
+            slots=len(kinds) + len(_settled(roots)),
+            means=sum(1 << k for k, r in enumerate(kernel.results) if r.total == "mean"),
+            rows=sum(1 << k for k, r in enumerate(kernel.results) if r.row),
+            wide=kernel.wide,
+            by_row=kernel.by_row,
+            subsets=kernel.subsets,
+            given=tuple(self.given),
+            written=tuple(written),
+            numbers=tuple(self.numbers),
+            entry=kernel.name,
         )
 
     # ------------------------------------------------------------------------------------------ rows
-    def _stages(
-        self, roots: Sequence[Expr], known: dict[Expr, str], unpacked: Sequence[str]
-    ) -> tuple[tuple[tuple[str, ...], ...], str, tuple[int, ...]]:
-        """The passes over a row that reduce it, before the one that writes; and what each reduction is."""
+    def _stages(self, roots: Sequence[Expr], known: dict[Expr, str]) -> tuple[tuple[Stage, ...], str, tuple[int, ...]]:
+        """The passes over a row that reduce it, before the one that writes; what each reduction is, and its stage.
+
+        After each of them, what follows from the reductions alone is computed once for the row.
+        """
         depth: dict[Expr, int] = {}
         reductions: list[Expr] = []
         for node in topological(*roots):
@@ -140,21 +147,30 @@ class _Writer:
             if node.op in ROW_OPS:
                 reductions.append(node)
                 depth[node] += 1
-        stages: list[tuple[str, ...]] = []
-        own = dict(known)
+        slots = {node: k for k, node in enumerate([*reductions, *_settled(roots)])}
+        stages: list[Stage] = []
         for stage in range(1, max((depth[n] for n in reductions), default=0) + 1):
             members = [n for n in reductions if depth[n] == stage]
-            places = [reductions.index(n) for n in members]
-            templates = [_ACCUMULATE[n.op].replace("#", str(k)) for n, k in zip(members, places, strict=True)]
-            lines = self._statements([n.args[0] for n in members], templates, own, False)
-            stages.append((*unpacked, *lines))
-            own |= {n: f"row[{k}]" for n, k in zip(members, places, strict=True)}
-        known |= own
+            templates = [_ACCUMULATE[n.op].replace("#", str(slots[n])) for n in members]
+            lines = self._statements([n.args[0] for n in members], templates, known)
+            known |= {n: f"row[{slots[n]}]" for n in members}
+            derived = [n for n in slots if n.op not in ROW_OPS and depth[n] == stage]
+            settled = self._statements(derived, [f"row[{slots[n]}] = {{}};" for n in derived], known)
+            known |= {n: f"row[{slots[n]}]" for n in derived}
+            stages.append(Stage(tuple(self._unpacked(lines)), tuple(self._unpacked(settled))))
         return tuple(stages), "".join(_KINDS[n.op] for n in reductions), tuple(depth[n] - 1 for n in reductions)
+
+    def _unpacked(self, lines: Sequence[str]) -> list[str]:
+        """The lines, after the declarations of the operands and numbers that they read."""
+        words = frozenset(re.findall(r"\w+", "\n".join(lines)))
+        given = [f"{g} = given[{k}]" for k, g in enumerate(self.given) if g in words]
+        numbers = [f"{n} = number[{k}]" for k, n in enumerate(self.numbers) if n in words]
+        declared = [f"const V {', '.join(given)};"] if given else []
+        return [*declared, *([f"const double {', '.join(numbers)};"] if numbers else []), *lines]
 
     # ------------------------------------------------------------------------------------------ statements
     def _statements(
-        self, roots: Sequence[Expr], templates: Sequence[str], known: dict[Expr, str], chosen: bool
+        self, roots: Sequence[Expr], templates: Sequence[str], known: Mapping[Expr, str], *, chosen: bool = False
     ) -> list[str]:
         """Statements that compute the roots; values used more than once have names."""
         names = dict(known)
@@ -166,13 +182,28 @@ class _Writer:
         for node in order:
             if node in temporaries:
                 text = CppPrinter(names, self.constants)(node)
-                names[node] = local.for_value(node, {**names, **{n: "row" for n in names if n.op in ROW_OPS}})
+                names[node] = local.for_value(node, {n: "row" if "[" in t else t for n, t in names.items()})
                 lines.append(f"const auto {names[node]} = {text};")
         printer = CppPrinter(names, self.constants)
         for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
             line = template.format(printer.lanes(root))
             lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)
         return lines
+
+
+def _settled(roots: Sequence[Expr]) -> list[Expr]:
+    """Values that follow from reductions of a row alone, and that something for each element reads."""
+    order = topological(*roots)
+    row: dict[Expr, bool] = {}
+    for node in order:
+        row[node] = node.op in ROW_OPS or (
+            not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
+        )
+    users: dict[Expr, None] = dict.fromkeys(r for r in roots if row[r])
+    for node in order:
+        if not row[node] or node.op in ROW_OPS:
+            users.update(dict.fromkeys(a for a in node.args if row[a]))
+    return [n for n in users if n.op not in ROW_OPS]
 
 
 _ACCUMULATE = {

@@ -1,4 +1,4 @@
-// defines: square cube rsqrt
+// defines: square cube rsqrt sqrt_cubed
 template <typename T>
 inline Lanes<T> square(Lanes<T> x) {
     return x * x;
@@ -12,4 +12,9 @@ inline Lanes<T> cube(Lanes<T> x) {
 template <typename T>
 inline Lanes<T> rsqrt(Lanes<T> x) {
     return 1 / sqrt(x);
+}
+
+template <typename T>
+inline Lanes<T> sqrt_cubed(Lanes<T> x) {
+    return x * sqrt(x);
 }

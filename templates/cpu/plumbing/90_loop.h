@@ -20,14 +20,14 @@ struct Means<Kernel, std::void_t<decltype(Kernel::means)>> {
 template <typename Kernel, typename = void>
 struct Rows {
     static constexpr bool reduced = false;
-    static constexpr int stages = 0, reductions = 0;
+    static constexpr int stages = 0, reductions = 0, slots = 0;
     static constexpr unsigned once = 0;
     static constexpr char kind(int) { return '+'; }
 };
 template <typename Kernel>
 struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
     static constexpr bool reduced = true;
-    static constexpr int stages = Kernel::stages, reductions = sizeof Kernel::reductions - 1;
+    static constexpr int stages = Kernel::stages, reductions = sizeof Kernel::reductions - 1, slots = Kernel::slots;
     static constexpr unsigned once = Kernel::once;
     static constexpr char kind(int k) { return Kernel::reductions[k]; }
 };
@@ -156,7 +156,7 @@ struct Pass {
                 add[k] = sum[k];
             }
         }
-        V x[IN], y[OUT], reduced[Row::reductions + 1];
+        V x[IN], y[OUT], reduced[Row::slots + 1];
         if constexpr (Row::stages > 0) reduce<0>(from, reduced, begin, end);
         constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
         int64_t i = begin;
@@ -245,6 +245,7 @@ struct Pass {
             for (int j = 0; j < count; j++) all = joined(Row::kind(k), all, last[k].raw[j]);
             reduced[k] = all;
         }
+        Kernel::template settle<stage, V>(reduced, number);
         if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(from, reduced, begin, end);
     }
 

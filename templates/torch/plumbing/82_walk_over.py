@@ -10,6 +10,8 @@ def _walk(
     views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
     # The strides that an eager operation on these operands would give its result.
     layout = reduce(torch.add, [*views, torch.empty((1,) * len(shape), device="meta")]).stride()
+    if entry.rows:  # which lie in one piece
+        layout = torch.empty(shape, device="meta").stride()
     last = len(shape) - 1
     dims = [d for d in range(len(shape)) if shape[d] != 1 and not (entry.rows and d == last)]
     dims.sort(key=lambda d: -layout[d])
