@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad import expr as ex
 from symgrad.backends.cpu.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
+from symgrad.backends.cpu.forms import rational_forms, with_reciprocals
 from symgrad.backends.cpu.spellings import can_spell
 from symgrad.backends.torch.layout import Layout
 from symgrad.expr import Expr, symbol, topological
@@ -192,7 +193,10 @@ def _kernel(
     shape: tuple[tuple[int, tuple[int, ...]], ...],
     wide: bool,
 ) -> Kernel:
-    lowered = machine([r.value for r in results])
+    forms = rational_forms([r.value for r in results], wide=wide)
+    forms = with_reciprocals(forms) if wide else forms
+    results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
+    lowered = machine(forms)
     order = topological(*lowered)
     for node in order:
         if not can_spell(node):

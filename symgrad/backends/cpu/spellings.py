@@ -38,6 +38,7 @@ SPELLINGS = {
     "minimum": Spelling("minimum({0}, {1})", "std::fmin({0}, {1})"),
     "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "std::fmin(std::fmax({0}, {1}), {2})"),
     "round": Spelling("nearbyint({0})", "std::nearbyint({0})"),
+    "reciprocal": Spelling("reciprocal({0})"),
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),

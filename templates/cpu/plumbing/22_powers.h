@@ -1,4 +1,4 @@
-// defines: square cube rsqrt sqrt_cubed
+// defines: square cube reciprocal rsqrt sqrt_cubed
 template <typename T>
 inline Lanes<T> square(Lanes<T> x) {
     return x * x;
@@ -17,4 +17,9 @@ inline Lanes<T> rsqrt(Lanes<T> x) {
 template <typename T>
 inline Lanes<T> sqrt_cubed(Lanes<T> x) {
     return x * sqrt(x);
+}
+
+template <typename T>
+inline Lanes<T> reciprocal(Lanes<T> x) {
+    return 1 / x;
 }
