@@ -10,95 +10,197 @@ constexpr int W = 4;
 #endif
 
 typedef float Floats __attribute__((vector_size(W * 4)));
-typedef double Doubles __attribute__((vector_size(W * 8)));
 typedef int32_t Ints __attribute__((vector_size(W * 4)));
-typedef int64_t Longs __attribute__((vector_size(W * 8)));
 typedef uint32_t Words __attribute__((vector_size(W * 4)));
 typedef uint16_t Shorts __attribute__((vector_size(W * 2)));
+typedef double Doubles __attribute__((vector_size(W * 4)));
+typedef int64_t Longs __attribute__((vector_size(W * 4)));
+typedef float HalfFloats __attribute__((vector_size(W * 2)));
+typedef int32_t HalfInts __attribute__((vector_size(W * 2)));
 
+// Lanes of float fill one register, lanes of double two.
 template <typename T>
 struct Types;
 template <>
 struct Types<float> {
-    using Raw = Floats;
-    using Bits = Ints;
+    using Part = Floats;
+    using BitPart = Ints;
     using Bit = int32_t;
+    static constexpr int parts = 1;
 };
 template <>
 struct Types<double> {
-    using Raw = Doubles;
-    using Bits = Longs;
+    using Part = Doubles;
+    using BitPart = Longs;
     using Bit = int64_t;
+    static constexpr int parts = 2;
 };
 
-// The truth values of W comparisons: all bits of a lane are set, or none.
+#define EACH_PART for (int p = 0; p < Types<T>::parts; p++)
+
+// The bits of W numbers as integers of their size; of a truth value all are set, or none.
+template <typename T>
+struct Bits {
+    using Bit = typename Types<T>::Bit;
+    typename Types<T>::BitPart part[Types<T>::parts];
+
+    Bits() = default;
+    Bits(Bit value) { EACH_PART part[p] = typename Types<T>::BitPart{} + value; }
+
+#define OPERATION(symbol)                                      \
+    friend Bits operator symbol(Bits a, Bits b) {              \
+        EACH_PART a.part[p] = a.part[p] symbol b.part[p];      \
+        return a;                                              \
+    }
+    OPERATION(+)
+    OPERATION(-)
+    OPERATION(&)
+    OPERATION(|)
+    OPERATION(^)
+#undef OPERATION
+    friend Bits operator~(Bits a) {
+        EACH_PART a.part[p] = ~a.part[p];
+        return a;
+    }
+    friend Bits operator<<(Bits a, int count) {
+        EACH_PART a.part[p] = a.part[p] << count;
+        return a;
+    }
+    friend Bits operator>>(Bits a, int count) {
+        EACH_PART a.part[p] = a.part[p] >> count;
+        return a;
+    }
+};
+
 template <typename T>
 struct Mask {
-    typename Types<T>::Bits bits;
+    Bits<T> bits;
     friend Mask operator&(Mask a, Mask b) { return {a.bits & b.bits}; }
     friend Mask operator|(Mask a, Mask b) { return {a.bits | b.bits}; }
     friend Mask operator!(Mask a) { return {~a.bits}; }
 };
 
+template <typename T>
+inline Mask<T> is_zero(Bits<T> bits) {
+    EACH_PART bits.part[p] = bits.part[p] == 0;
+    return {bits};
+}
+
 // W numbers; a scalar beside them is rounded to their type.
 template <typename T>
 struct Lanes {
-    using Raw = typename Types<T>::Raw;
-    using Bits = typename Types<T>::Bits;
     using Element = T;
-    Raw raw;
+    using Part = typename Types<T>::Part;
+    Part part[Types<T>::parts];
 
     Lanes() = default;
-    Lanes(Raw values) : raw(values) {}
-    Lanes(double value) : raw(Raw{} + static_cast<T>(value)) {}
+    Lanes(double value) { EACH_PART part[p] = Part{} + static_cast<T>(value); }
 
-    friend Lanes operator+(Lanes a, Lanes b) { return a.raw + b.raw; }
-    friend Lanes operator-(Lanes a, Lanes b) { return a.raw - b.raw; }
-    friend Lanes operator*(Lanes a, Lanes b) { return a.raw * b.raw; }
-    friend Lanes operator/(Lanes a, Lanes b) { return a.raw / b.raw; }
-    friend Lanes operator-(Lanes a) { return -a.raw; }
-    friend Mask<T> operator<(Lanes a, Lanes b) { return {a.raw < b.raw}; }
-    friend Mask<T> operator<=(Lanes a, Lanes b) { return {a.raw <= b.raw}; }
-    friend Mask<T> operator>(Lanes a, Lanes b) { return {a.raw > b.raw}; }
-    friend Mask<T> operator>=(Lanes a, Lanes b) { return {a.raw >= b.raw}; }
-    friend Mask<T> operator==(Lanes a, Lanes b) { return {a.raw == b.raw}; }
-    friend Mask<T> operator!=(Lanes a, Lanes b) { return {a.raw != b.raw}; }
-    friend Lanes where(Mask<T> condition, Lanes a, Lanes b) { return condition.bits ? a.raw : b.raw; }
+#define OPERATION(symbol)                                      \
+    friend Lanes operator symbol(Lanes a, Lanes b) {           \
+        EACH_PART a.part[p] = a.part[p] symbol b.part[p];      \
+        return a;                                              \
+    }
+    OPERATION(+)
+    OPERATION(-)
+    OPERATION(*)
+    OPERATION(/)
+#undef OPERATION
+#define COMPARISON(symbol)                                     \
+    friend Mask<T> operator symbol(Lanes a, Lanes b) {         \
+        Mask<T> result;                                        \
+        EACH_PART result.bits.part[p] = a.part[p] symbol b.part[p]; \
+        return result;                                         \
+    }
+    COMPARISON(<)
+    COMPARISON(<=)
+    COMPARISON(>)
+    COMPARISON(>=)
+    COMPARISON(==)
+    COMPARISON(!=)
+#undef COMPARISON
+    friend Lanes operator-(Lanes a) {
+        EACH_PART a.part[p] = -a.part[p];
+        return a;
+    }
+    friend Lanes where(Mask<T> condition, Lanes a, Lanes b) {
+        EACH_PART a.part[p] = condition.bits.part[p] ? a.part[p] : b.part[p];
+        return a;
+    }
     friend Lanes abs(Lanes x) { return from_bits(bits_of(x) & ~sign_bit()); }
     friend Lanes maximum(Lanes a, Lanes b) { return where((a > b) | (a != a), a, b); }
     friend Lanes minimum(Lanes a, Lanes b) { return where((a < b) | (a != a), a, b); }
 
-    static Bits bits_of(Lanes x) { return reinterpret_cast<Bits>(x.raw); }
-    static Lanes from_bits(Bits bits) { return reinterpret_cast<Raw>(bits); }
-    static Bits sign_bit() { return Bits{} + (typename Types<T>::Bit{1} << (8 * sizeof(T) - 1)); }
+    static Bits<T> bits_of(Lanes x) {
+        Bits<T> bits;
+        EACH_PART bits.part[p] = reinterpret_cast<typename Types<T>::BitPart>(x.part[p]);
+        return bits;
+    }
+    static Lanes from_bits(Bits<T> bits) {
+        Lanes x;
+        EACH_PART x.part[p] = reinterpret_cast<Part>(bits.part[p]);
+        return x;
+    }
+    static Bits<T> sign_bit() { return typename Types<T>::Bit{1} << (8 * sizeof(T) - 1); }
+
+    T operator[](int i) const { return part[i / (W / Types<T>::parts)][i % (W / Types<T>::parts)]; }
 };
+
+inline Lanes<float> convert_to(float, Lanes<float> x) { return x; }
+inline Lanes<double> convert_to(double, Lanes<double> x) { return x; }
+
+inline Lanes<double> convert_to(double, Lanes<float> x) {
+    HalfFloats half[2];
+    memcpy(half, x.part, sizeof half);
+    Lanes<double> y;
+    for (int p = 0; p < 2; p++) y.part[p] = __builtin_convertvector(half[p], Doubles);
+    return y;
+}
+
+inline Lanes<float> convert_to(float, Lanes<double> x) {
+    HalfFloats half[2];
+    for (int p = 0; p < 2; p++) half[p] = __builtin_convertvector(x.part[p], HalfFloats);
+    Lanes<float> y;
+    memcpy(y.part, half, sizeof half);
+    return y;
+}
 
 template <typename To, typename From>
 inline Lanes<To> convert(Lanes<From> x) {
-    if constexpr (std::is_same_v<To, From>)
-        return x;
-    else
-        return __builtin_convertvector(x.raw, typename Types<To>::Raw);
+    return convert_to(To{}, x);
+}
+
+// Integers as numbers.
+template <typename T>
+inline Lanes<T> number_of(Bits<T> bits) {
+    Lanes<T> x;
+    EACH_PART x.part[p] = __builtin_convertvector(bits.part[p], typename Types<T>::Part);
+    return x;
 }
 
 // A function of the standard library, lane by lane.
 template <typename T, typename Function>
 inline Lanes<T> each(Lanes<T> x, Function function) {
-    Lanes<T> y;
-    for (int i = 0; i < W; i++) y.raw[i] = function(x.raw[i]);
-    return y;
+    T values[W];
+    memcpy(values, x.part, sizeof values);
+    for (int i = 0; i < W; i++) values[i] = function(values[i]);
+    memcpy(x.part, values, sizeof values);
+    return x;
 }
 
 template <typename T, typename Function>
 inline Lanes<T> each(Lanes<T> x, Lanes<T> y, Function function) {
-    Lanes<T> z;
-    for (int i = 0; i < W; i++) z.raw[i] = function(x.raw[i], y.raw[i]);
-    return z;
+    T values[W], others[W];
+    memcpy(values, x.part, sizeof values);
+    memcpy(others, y.part, sizeof others);
+    for (int i = 0; i < W; i++) values[i] = function(values[i], others[i]);
+    memcpy(x.part, values, sizeof values);
+    return x;
 }
 
 template <typename T>
 inline bool any(Mask<T> mask) {
     typename Types<T>::Bit found = 0;
-    for (int i = 0; i < W; i++) found |= mask.bits[i];
+    EACH_PART for (int i = 0; i < W / Types<T>::parts; i++) found |= mask.bits.part[p][i];
     return found != 0;
 }

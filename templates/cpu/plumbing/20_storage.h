@@ -14,7 +14,9 @@ inline V load(const S* p) {
         Shorts half;
         memcpy(&half, p, sizeof half);
         const Words wide = __builtin_convertvector(half, Words) << 16;
-        return convert<T>(Lanes<float>(reinterpret_cast<Floats>(wide)));
+        Lanes<float> x;
+        x.part[0] = reinterpret_cast<Floats>(wide);
+        return convert<T>(x);
     } else if constexpr (std::is_same_v<S, float16>) {
         Shorts half;
         memcpy(&half, p, sizeof half);
@@ -24,11 +26,13 @@ inline V load(const S* p) {
         Floats value = reinterpret_cast<Floats>(magnitude) * 0x1p112f;
         const Words special = reinterpret_cast<Words>((wide & 0x7c00) == 0x7c00) & 0x7f800000;
         const Words bits = reinterpret_cast<Words>(value) | special | ((wide & 0x8000) << 16);
-        return convert<T>(Lanes<float>(reinterpret_cast<Floats>(bits)));
+        Lanes<float> x;
+        x.part[0] = reinterpret_cast<Floats>(bits);
+        return convert<T>(x);
     } else {
-        typename Lanes<S>::Raw raw;
-        memcpy(&raw, p, sizeof raw);
-        return convert<T>(Lanes<S>(raw));
+        Lanes<S> x;
+        memcpy(x.part, p, sizeof x.part);
+        return convert<T>(x);
     }
 }
 
@@ -36,14 +40,14 @@ inline V load(const S* p) {
 template <typename T, typename S>
 inline void store(S* p, Lanes<T> x) {
     if constexpr (std::is_same_v<S, bfloat16>) {
-        const Floats value = convert<float>(x).raw;
+        const Floats value = convert<float>(x).part[0];
         const Words bits = reinterpret_cast<Words>(value);
         const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
         const Words result = value == value ? rounded : Words{} + 0x7fc0;
         const Shorts half = __builtin_convertvector(result, Shorts);
         memcpy(p, &half, sizeof half);
     } else if constexpr (std::is_same_v<S, float16>) {
-        const Floats value = convert<float>(x).raw;
+        const Floats value = convert<float>(x).part[0];
         const Words bits = reinterpret_cast<Words>(value), sign = (bits >> 16) & 0x8000, size = bits & 0x7fffffff;
         const Words normal = (size + 0xfff + ((size >> 13) & 1) - 0x38000000) >> 13;
         // Adding 0.5 shifts a subnormal number to the last bits and rounds it there.
@@ -55,7 +59,7 @@ inline void store(S* p, Lanes<T> x) {
         const Shorts half = __builtin_convertvector(result | sign, Shorts);
         memcpy(p, &half, sizeof half);
     } else {
-        const typename Lanes<S>::Raw raw = convert<S>(x).raw;
-        memcpy(p, &raw, sizeof raw);
+        const Lanes<S> y = convert<S>(x);
+        memcpy(p, y.part, sizeof y.part);
     }
 }

@@ -4,7 +4,7 @@
 template <typename T>
 struct ExpParts {
     Lanes<T> r, series;  // exp(r) = 1 + r + r^2 * series
-    typename Types<T>::Bits k;
+    Bits<T> k;
 };
 
 inline ExpParts<float> exp_parts(Lanes<float> x) {
@@ -37,7 +37,7 @@ inline ExpParts<double> exp_parts(Lanes<double> x) {
 
 // 2^k, for k among the exponents of normal numbers.
 template <typename T>
-inline Lanes<T> two_to(typename Types<T>::Bits k) {
+inline Lanes<T> two_to(Bits<T> k) {
     constexpr int mantissa = sizeof(T) == 4 ? 23 : 52, bias = sizeof(T) == 4 ? 127 : 1023;
     return Lanes<T>::from_bits((k + bias) << mantissa);
 }

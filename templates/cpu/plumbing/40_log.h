@@ -21,8 +21,7 @@ inline Lanes<T> log_plus(Lanes<T> x, Lanes<T> correction) {
     const auto bits = Lanes<T>::bits_of(normal);
     const auto k = (bits - Lanes<T>::bits_of(Lanes<T>(0.70710678118654752))) >> mantissa;
     const Lanes<T> f = Lanes<T>::from_bits(bits - (k << mantissa)) - 1;
-    Lanes<T> exponent = __builtin_convertvector(k, typename Types<T>::Raw);
-    exponent = exponent - where(subnormal, Lanes<T>(single ? 24 : 54), Lanes<T>(0));
+    const Lanes<T> exponent = number_of(k) - where(subnormal, Lanes<T>(single ? 24 : 54), Lanes<T>(0));
     const Lanes<T> s = f / (2 + f), half_square = 0.5 * f * f;
     const Lanes<T> high = exponent * (single ? 6.9313812256e-01 : 6.93147180369123816490e-01);
     const Lanes<T> low = exponent * (single ? 9.0580006145e-06 : 1.90821492927058770002e-10) + correction;

@@ -3,14 +3,18 @@
 // The angle is reduced to [-pi/4, pi/4] in float64; what is too large for that is left to the standard library.
 struct Angle {
     Lanes<float> rest;
-    Ints quadrant;
+    Bits<float> quadrant;
 };
 
 inline Angle reduced(Lanes<float> x) {
     const Lanes<double> magic = 0x1.8p52, wide = convert<double>(x), shifted = wide * 0x1.45f306dc9c883p-1 + magic;
     const Lanes<double> k = shifted - magic;
     const Lanes<double> rest = (wide - k * 0x1.921fb54442d18p0) - k * 0x1.1a62633145c07p-54;
-    return {convert<float>(rest), __builtin_convertvector(Lanes<double>::bits_of(shifted), Ints)};
+    Angle angle = {convert<float>(rest), 0};
+    HalfInts half[2];
+    for (int p = 0; p < 2; p++) half[p] = __builtin_convertvector(Lanes<double>::bits_of(shifted).part[p], HalfInts);
+    memcpy(angle.quadrant.part, half, sizeof half);
+    return angle;
 }
 
 // The sine for even quadrants, the cosine for odd ones, negative in the last two.
@@ -19,7 +23,7 @@ inline Lanes<float> sine_of(Angle angle) {
     const Lanes<float> sine = r + r * z * (-1.6666654611e-1 + z * (8.3321608736e-3 - z * 1.9515295891e-4));
     const Lanes<float> series = 4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5);
     const Lanes<float> cosine = 1 - (0.5 * z - z * z * series);
-    const Lanes<float> chosen = where(Mask<float>{(angle.quadrant & 1) == 0}, sine, cosine);
+    const Lanes<float> chosen = where(is_zero(angle.quadrant & 1), sine, cosine);
     return Lanes<float>::from_bits(Lanes<float>::bits_of(chosen) ^ ((angle.quadrant & 2) << 30));
 }
 

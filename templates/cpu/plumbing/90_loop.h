@@ -186,13 +186,13 @@ struct Pass {
                     store(padded, y[k]);
                     for (int j = 0; j < count; j++) into[k][i + j] = padded[j];
                 } else {
-                    for (int j = 0; j < count; j++) add[k][(i + j) & result_inner[k]] += y[k].raw[j];
+                    for (int j = 0; j < count; j++) add[k][(i + j) & result_inner[k]] += y[k][j];
                 }
             }
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            if (Row::once >> k & wanted >> k & 1) store_one(into[k], y[k].raw[0]);
+            if (Row::once >> k & wanted >> k & 1) store_one(into[k], y[k][0]);
             if (!(wanted >> k & 1) || !summed[k] || result_inner[k]) continue;
             double all = 0;
             for (int j = 0; j < W; j++) all += sum[k][j];
@@ -241,8 +241,8 @@ struct Pass {
         for (int k = 0; k < Row::reductions; k++) {
             if (Kernel::stage_of[k] != stage) continue;
             double all = neutral(Row::kind(k));
-            for (int j = 0; j < W; j++) all = joined(Row::kind(k), all, partial[k].raw[j]);
-            for (int j = 0; j < count; j++) all = joined(Row::kind(k), all, last[k].raw[j]);
+            for (int j = 0; j < W; j++) all = joined(Row::kind(k), all, partial[k][j]);
+            for (int j = 0; j < count; j++) all = joined(Row::kind(k), all, last[k][j]);
             reduced[k] = all;
         }
         Kernel::template settle<stage, V>(reduced, number);
