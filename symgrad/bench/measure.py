@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,8 +50,8 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
             cotangents = [torch.randn_like(y) for y in outputs if y.requires_grad]
         _backward(outputs, leaves, cotangents)
         cold[form.name] = time.perf_counter() - start
-        saved[form.name] = len_saved(form.call, arguments)
-        peak[form.name] = _peak(lambda form=form: _backward(_outputs(form.call(*arguments)), leaves, cotangents))
+        saved[form.name] = _saved(form.call, arguments)
+        peak[form.name] = _peak(partial(_step, form, arguments, leaves, cotangents))
     moved = _moved(forms[0], arguments, leaves, cotangents)
     times: dict[str, list[tuple[float, float]]] = {form.name: [] for form in forms}
     limits: list[float] = []
@@ -98,6 +99,10 @@ def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], cotangents: S
     torch.autograd.grad([y for y in outputs if y.requires_grad], leaves, cotangents, allow_unused=True)
 
 
+def _step(form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]) -> None:
+    _backward(_outputs(form.call(*arguments)), leaves, cotangents)
+
+
 def _time(action: Callable[[], None]) -> float:
     start = time.perf_counter()
     action()
@@ -107,13 +112,13 @@ def _time(action: Callable[[], None]) -> float:
 def _moved(
     form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]
 ) -> Callable[[], None]:
-    """The traffic of a perfect implementation: arguments in, outputs out; arguments and cotangents in, gradients out."""
+    """The traffic of a perfect form: arguments in, outputs out; arguments and cotangents in, gradients out."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]
     outputs = _outputs(form.call(*arguments))
     return limit([*tensors, *tensors, *cotangents], [*outputs, *leaves])
 
 
-def len_saved(call: Callable[..., Any], arguments: list[Any]) -> int:
+def _saved(call: Callable[..., Any], arguments: list[Any]) -> int:
     """Bytes of the different storages that autograd keeps after a call."""
     kept: dict[int, int] = {}
 

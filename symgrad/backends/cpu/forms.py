@@ -21,7 +21,7 @@ import mpmath as mp
 
 from symgrad import expr as ex
 from symgrad.evaluate import exact
-from symgrad.expr import ONE, Expr, make, rebuild, substitute, topological
+from symgrad.expr import Expr, make, rebuild, substitute, topological
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,9 @@ def _factor(node: Expr) -> tuple[Expr, Factor] | None:
     if node.op not in ("tanh", "sigmoid"):
         return None
     coefficient, inner = ex.split_coefficient(node.args[0])
-    if inner.op == "softplus" and (node.op, coefficient) in _OF_SOFTPLUS:
-        return inner.args[0], _OF_SOFTPLUS[node.op, int(coefficient)]
+    known = _OF_SOFTPLUS.get((node.op, int(coefficient))) if coefficient.denominator == 1 else None
+    if inner.op == "softplus" and known is not None:
+        return inner.args[0], known
     if node.op == "sigmoid":
         mirrored = _is_negative(node.args[0])
         return (-node.args[0], _MIRRORED) if mirrored else (node.args[0], _SIGMOID)
@@ -157,27 +158,43 @@ def _sampled(value: Expr) -> list[mp.mpf]:
 def _agree(left: Iterable[mp.mpf], right: Iterable[mp.mpf], sign: int) -> bool:
     with mp.workprec(_PRECISION):
         return all(
-            mp.isfinite(a) and abs(a - sign * b) <= mp.mpf(10) ** -25 * abs(a)
-            for a, b in zip(left, right, strict=True)
+            mp.isfinite(a) and abs(a - sign * b) <= mp.mpf(10) ** -25 * abs(a) for a, b in zip(left, right, strict=True)
         )
 
 
 def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
-    """Divisions by the same value as products with its reciprocal, computed once: a rounding more, a division less."""
+    """Divisions by the same value as products with its reciprocal, computed once: a rounding more, a division less.
+
+    Only by values between 1 and a small number, whose powers can be multiplied in any order.
+    """
     uses: dict[Expr, int] = {}
     for node in topological(*roots):
-        base, exponent = ex.split_power(node)
-        if node.op == "pow" and not base.is_static and exponent.number is not None and exponent.number in (-1, -2, -3):
-            uses[base] = uses.get(base, 0) + int(-exponent.number)
+        if _divides(node):
+            uses[node.args[0]] = uses.get(node.args[0], 0) + int(-node.args[1]["value"])
     mapped: dict[Expr, Expr] = {}
     for node in topological(*roots):
         args = [mapped[a] for a in node.args]
-        base = node.args[0] if node.op == "pow" else ONE
-        if uses.get(base, 0) > 1 and node.args[1].number in (-1, -2, -3):
-            mapped[node] = make("reciprocal", args[0]) ** -node.args[1].number
+        if _divides(node) and uses[node.args[0]] > 1:
+            mapped[node] = ex.power(make("reciprocal", args[0]), ex.num(-node.args[1]["value"]))
         else:
-            mapped[node] = rebuild(node, args)
+            mapped[node] = rebuild(node, args) if args else node
     return [mapped[r] for r in roots]
+
+
+def _divides(node: Expr) -> bool:
+    return node.op == "pow" and node.args[1].number in (-1, -2, -3) and _is_moderate(node.args[0])
+
+
+def _is_moderate(value: Expr) -> bool:
+    """Whether a value is a sum of positive numbers and products of exponentials exp(-|u|)."""
+    if value.op == "where":
+        return all(map(_is_moderate, value.args[1:]))
+    if value.op == "exp":
+        coefficient, inner = ex.split_coefficient(value.args[0])
+        return coefficient < 0 and inner.op == "abs"
+    if value.op == "num":
+        return bool(value["value"] > 0)
+    return value.op in ("add", "mul") and all(map(_is_moderate, value.args))
 
 
 __all__ = ["Factor", "rational_forms", "with_reciprocals"]

@@ -193,8 +193,7 @@ def _kernel(
     shape: tuple[tuple[int, tuple[int, ...]], ...],
     wide: bool,
 ) -> Kernel:
-    forms = rational_forms([r.value for r in results], wide=wide)
-    forms = with_reciprocals(forms) if wide else forms
+    forms = with_reciprocals(rational_forms([r.value for r in results], wide=wide))
     results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
     lowered = machine(forms)
     order = topological(*lowered)

@@ -39,7 +39,7 @@ def _by_lane(name: str) -> str:
     numbers = ", ".join(f"T {a}" for a in arguments)
     call = ", ".join(arguments)
     return (
-        f"template <typename T>\ninline Lanes<T> {name}({lanes}) {{\n"
+        f"template <typename T>\nINLINE Lanes<T> {name}({lanes}) {{\n"
         f"    return each({call}, []({numbers}) {{ return std::{name}({call}); }});\n}}"
     )
 

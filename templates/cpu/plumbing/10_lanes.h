@@ -9,6 +9,8 @@ constexpr int W = 8;
 constexpr int W = 4;
 #endif
 
+#define INLINE [[gnu::always_inline]] inline
+
 typedef float Floats __attribute__((vector_size(W * 4)));
 typedef int32_t Ints __attribute__((vector_size(W * 4)));
 typedef uint32_t Words __attribute__((vector_size(W * 4)));
@@ -81,7 +83,7 @@ struct Mask {
 };
 
 template <typename T>
-inline Mask<T> is_zero(Bits<T> bits) {
+INLINE Mask<T> is_zero(Bits<T> bits) {
     EACH_PART bits.part[p] = bits.part[p] == 0;
     return {bits};
 }
@@ -146,10 +148,10 @@ struct Lanes {
     T operator[](int i) const { return part[i / (W / Types<T>::parts)][i % (W / Types<T>::parts)]; }
 };
 
-inline Lanes<float> convert_to(float, Lanes<float> x) { return x; }
-inline Lanes<double> convert_to(double, Lanes<double> x) { return x; }
+INLINE Lanes<float> convert_to(float, Lanes<float> x) { return x; }
+INLINE Lanes<double> convert_to(double, Lanes<double> x) { return x; }
 
-inline Lanes<double> convert_to(double, Lanes<float> x) {
+INLINE Lanes<double> convert_to(double, Lanes<float> x) {
     HalfFloats half[2];
     memcpy(half, x.part, sizeof half);
     Lanes<double> y;
@@ -157,7 +159,7 @@ inline Lanes<double> convert_to(double, Lanes<float> x) {
     return y;
 }
 
-inline Lanes<float> convert_to(float, Lanes<double> x) {
+INLINE Lanes<float> convert_to(float, Lanes<double> x) {
     HalfFloats half[2];
     for (int p = 0; p < 2; p++) half[p] = __builtin_convertvector(x.part[p], HalfFloats);
     Lanes<float> y;
@@ -166,13 +168,13 @@ inline Lanes<float> convert_to(float, Lanes<double> x) {
 }
 
 template <typename To, typename From>
-inline Lanes<To> convert(Lanes<From> x) {
+INLINE Lanes<To> convert(Lanes<From> x) {
     return convert_to(To{}, x);
 }
 
 // Integers as numbers.
 template <typename T>
-inline Lanes<T> number_of(Bits<T> bits) {
+INLINE Lanes<T> number_of(Bits<T> bits) {
     Lanes<T> x;
     EACH_PART x.part[p] = __builtin_convertvector(bits.part[p], typename Types<T>::Part);
     return x;
@@ -180,7 +182,7 @@ inline Lanes<T> number_of(Bits<T> bits) {
 
 // A function of the standard library, lane by lane.
 template <typename T, typename Function>
-inline Lanes<T> each(Lanes<T> x, Function function) {
+INLINE Lanes<T> each(Lanes<T> x, Function function) {
     T values[W];
     memcpy(values, x.part, sizeof values);
     for (int i = 0; i < W; i++) values[i] = function(values[i]);
@@ -189,7 +191,7 @@ inline Lanes<T> each(Lanes<T> x, Function function) {
 }
 
 template <typename T, typename Function>
-inline Lanes<T> each(Lanes<T> x, Lanes<T> y, Function function) {
+INLINE Lanes<T> each(Lanes<T> x, Lanes<T> y, Function function) {
     T values[W], others[W];
     memcpy(values, x.part, sizeof values);
     memcpy(others, y.part, sizeof others);
@@ -199,8 +201,9 @@ inline Lanes<T> each(Lanes<T> x, Lanes<T> y, Function function) {
 }
 
 template <typename T>
-inline bool any(Mask<T> mask) {
-    typename Types<T>::Bit found = 0;
-    EACH_PART for (int i = 0; i < W / Types<T>::parts; i++) found |= mask.bits.part[p][i];
+INLINE bool any(Mask<T> mask) {
+    uint64_t words[sizeof mask / 8], found = 0;
+    memcpy(words, &mask, sizeof mask);
+    for (uint64_t word : words) found |= word;
     return found != 0;
 }

@@ -8,7 +8,7 @@ struct float16 {
 };
 
 template <typename V, typename S>
-inline V load(const S* p) {
+INLINE V load(const S* p) {
     using T = typename V::Element;
     if constexpr (std::is_same_v<S, bfloat16>) {
         Shorts half;
@@ -38,7 +38,7 @@ inline V load(const S* p) {
 
 // Rounds to nearest, ties to even.
 template <typename T, typename S>
-inline void store(S* p, Lanes<T> x) {
+INLINE void store(S* p, Lanes<T> x) {
     if constexpr (std::is_same_v<S, bfloat16>) {
         const Floats value = convert<float>(x).part[0];
         const Words bits = reinterpret_cast<Words>(value);

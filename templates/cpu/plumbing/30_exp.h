@@ -7,7 +7,7 @@ struct ExpParts {
     Bits<T> k;
 };
 
-inline ExpParts<float> exp_parts(Lanes<float> x) {
+INLINE ExpParts<float> exp_parts(Lanes<float> x) {
     const Lanes<float> magic = 0x1.8p23, shifted = x * 0x1.715476p0 + magic, k = shifted - magic;
     const Lanes<float> r = (x - k * 0x1.63p-1) + k * 0x1.bd0106p-13;
     Lanes<float> series = r * 1.9875691500e-4 + 1.3981999507e-3;
@@ -18,7 +18,7 @@ inline ExpParts<float> exp_parts(Lanes<float> x) {
     return {r, series, Lanes<float>::bits_of(shifted) - Lanes<float>::bits_of(magic)};
 }
 
-inline ExpParts<double> exp_parts(Lanes<double> x) {
+INLINE ExpParts<double> exp_parts(Lanes<double> x) {
     const Lanes<double> magic = 0x1.8p52, shifted = x * 0x1.71547652b82fep0 + magic, k = shifted - magic;
     const Lanes<double> r = (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
     Lanes<double> series = r * (1 / 6227020800.) + 1 / 479001600.;
@@ -37,13 +37,13 @@ inline ExpParts<double> exp_parts(Lanes<double> x) {
 
 // 2^k, for k among the exponents of normal numbers.
 template <typename T>
-inline Lanes<T> two_to(Bits<T> k) {
+INLINE Lanes<T> two_to(Bits<T> k) {
     constexpr int mantissa = sizeof(T) == 4 ? 23 : 52, bias = sizeof(T) == 4 ? 127 : 1023;
     return Lanes<T>::from_bits((k + bias) << mantissa);
 }
 
 template <typename T>
-inline Lanes<T> exp(Lanes<T> x) {
+INLINE Lanes<T> exp(Lanes<T> x) {
     const double low = sizeof(T) == 4 ? -110 : -760, high = sizeof(T) == 4 ? 90 : 720;
     const Lanes<T> inside = where(x < low, Lanes<T>(low), where(x > high, Lanes<T>(high), x));
     const auto [r, series, k] = exp_parts(inside);

@@ -1,6 +1,6 @@
 // defines: expm1
 template <typename T>
-inline Lanes<T> expm1(Lanes<T> x) {
+INLINE Lanes<T> expm1(Lanes<T> x) {
     const double low = sizeof(T) == 4 ? -20 : -40, high = sizeof(T) == 4 ? 89 : 710;  // beyond it is infinite
     const Lanes<T> inside = where(x < low, Lanes<T>(low), where(x > high, Lanes<T>(high), x));
     const auto [r, series, k] = exp_parts(inside);

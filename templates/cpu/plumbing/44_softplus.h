@@ -1,5 +1,5 @@
 // defines: softplus
 template <typename T>
-inline Lanes<T> softplus(Lanes<T> x) {
+INLINE Lanes<T> softplus(Lanes<T> x) {
     return maximum(x, 0) + log1p(exp(-abs(x)));
 }

@@ -1,5 +1,5 @@
 // defines: logsigmoid
 template <typename T>
-inline Lanes<T> logsigmoid(Lanes<T> x) {
+INLINE Lanes<T> logsigmoid(Lanes<T> x) {
     return minimum(x, 0) - log1p(exp(-abs(x)));
 }

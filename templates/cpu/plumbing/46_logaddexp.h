@@ -1,6 +1,6 @@
 // defines: logaddexp
 template <typename T>
-inline Lanes<T> logaddexp(Lanes<T> a, Lanes<T> b) {
+INLINE Lanes<T> logaddexp(Lanes<T> a, Lanes<T> b) {
     const Lanes<T> inf = __builtin_inf();
     return where((a == b) & (abs(a) == inf), a, maximum(a, b) + log1p(exp(-abs(a - b))));
 }

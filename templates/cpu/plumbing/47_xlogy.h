@@ -1,5 +1,5 @@
 // defines: xlogy
 template <typename T>
-inline Lanes<T> xlogy(Lanes<T> x, Lanes<T> y) {
+INLINE Lanes<T> xlogy(Lanes<T> x, Lanes<T> y) {
     return where(y != y, y, where(x == 0, Lanes<T>(0), x * log(y)));
 }
