@@ -146,10 +146,10 @@ _SAMPLES = (Fraction(7, 10), Fraction(-13, 10), Fraction(31, 10))
 
 
 def _sampled(value: Expr) -> list[mp.mpf]:
+    """The value at some points; a symbol is worth the same wherever it occurs, and no other is worth that."""
     found = []
-    for k, start in enumerate(_SAMPLES):
-        symbols = sorted(value.symbols, key=lambda s: s.name)
-        environment = {s: float(start + Fraction(i + k, 7)) for i, s in enumerate(symbols)}
+    for start in _SAMPLES:
+        environment = {s: float(start + Fraction(int.from_bytes(s.digest[:3], "big"), 2**24)) for s in value.symbols}
         (result,) = exact([value], environment, _PRECISION)
         found.append(result)
     return found
@@ -168,7 +168,7 @@ def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
     Only by values between 1 and a small number, whose powers can be multiplied in any order.
     """
     uses: dict[Expr, int] = {}
-    for node in topological(*roots):
+    for node in (*roots, *(a for n in topological(*roots) for a in n.args)):
         if _divides(node):
             uses[node.args[0]] = uses.get(node.args[0], 0) + int(-node.args[1]["value"])
     mapped: dict[Expr, Expr] = {}
