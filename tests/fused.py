@@ -30,7 +30,9 @@ def written(text: str, folder: Path) -> ModuleType:
     """The module of a spec, with its passes beside it."""
     made = compiled(text)
     op = made.spec.op
-    for name, body in render(op, made.module, made.test, spec_path="a.yaml", spec_text=text, passes=made.passes).items():
+    for name, body in render(
+        op, made.module, made.test, spec_path="a.yaml", spec_text=text, passes=made.passes
+    ).items():
         (folder / name).write_text(body, encoding="utf-8")
     return imported(folder / f"{op}.py")
 

@@ -62,7 +62,24 @@ def library(tmp_path_factory):
     return ctypes.CDLL(str(Path(folder) / "math.so"))
 
 
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.7, -88.7, -103.9, 89.5, -1.0, 710.0]
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    1e-38,
+    3e38,
+    -3e38,
+    88.7,
+    -88.7,
+    -103.9,
+    89.5,
+    -1.0,
+    710.0,
+]
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
@@ -70,7 +87,9 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38
 def test_function(library, name, kind):
     dtype = {"float": np.float32, "double": np.float64}[kind]
     random = np.random.default_rng(0)
-    x = np.concatenate([SPECIAL, *(random.standard_normal(4096) * s for s in (1e-3, 0.1, 1, 10, 300, 1e5))]).astype(dtype)
+    x = np.concatenate([SPECIAL, *(random.standard_normal(4096) * s for s in (1e-3, 0.1, 1, 10, 300, 1e5))]).astype(
+        dtype
+    )
     y = np.empty_like(x)
     getattr(library, f"{name}_{kind}")(
         x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))

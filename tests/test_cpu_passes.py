@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -35,7 +36,7 @@ NORM = """
 op: norm
 tensors: {x: {shape: [..., D]}, weight: {shape: [D]}}
 hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
-outputs: {y: x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight}
+outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
 """
 ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
 GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: lgamma(x)}\n'
@@ -69,11 +70,6 @@ def both(module, tensors, settings=(), wanted=None):
     return found
 
 
-def ran(module) -> int:
-    """How many passes have been planned: it grows where a new kind of call is served."""
-    return sum(bool(w) for w in module._kernels.walks.values())
-
-
 def agree(fused, eager):
     for a, b in zip(fused, eager, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
@@ -102,14 +98,22 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
-def test_shapes_and_dtypes(modules, op, shapes, dtype):
+def test_shapes(modules, op, shapes, dtype):
     generator = torch.Generator().manual_seed(0)
     tensors = [(0.5 + torch.rand(s, generator=generator)).to(dtype) for s in shapes]
-    before = ran(modules[op])
+    modules[op]._kernels.walks.clear()
     agree(*both(modules[op], tensors))
-    assert ran(modules[op]) > before or ran(modules[op]) >= 2
+    assert sum(map(bool, modules[op]._kernels.walks.values())) == 2  # forward and backward
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shapes", [((40, 33), ()), ((70000,), ()), ((4, 5), (5,))], ids=str)
+def test_half_precision(modules, shapes, dtype):
+    fused, eager = both(modules["gate"], [torch.randn(s).to(dtype) for s in shapes])
+    agree(fused, eager)
+    assert (fused[0] == eager[0]).double().mean() > 0.99  # computed in float32, rounded once
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
@@ -207,7 +211,10 @@ def test_what_passes_decline(modules):
 
 
 def test_a_method_without_a_pass(modules):
-    assert "backward in eager operations: digamma" in modules["gamma"].__doc__
+    assert (
+        "Fused on a CPU: forward, from gamma_cpu.cpp; backward in eager\noperations (digamma)."
+        in modules["gamma"].__doc__
+    )
     agree(*both(modules["gamma"], [torch.rand(7) + 0.5]))
 
 
@@ -272,7 +279,7 @@ import torch, two
 a, b = two.two(torch.ones(3), torch.zeros(3))
 assert a.tolist() == [1, 1, 1] and any(two._kernels.walks.values())
 """
-    environment = {"SYMGRAD_CACHE": str(tmp_path), "PATH": __import__("os").environ["PATH"]}
+    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
     runs = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
     assert [r.wait() for r in runs] == [0, 0]
     assert [p.suffix for p in Path(tmp_path).iterdir()] == [".so"]

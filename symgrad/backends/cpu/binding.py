@@ -128,9 +128,16 @@ class _Binding:
 
     def note(self) -> str:
         """What the docstring says of the passes."""
-        missing = dict.fromkeys(m for k in self.by_variant.values() for m in k.missing)
-        text = f"On a CPU one fused pass each for forward and backward, from {self.layout.spec.op}_cpu.cpp"
-        return text + "".join(f"; {method} in eager operations: {why}" for method, why in missing) + "."
+        missing: dict[str, list[str]] = {}
+        for passes in self.by_variant.values():
+            for method, why in passes.missing:
+                missing.setdefault(method, []).append(why)
+        always = [m for m in ("forward", "backward") if m not in missing]
+        sometimes = [k.name.partition("_")[0] for k in self.found if k.name.partition("_")[0] in missing]
+        served = [*always, *(f"{m} in part" for m in dict.fromkeys(sometimes))]
+        text = f"Fused on a CPU: {' and '.join(served)}, from {self.layout.spec.op}_cpu.cpp"
+        rest = [f"{m} in eager operations ({', '.join(dict.fromkeys(why))})" for m, why in missing.items()]
+        return "; ".join([text, *rest]) + "."
 
 
 def _constant(kernel: Kernel) -> str:
