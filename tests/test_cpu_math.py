@@ -47,6 +47,7 @@ TRUTH = {
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("math")
     heads = "".join(f"#include <{h}>\n" for h in ("cmath", "cstdint", "cstring", "type_traits", "vector"))
+    heads += "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n"
     text = f"{heads}namespace {{\n{plumbing(' '.join(TRUTH))}\n}}\n"
     for name in TRUTH:
         for kind in ("float", "double"):

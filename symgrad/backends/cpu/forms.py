@@ -165,7 +165,8 @@ def _agree(left: Iterable[mp.mpf], right: Iterable[mp.mpf], sign: int) -> bool:
 def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
     """Divisions by the same value as products with its reciprocal, computed once: a rounding more, a division less.
 
-    Only by values between 1 and a small number, whose powers can be multiplied in any order.
+    Only by values between 1 and a small number, whose powers can be multiplied in any order; and by what belongs to a
+    whole row and is kept from 0 by a constant.
     """
     uses: dict[Expr, int] = {}
     for node in (*roots, *(a for n in topological(*roots) for a in n.args)):
@@ -174,7 +175,9 @@ def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
     mapped: dict[Expr, Expr] = {}
     for node in topological(*roots):
         args = [mapped[a] for a in node.args]
-        if _divides(node) and uses[node.args[0]] > 1:
+        if _divides_by_row(node):
+            mapped[node] = make("row_reciprocal", ex.power(args[0], ex.num(-node.args[1]["value"])))
+        elif _divides(node) and uses[node.args[0]] > 1:
             mapped[node] = ex.power(make("reciprocal", args[0]), ex.num(-node.args[1]["value"]))
         else:
             mapped[node] = rebuild(node, args) if args else node
@@ -183,6 +186,35 @@ def with_reciprocals(roots: Sequence[Expr]) -> list[Expr]:
 
 def _divides(node: Expr) -> bool:
     return node.op == "pow" and node.args[1].number in (-1, -2, -3) and _is_moderate(node.args[0])
+
+
+def with_row_values(roots: Sequence[Expr]) -> list[Expr]:
+    """Products in which what belongs to a whole row comes first, with the numbers: it is computed once for the row."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(*roots):
+        args = [mapped[a] for a in node.args]
+        mapped[node] = rebuild(node, args) if args else node
+        if node.op == "mul" and mapped[node].op == "mul":
+            row = [a for a in mapped[node].args if _belongs_to_row(a)]
+            numbers = [a for a in mapped[node].args if a.is_static]
+            rest = [a for a in mapped[node].args if a not in row and a not in numbers]
+            if row and rest and len(row) + len(numbers) > 1:
+                mapped[node] = ex.mul(make("row_value", ex.mul(*numbers, *row)), *rest)
+    return [mapped[r] for r in roots]
+
+
+def _belongs_to_row(value: Expr) -> bool:
+    """Whether a value follows from reductions of a row and numbers alone."""
+    rows = [n for n in topological(value) if n.op.startswith("row_")]
+    return bool(rows) and not any(n.op == "sym" and n.tensors for n in topological(value, leaves=rows))
+
+
+def _divides_by_row(node: Expr) -> bool:
+    """Whether a power divides by reductions of a row, plus a constant."""
+    if node.op != "pow" or node.args[1].number is None or node.args[1]["value"] >= 0:
+        return False
+    base = ex.split_power(node.args[0])[0]
+    return base.op == "add" and any(a.is_static for a in base.args) and _belongs_to_row(base)
 
 
 def _is_moderate(value: Expr) -> bool:
@@ -197,4 +229,4 @@ def _is_moderate(value: Expr) -> bool:
     return value.op in ("add", "mul") and all(map(_is_moderate, value.args))
 
 
-__all__ = ["Factor", "rational_forms", "with_reciprocals"]
+__all__ = ["Factor", "rational_forms", "with_reciprocals", "with_row_values"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from symgrad import expr as ex
 from symgrad.backends.cpu.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
-from symgrad.backends.cpu.forms import rational_forms, with_reciprocals
+from symgrad.backends.cpu.forms import rational_forms, with_reciprocals, with_row_values
 from symgrad.backends.cpu.spellings import can_spell
 from symgrad.backends.torch.layout import Layout
 from symgrad.expr import Expr, symbol, topological
@@ -193,7 +193,7 @@ def _kernel(
     shape: tuple[tuple[int, tuple[int, ...]], ...],
     wide: bool,
 ) -> Kernel:
-    forms = with_reciprocals(rational_forms([r.value for r in results], wide=wide))
+    forms = with_row_values(with_reciprocals(rational_forms([r.value for r in results], wide=wide)))
     results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
     lowered = machine(forms)
     order = topological(*lowered)

@@ -79,8 +79,9 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("cpu/kernels.cpp.j2")
-    draft = template.render(**context, plumbing="")
-    return template.render(**context, plumbing=plumbing(draft))
+    draft = template.render(**context, plumbing="", intrinsics=False)
+    helpers = plumbing(draft)
+    return template.render(**context, plumbing=helpers, intrinsics="_mm256_" in helpers)
 
 
 def _comment(docstring: str) -> list[str]:

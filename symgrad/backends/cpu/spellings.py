@@ -39,6 +39,8 @@ SPELLINGS = {
     "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "std::fmin(std::fmax({0}, {1}), {2})"),
     "round": Spelling("nearbyint({0})", "std::nearbyint({0})"),
     "reciprocal": Spelling("reciprocal({0})"),
+    "row_reciprocal": Spelling("(1 / ({0}))"),
+    "row_value": Spelling("({0})"),
     "row_sum": Spelling(""),
     "row_max": Spelling(""),
     "row_min": Spelling(""),

@@ -2,10 +2,16 @@
 // One vector register's worth of elements. Everything below is plain C++ on the vector types of GCC and Clang, so
 // that the compiler picks the instructions.
 #if defined(__AVX512F__)
+#define LOW 0, 1, 2, 3, 4, 5, 6, 7
+#define HIGH 8, 9, 10, 11, 12, 13, 14, 15
 constexpr int W = 16;
 #elif defined(__AVX__)
+#define LOW 0, 1, 2, 3
+#define HIGH 4, 5, 6, 7
 constexpr int W = 8;
 #else
+#define LOW 0, 1
+#define HIGH 2, 3
 constexpr int W = 4;
 #endif
 
@@ -148,22 +154,56 @@ struct Lanes {
     T operator[](int i) const { return part[i / (W / Types<T>::parts)][i % (W / Types<T>::parts)]; }
 };
 
+// Half a register, and two halves as one: through memory where the compiler has no other way.
+#if defined(__clang__) || __GNUC__ >= 12
+template <typename Half, typename Whole>
+INLINE Half low_half(Whole x) {
+    return __builtin_shufflevector(x, x, LOW);
+}
+template <typename Half, typename Whole>
+INLINE Half high_half(Whole x) {
+    return __builtin_shufflevector(x, x, HIGH);
+}
+template <typename Whole, typename Half>
+INLINE Whole joined(Half low, Half high) {
+    return __builtin_shufflevector(low, high, LOW, HIGH);
+}
+#else
+template <typename Half, typename Whole>
+INLINE Half low_half(Whole x) {
+    Half half;
+    memcpy(&half, &x, sizeof half);
+    return half;
+}
+template <typename Half, typename Whole>
+INLINE Half high_half(Whole x) {
+    Half half[2];
+    memcpy(half, &x, sizeof half);
+    return half[1];
+}
+template <typename Whole, typename Half>
+INLINE Whole joined(Half low, Half high) {
+    const Half half[2] = {low, high};
+    Whole x;
+    memcpy(&x, half, sizeof x);
+    return x;
+}
+#endif
+
 INLINE Lanes<float> convert_to(float, Lanes<float> x) { return x; }
 INLINE Lanes<double> convert_to(double, Lanes<double> x) { return x; }
 
 INLINE Lanes<double> convert_to(double, Lanes<float> x) {
-    HalfFloats half[2];
-    memcpy(half, x.part, sizeof half);
     Lanes<double> y;
-    for (int p = 0; p < 2; p++) y.part[p] = __builtin_convertvector(half[p], Doubles);
+    y.part[0] = __builtin_convertvector(low_half<HalfFloats>(x.part[0]), Doubles);
+    y.part[1] = __builtin_convertvector(high_half<HalfFloats>(x.part[0]), Doubles);
     return y;
 }
 
 INLINE Lanes<float> convert_to(float, Lanes<double> x) {
-    HalfFloats half[2];
-    for (int p = 0; p < 2; p++) half[p] = __builtin_convertvector(x.part[p], HalfFloats);
     Lanes<float> y;
-    memcpy(y.part, half, sizeof half);
+    y.part[0] = joined<Floats>(
+        __builtin_convertvector(x.part[0], HalfFloats), __builtin_convertvector(x.part[1], HalfFloats));
     return y;
 }
 
@@ -198,12 +238,4 @@ INLINE Lanes<T> each(Lanes<T> x, Lanes<T> y, Function function) {
     for (int i = 0; i < W; i++) values[i] = function(values[i], others[i]);
     memcpy(x.part, values, sizeof values);
     return x;
-}
-
-template <typename T>
-INLINE bool any(Mask<T> mask) {
-    uint64_t words[sizeof mask / 8], found = 0;
-    memcpy(words, &mask, sizeof mask);
-    for (uint64_t word : words) found |= word;
-    return found != 0;
 }

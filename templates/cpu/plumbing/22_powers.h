@@ -10,6 +10,11 @@ INLINE Lanes<T> cube(Lanes<T> x) {
 }
 
 template <typename T>
+INLINE Lanes<T> reciprocal(Lanes<T> x) {
+    return 1 / x;
+}
+
+template <typename T>
 INLINE Lanes<T> rsqrt(Lanes<T> x) {
     return 1 / sqrt(x);
 }
@@ -17,9 +22,4 @@ INLINE Lanes<T> rsqrt(Lanes<T> x) {
 template <typename T>
 INLINE Lanes<T> sqrt_cubed(Lanes<T> x) {
     return x * sqrt(x);
-}
-
-template <typename T>
-INLINE Lanes<T> reciprocal(Lanes<T> x) {
-    return 1 / x;
 }

@@ -11,9 +11,9 @@ INLINE Angle reduced(Lanes<float> x) {
     const Lanes<double> k = shifted - magic;
     const Lanes<double> rest = (wide - k * 0x1.921fb54442d18p0) - k * 0x1.1a62633145c07p-54;
     Angle angle = {convert<float>(rest), 0};
-    HalfInts half[2];
-    for (int p = 0; p < 2; p++) half[p] = __builtin_convertvector(Lanes<double>::bits_of(shifted).part[p], HalfInts);
-    memcpy(angle.quadrant.part, half, sizeof half);
+    const Bits<double> bits = Lanes<double>::bits_of(shifted);
+    angle.quadrant.part[0] = joined<Ints>(
+        __builtin_convertvector(bits.part[0], HalfInts), __builtin_convertvector(bits.part[1], HalfInts));
     return angle;
 }
 

@@ -241,8 +241,8 @@ struct Pass {
         for (int k = 0; k < Row::reductions; k++) {
             if (Kernel::stage_of[k] != stage) continue;
             double all = neutral(Row::kind(k));
-            for (int j = 0; j < W; j++) all = joined(Row::kind(k), all, partial[k][j]);
-            for (int j = 0; j < count; j++) all = joined(Row::kind(k), all, last[k][j]);
+            for (int j = 0; j < W; j++) all = combined(Row::kind(k), all, partial[k][j]);
+            for (int j = 0; j < count; j++) all = combined(Row::kind(k), all, last[k][j]);
             reduced[k] = all;
         }
         Kernel::template settle<stage, V>(reduced, number);
@@ -253,7 +253,7 @@ struct Pass {
         return kind == '+' ? 0 : kind == '>' ? -__builtin_inf() : __builtin_inf();
     }
 
-    static double joined(char kind, double a, double b) {
+    static double combined(char kind, double a, double b) {
         if (kind == '+') return a + b;
         if (a != a || b != b) return a != a ? a : b;
         return (kind == '>') == (a > b) ? a : b;
