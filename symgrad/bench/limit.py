@@ -27,7 +27,7 @@ def _stream() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "stream.so"
         source = template_folder() / "bench" / "stream.cpp"
-        flags = ["-O3", "-march=native", "-fopenmp", "-ffast-math", "-shared", "-fPIC"]
+        flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
         subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True, capture_output=True)
         function = ctypes.CDLL(str(library)).stream
     function.restype = ctypes.c_float

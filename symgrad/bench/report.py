@@ -47,9 +47,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
     for key in dict.fromkeys((r.elements, r.dtype) for r in rows):
         group = [r for r in rows if (r.elements, r.dtype) == key]
         kernels = {r.op: r for r in group if r.form == "kernels"}
-        lines.append(
-            f"{key[1]}, {key[0]} elements: kernels {_mean(r.ratio for r in kernels.values()):.2f} times the limit"
-        )
+        ratio = _mean(r.ratio for r in kernels.values())
+        lines.append(f"{key[1]}, {key[0]} elements: kernels take {ratio:.2f} times the limit")
         for form in dict.fromkeys(r.form for r in group if r.form not in ("kernels", "limit")):
             others = [r for r in group if r.form == form and r.op in kernels]
             speed = _mean(r.total / kernels[r.op].total for r in others)
