@@ -23,7 +23,7 @@ class _Kernels:
         """
         if entry is None or not self.on or _dispatch_modes():
             return None
-        key: list[Any] = [entry, wanted, shapes]
+        key: list[Any] = [entry.name, wanted, shapes]
         addresses = []
         try:
             for t in tensors:
