@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from symgrad.backends.cpu.spellings import SPELLINGS
-from symgrad.backends.torch.printer import _is_decimal, constant_name, constant_value
+from symgrad.backends.torch.printer import is_decimal, constant_name, constant_value
 from symgrad.expr import COMPARISONS, Expr
 
 # Binding strength of the operators, weakest first.
@@ -142,7 +142,7 @@ def _literal(value: Fraction) -> tuple[str, int]:
     sign = "-" if value < 0 else ""
     size = abs(value)
     text = str(size) if size.denominator == 1 and size < 2**31 else repr(float(size))
-    if Fraction(text) == size or float(size) == size or _is_decimal(size.denominator):
+    if Fraction(text) == size or float(size) == size or is_decimal(size.denominator):
         return sign + text, _UNARY if sign else _ATOM
     return f"{sign}{size.numerator}. / {size.denominator}", _PRODUCT
 

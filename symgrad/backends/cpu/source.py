@@ -14,7 +14,7 @@ from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value
-from symgrad.backends.torch.schedule import _choose_temporaries
+from symgrad.backends.torch.schedule import choose_temporaries
 from symgrad.expr import Expr, topological
 from symgrad.formula import formula
 from symgrad.machine import machine
@@ -178,7 +178,7 @@ class _Writer:
         local = Names(self.names._taken)
         leaves = frozenset(names)
         order = [n for n in topological(*roots, leaves=leaves) if n not in names]
-        temporaries = _choose_temporaries(roots, order, names)
+        temporaries = choose_temporaries(roots, order, names)
         lines = []
         for node in order:
             if node in temporaries:
