@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from symgrad.backends.cpu.spellings import SPELLINGS
-from symgrad.backends.torch.printer import is_decimal, constant_name, constant_value
+from symgrad.backends.torch.printer import constant_name, constant_value, is_decimal
 from symgrad.expr import COMPARISONS, Expr
 
 # Binding strength of the operators, weakest first.

@@ -121,6 +121,8 @@ class Layout:
     def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
         spec = self.spec
         names = Names([*_RESERVED, f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
+        for word in ("fused", "shapes", "wants") if spec.options.kernels else ():
+            names.reserve(word)
         for output in spec.outputs:
             names.reserve(f"grad_{output.name}")
         for tensor in spec.tensors:
