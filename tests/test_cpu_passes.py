@@ -211,10 +211,8 @@ def test_what_passes_decline(modules):
 
 
 def test_a_method_without_a_pass(modules):
-    assert (
-        "Fused on a CPU: forward, from gamma_cpu.cpp; backward in eager\noperations (digamma)."
-        in modules["gamma"].__doc__
-    )
+    told = " ".join(modules["gamma"].__doc__.split())
+    assert "Fused on a CPU: forward, from gamma_cpu.cpp; backward in eager operations (digamma)." in told
     agree(*both(modules["gamma"], [torch.rand(7) + 0.5]))
 
 

@@ -112,10 +112,16 @@ def _time(action: Callable[[], None]) -> float:
 def _moved(
     form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]
 ) -> Callable[[], None]:
-    """The traffic of a perfect form: arguments in, outputs out; arguments and cotangents in, gradients out."""
+    """The traffic of a perfect form: arguments in, outputs out; then arguments and cotangents in, gradients out."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]
     outputs = _outputs(form.call(*arguments))
-    return limit([*tensors, *tensors, *cotangents], [*outputs, *leaves])
+    forward, backward = limit(tensors, outputs), limit([*tensors, *cotangents], leaves)
+
+    def both() -> None:
+        forward()
+        backward()
+
+    return both
 
 
 def _saved(call: Callable[..., Any], arguments: list[Any]) -> int:

@@ -5,7 +5,7 @@ extern "C" float stream(const float* const* read, const int64_t* read_sizes, int
                         const int64_t* written_sizes, int writes, int threads) {
     constexpr int64_t BLOCKS = 512;
     float total = 0;
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : total)
+#pragma omp parallel for schedule(dynamic, 8) num_threads(threads) reduction(+ : total)
     for (int64_t block = 0; block < BLOCKS; block++) {
         float sum = 0;
         for (int k = 0; k < reads; k++) {

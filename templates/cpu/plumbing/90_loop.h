@@ -83,7 +83,7 @@ struct Pass {
         if (chunks == 1 || threads == 1) {
             for (int64_t c = 0; c < chunks; c++) chunk(c, total + c * sums);
         } else {
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
             for (int64_t c = 0; c < chunks; c++) chunk(c, total + c * sums);
         }
         for (int k = 0; k < OUT; k++) {
