@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import linecache
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from os import PathLike
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,11 +27,15 @@ _PACKAGE = "symgrad.loaded"
 
 @dataclass(frozen=True)
 class Generated:
-    """The texts of an operation's files: exactly what ``symgrad gen`` writes."""
+    """The texts of an operation's files: exactly what ``symgrad gen`` writes.
+
+    ``passes`` is the C++ of the fused passes, empty for a spec without the option ``kernels``.
+    """
 
     op: str
     module: str
     test: str
+    passes: str = ""
 
 
 def generate(spec: str | PathLike[str] | Spec) -> Generated:
@@ -41,7 +49,12 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
 
     compiled = compile_spec(_read(spec))
     source = compiled.spec
-    texts = render(source.op, compiled.module, compiled.test, spec_path=source.path, spec_text=source.text)
+    texts = render(
+        *(source.op, compiled.module, compiled.test),
+        spec_path=source.path,
+        spec_text=source.text,
+        passes=compiled.passes,
+    )
     return Generated(source.op, *texts.values())
 
 
@@ -74,8 +87,19 @@ def load(spec: str | PathLike[str] | Spec) -> ModuleType:
         else:
             sys.modules[name] = before
         raise
+    if generated.passes:
+        vars(module)["_kernels"].source = _on_disk(generated)
     setattr(package, generated.op, module)
     return module
+
+
+def _on_disk(generated: Generated) -> Path:
+    """The C++ of a module in memory as a file, for the compiler; it goes when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="symgrad_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / f"{generated.op}_cpu.cpp"
+    path.write_text(generated.passes, encoding="utf-8", newline="\n")
+    return path
 
 
 class _TextLoader(importlib.abc.InspectLoader):

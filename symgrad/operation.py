@@ -165,7 +165,8 @@ def absent(tensor: str) -> Expr:
 def compile_operation(program: Program) -> Operation:
     """Differentiate, stabilise and plan a parsed spec."""
     plain = _compile(program)
-    pivot = find_pivot(program)
+    # Fused passes save inputs and outputs alone: computing again what is in a register costs no pass over memory.
+    pivot = None if program.spec.options.kernels else find_pivot(program)
     if pivot is None:
         return plain
     inner = _compile(pivot.inner)
@@ -300,7 +301,9 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
-        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=alone and not wide_slopes)
+        kernels = spec.options.kernels
+        extras = alone and not wide_slopes and not kernels
+        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=extras, fused=kernels)
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from symgrad.backends.cpu.binding import fused
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
 from symgrad.backends.torch.tests import render_test
 from symgrad.derivation import Derivation
@@ -15,12 +17,16 @@ from symgrad.spec import Spec
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled spec: the texts of its files, without their headers, and how they came about."""
+    """A compiled spec: the texts of its files, without their headers, and how they came about.
+
+    `passes` is the C++ of the fused passes, empty where there are none.
+    """
 
     spec: Spec
     module: str
     test: str
     derivation: Derivation
+    passes: str = ""
 
 
 def compile_spec(spec: Spec) -> Compiled:
@@ -30,4 +36,11 @@ def compile_spec(spec: Spec) -> Compiled:
     """
     program = parse_formulas(spec)
     operation = compile_operation(program)
-    return Compiled(spec, render_module(operation), render_test(operation), derivation(operation))
+    passes = fused(Layout(operation)) if spec.options.kernels else None
+    return Compiled(
+        spec,
+        render_module(operation, passes),
+        render_test(operation),
+        derivation(operation),
+        passes.source if passes else "",
+    )

@@ -19,7 +19,7 @@ from symgrad.cost import backward_cost, composite_saves, cost, is_product, scale
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.sizes import Sizes
-from symgrad.tensor_ops import data_arguments
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 
 _MOST_EXTRAS = 6
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
@@ -72,11 +72,13 @@ def plan(
     fixed: frozenset[Expr] = frozenset(),
     *,
     extras: bool = True,
+    fused: bool = False,
 ) -> Plan:
     """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
 
     `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
-    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept.
+    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept. Fused passes
+    have no masks to read, and read what was reduced before rather than reduce again.
     """
     names = {value: name for name, value in outputs.items() if value.op != "sym"}
     sizes = Sizes.of(formulas.values())
@@ -91,8 +93,10 @@ def plan(
         return Plan(saved, _rounded(sum(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
 
     plans = []
-    for masks in (True, False):
+    for masks in (False,) if fused else (True, False):
         cut = minimum_cut(gradients, names, sizes, masks=masks)
+        if fused:
+            cut += _reduced_outputs(gradients, names, cut)
         base = [_describe(value, names, sizes) for value in sorted(cut, key=lambda v: v.order)]
         plans.append(assess(base, ()))
         if policy != "memory" and extras:
@@ -106,6 +110,12 @@ def plan(
         return rank(replace(plan, cost=plan.cost + _TWICE * _repeated_cost(gradients, base, own, sizes)), policy)
 
     return min(plans, key=preference)
+
+
+def _reduced_outputs(gradients: Sequence[Expr], names: Mapping[Expr, str], cut: Sequence[Expr]) -> list[Expr]:
+    """The outputs along dimensions that are gone, which the gradients would compute again from what is saved."""
+    again = topological(*gradients, leaves=frozenset(cut))
+    return [n for n in again if n in names and n not in cut and n.op in TENSOR_OPS and _carries_data(n)]
 
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"

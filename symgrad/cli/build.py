@@ -16,7 +16,9 @@ from symgrad.resources import environment
 __all__ = ["check", "explain", "generate", "start_spec"]
 
 
-def generate(terminal: Terminal, specs: Sequence[str], out: Path, *, force: bool, jobs: int | None) -> int:
+def generate(
+    terminal: Terminal, specs: Sequence[str], out: Path, *, force: bool, jobs: int | None, kernels: bool = False
+) -> int:
     """Write the files of ``specs`` into ``out``."""
     written: Counter[str] = Counter()
 
@@ -31,12 +33,12 @@ def generate(terminal: Terminal, specs: Sequence[str], out: Path, *, force: bool
             terminal.remark(f"{spec.path}: note: {note}")
         written["generated" if changed else "unchanged"] += 1
 
-    failed = _each(terminal, specs, jobs, write)
+    failed = _each(terminal, specs, jobs, write, kernels)
     terminal.result(_summary(_count(len(specs), "spec"), {**written, "failed": failed}))
     return 1 if failed else 0
 
 
-def check(terminal: Terminal, specs: Sequence[str], out: Path, *, jobs: int | None) -> int:
+def check(terminal: Terminal, specs: Sequence[str], out: Path, *, jobs: int | None, kernels: bool = False) -> int:
     """Compare the files in ``out`` with what would be written."""
     seen: Counter[Status] = Counter()
 
@@ -46,7 +48,7 @@ def check(terminal: Terminal, specs: Sequence[str], out: Path, *, jobs: int | No
             seen[state.status] += 1
             (terminal.detail if state.status is Status.FRESH else terminal.finding)(str(state))
 
-    failed = _each(terminal, specs, jobs, compare)
+    failed = _each(terminal, specs, jobs, compare, kernels)
     fresh = seen[Status.FRESH] == seen.total()
     terminal.result(_summary(_count(seen.total(), "file"), {status.value: seen[status] for status in Status}))
     if failed:
@@ -76,10 +78,12 @@ def start_spec(terminal: Terminal, op: str, out: Path) -> int:
     return 0
 
 
-def _each(terminal: Terminal, specs: Sequence[str], jobs: int | None, act: Callable[[Ready], None]) -> int:
+def _each(
+    terminal: Terminal, specs: Sequence[str], jobs: int | None, act: Callable[[Ready], None], kernels: bool = False
+) -> int:
     """Call ``act`` with every spec that compiles, in order; how many specs failed, there or before."""
     failed = 0
-    outcomes = compile_all(specs, jobs)
+    outcomes = compile_all(specs, jobs, kernels=kernels)
     with closing(outcomes), terminal.progress(outcomes, len(specs)) as shown:
         for outcome in shown:
             if isinstance(outcome, Failed):
@@ -95,7 +99,7 @@ def _each(terminal: Terminal, specs: Sequence[str], jobs: int | None, act: Calla
 
 
 def _texts(spec: Ready) -> dict[str, str]:
-    return files.render(spec.op, spec.module, spec.test, spec_path=spec.path, spec_text=spec.text)
+    return files.render(spec.op, spec.module, spec.test, spec_path=spec.path, spec_text=spec.text, passes=spec.passes)
 
 
 def _summary(total: str, parts: dict[str, int]) -> str:

@@ -125,6 +125,10 @@ _jobs_option = click.option(
     help="Specs compiled at once; by default as many as there are cores.",
 )
 
+_kernels_option = click.option(
+    "--kernels", is_flag=True, help="With fused CPU passes, as `options: {kernels: true}` in a spec asks for."
+)
+
 
 @click.group(
     cls=_Program,
@@ -142,9 +146,10 @@ def main() -> None:
 @_specs_argument
 @_out_option
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@_kernels_option
 @_jobs_option
 @_verbosity
-def gen(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
+def gen(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Generate the module and the test of every SPEC.
 
     A SPEC is a file, or a folder with all specs below it. A spec that fails is reported with all
@@ -153,23 +158,24 @@ def gen(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
     """
     from symgrad.cli.build import generate
 
-    return generate(_terminal(), specs, out, force=force, jobs=jobs)
+    return generate(_terminal(), specs, out, force=force, jobs=jobs, kernels=kernels)
 
 
 @main.command()
 @_specs_argument
 @_out_option
 @click.option("--force", is_flag=True, help="Accepted as by gen; no file is written either way.")
+@_kernels_option
 @_jobs_option
 @_verbosity
-def check(specs: list[str], out: Path, force: bool, jobs: int | None) -> int:
+def check(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Tell which files are stale, hand-edited or missing.
 
     Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
     """
     from symgrad.cli.build import check as check_files
 
-    return check_files(_terminal(), specs, out, jobs=jobs)
+    return check_files(_terminal(), specs, out, jobs=jobs, kernels=kernels)
 
 
 @main.command()
@@ -185,6 +191,73 @@ def explain(specs: list[str], jobs: int | None) -> int:
     from symgrad.cli.build import explain as explain_specs
 
     return explain_specs(_terminal(), specs, jobs=jobs)
+
+
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
+
+
+@main.command()
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--dtype", "dtypes", multiple=True, type=click.Choice(_DTYPES), default=_DTYPES, help="Only for these dtypes."
+)
+@_verbosity
+def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
+    """Compile the fused passes of generated modules ahead of time.
+
+    A MODULE is a generated Python file, or a folder with all modules in it. The libraries go where the
+    modules look for them: $SYMGRAD_CACHE, or symgrad in the user's cache folder.
+    """
+    from symgrad.cli.kernels import build as build_modules
+
+    files = [file for path in modules for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
+    with_passes = [f for f in files if f.with_name(f"{f.stem}_cpu.cpp").exists()]
+    if not with_passes:
+        raise click.UsageError("No module with fused passes: generate them with `symgrad gen --kernels`.")
+    return build_modules(_terminal(), with_passes, dtypes)
+
+
+@main.command()
+@_specs_argument
+@click.option("--size", "sizes", multiple=True, type=click.IntRange(min=1), default=(1 << 22,), help="Elements.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(_DTYPES), default=("float32",))
+@click.option("--threads", type=click.IntRange(min=1), help="Threads; by default torch's number.")
+@click.option("--rounds", type=click.IntRange(min=2), default=11, show_default=True, help="Measurements of each form.")
+@click.option("--natives", type=click.Path(exists=True, path_type=Path), help="Python file with torch's own functions.")
+@click.option("--compile/--no-compile", "compiled", default=True, help="Measure torch.compile too.")
+@click.option("--json", type=click.Path(path_type=Path), help="Write the figures as JSON.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw time over size (PNG, SVG).")
+@_verbosity
+def bench(
+    specs: list[str],
+    sizes: tuple[int, ...],
+    dtypes: tuple[str, ...],
+    threads: int | None,
+    rounds: int,
+    natives: Path | None,
+    compiled: bool,
+    json: Path | None,
+    plot: Path | None,
+) -> int:
+    """Measure every SPEC: forward and backward, memory, first call.
+
+    The composite under autograd, the generated module without and with fused passes, torch.compile
+    of the composite, torch's own kernel, and the time that the memory itself needs; in turn, in one run.
+    """
+    from symgrad.cli.kernels import bench as measure_specs
+
+    return measure_specs(
+        _terminal(),
+        specs,
+        sizes=sizes,
+        dtypes=dtypes,
+        threads=threads,
+        rounds=rounds,
+        natives=natives,
+        compiled=compiled,
+        json=json,
+        plot=plot,
+    )
 
 
 @main.command()

@@ -37,6 +37,7 @@ class Ready:
     module: str
     test: str
     derivation: Derivation
+    passes: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,17 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def compile_all(paths: Sequence[str], jobs: int | None = None) -> Generator[Outcome, None, None]:
-    """What becomes of each spec, in the order of ``paths``; ``jobs`` (default: one a core) run at once."""
+def compile_all(
+    paths: Sequence[str], jobs: int | None = None, *, kernels: bool = False
+) -> Generator[Outcome, None, None]:
+    """What becomes of each spec, in the order of ``paths``; ``jobs`` (default: one a core) run at once.
+
+    With ``kernels`` all specs get fused passes, else those that ask for them.
+    """
     specs: list[Spec | Failed] = [_load(path) for path in paths]
     specs = _without_rivals(specs)
     good = [spec for spec in specs if isinstance(spec, Spec)]
-    compiled = _compile(good, min(jobs or _cores(), len(good)))
+    compiled = _compile(good, min(jobs or _cores(), len(good)), kernels)
     for spec in specs:
         yield spec if isinstance(spec, Failed) else next(compiled)
 
@@ -119,22 +125,22 @@ def _op_mistake(spec: Spec, message: str) -> Mistake:
     return Mistake(spec.path, Location(line, key.end() - key.start() + 1), "op", message, source)
 
 
-def _compile(specs: Sequence[Spec], jobs: int) -> Iterator[Outcome]:
+def _compile(specs: Sequence[Spec], jobs: int, kernels: bool) -> Iterator[Outcome]:
     """Compile ``specs`` in order, here or in ``jobs`` processes: the results are the same."""
     if jobs < 2:
-        yield from (_compile_one(spec.text, spec.path) for spec in specs)
+        yield from (_compile_one(spec.text, spec.path, kernels) for spec in specs)
         return
     import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
 
     strangers = set(multiprocessing.active_children())
     with _pool(jobs) as pool:
-        futures = [pool.submit(_compile_one, spec.text, spec.path) for spec in specs]
+        futures = [pool.submit(_compile_one, spec.text, spec.path, kernels) for spec in specs]
         try:
             for spec, future in zip(specs, futures, strict=True):
                 try:
                     yield future.result()
                 except BrokenProcessPool:
-                    yield _compile_alone(spec)
+                    yield _compile_alone(spec, kernels)
         except BaseException:  # interrupted, or nobody wants the rest: do not wait for it
             for future in futures:
                 future.cancel()
@@ -143,20 +149,20 @@ def _compile(specs: Sequence[Spec], jobs: int) -> Iterator[Outcome]:
             raise
 
 
-def _compile_alone(spec: Spec) -> Outcome:
+def _compile_alone(spec: Spec, kernels: bool) -> Outcome:
     """A process died: with one of its own for each spec that was left, the fault shows where it is."""
     with _pool(1) as pool:
         try:
-            return pool.submit(_compile_one, spec.text, spec.path).result()
+            return pool.submit(_compile_one, spec.text, spec.path, kernels).result()
         except BrokenProcessPool:
             return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
 
 
-def _compile_one(text: str, path: str) -> Outcome:
+def _compile_one(text: str, path: str, kernels: bool) -> Outcome:
     try:
         from symgrad.pipeline import compile_spec
 
-        compiled = compile_spec(parse_spec(text, path))
+        compiled = compile_spec(parse_spec(text, path).with_kernels(kernels))
     except SpecError as error:
         return Failed(path, str(error))
     except SymgradError as error:
@@ -164,7 +170,8 @@ def _compile_one(text: str, path: str) -> Outcome:
     except Exception as error:
         return _crash(path, error)
     spec = compiled.spec
-    return Ready(path, text, spec.op, spec.summary, compiled.module, compiled.test, compiled.derivation)
+    texts = compiled.module, compiled.test, compiled.derivation, compiled.passes
+    return Ready(path, text, spec.op, spec.summary, *texts)
 
 
 def _crash(path: str, error: Exception) -> Failed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from symgrad.errors import Location, Mistake
@@ -161,6 +161,10 @@ class Spec:
     summary: str = ""
     reference: str = ""
     doc: str = ""
+
+    def with_kernels(self, on: bool = True) -> Spec:
+        """The same operation with the option `kernels` turned on, or as it is."""
+        return replace(self, options=replace(self.options, kernels=True)) if on else self
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

@@ -39,10 +39,12 @@ def summary(layout: Layout) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def module_docstring(layout: Layout) -> str:
-    """Formula, derivatives, what is saved, how accurate it is, and where it comes from."""
+def module_docstring(layout: Layout, note: str = "") -> str:
+    """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
     parts = [summary(layout), _equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
+    if note:
+        parts.append(wrapped(note))
     if spec.doc:
         parts.append(wrapped(spec.doc))
     if spec.reference:

@@ -97,6 +97,9 @@ _ON_CTX = frozenset(
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 
+# Operations that torch computes in several steps of the operand's type.
+_ROUNDED_INSIDE = frozenset({"logsumexp", "prod", "cumsum"})
+
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
 
@@ -122,6 +125,8 @@ class Layout:
     def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
         spec = self.spec
         names = Names([*_RESERVED, f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
+        for word in ("fused", "shapes", "wants") if spec.options.kernels else ():
+            names.reserve(word)
         for output in spec.outputs:
             names.reserve(f"grad_{output.name}")
         for tensor in spec.tensors:
@@ -338,7 +343,7 @@ def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
     lowered, *known = machine([form, *at_hand])
     leaves = frozenset(known)
     return sum(
-        2 if n.op == "pow" and n.args[1].number not in _ONE_ROUNDING else 1
+        2 if n.op in _ROUNDED_INSIDE or (n.op == "pow" and n.args[1].number not in _ONE_ROUNDING) else 1
         for n in topological(lowered, leaves=leaves)
         if n not in leaves
         and n.args

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.backends.cpu.binding import Fused
 from symgrad.backends.torch import docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined
@@ -15,18 +16,18 @@ from symgrad.operation import Operation
 from symgrad.resources import environment
 
 
-def render_module(operation: Operation) -> str:
+def render_module(operation: Operation, fused: Fused | None = None) -> str:
     """The module of an operation, formatted; it imports only torch and the standard library."""
     layout = Layout(operation)
     template = environment().get_template("torch/module.py.j2")
-    context = _context(layout)
+    context = _context(layout, fused)
     draft = template.render(**context, imports="", plumbing="")
     helpers = plumbing(draft)
     text = template.render(**{**context, "imports": imports(draft + helpers), "plumbing": helpers})
     return format_python(text)
 
 
-def _context(layout: Layout) -> dict[str, Any]:
+def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     methods = Methods(layout)
     pivot = _pivot(layout)
     bodies = {
@@ -43,7 +44,7 @@ def _context(layout: Layout) -> dict[str, Any]:
     return {
         **bodies,
         "name": layout.class_name,
-        "docstring": docs.module_docstring(layout),
+        "docstring": docs.module_docstring(layout, fused.context["note"] if fused else ""),
         "class_docstring": docs.class_docstring(layout),
         "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],
@@ -67,7 +68,9 @@ def _context(layout: Layout) -> dict[str, Any]:
         "inplace": inplace,
         "detached": public.detached(layout),
         "module": public.module(layout),
-        "dispatched": public.dispatched(layout),
+        "dispatched": public.dispatched(layout, fused=fused is not None),
+        "fused": fused.context if fused else None,
+        "several": len(outputs) > 1,
     }
 
 

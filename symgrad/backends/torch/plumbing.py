@@ -39,22 +39,31 @@ def plumbing(body: str) -> str:
     return "\n\n\n".join(["\n".join(constants), *functions] if constants else functions)
 
 
+_MODULES = ("ctypes", "math", "os", "platform", "shutil", "subprocess", "warnings")
 _STANDARD = (
+    ("array", ("array",)),
     ("collections", ("namedtuple",)),
     ("collections.abc", ("Callable", "Iterator")),
     ("contextlib", ("contextmanager",)),
     ("functools", ("reduce",)),
+    ("hashlib", ("sha256",)),
+    ("pathlib", ("Path",)),
+    ("tempfile", ("TemporaryDirectory",)),
+    ("threading", ("Lock",)),
     ("typing", ("Any", "Literal")),
 )
+
+
+# Words of prose too: only their calls count.
+_CALLED = {"array": r"\barray\("}
 
 
 def imports(text: str) -> str:
     """The import block that the text of a module needs; nothing but torch and the standard library."""
     lines = ["from __future__ import annotations", ""]
-    if re.search(r"\bmath\.", text):
-        lines.append("import math")
+    lines += [f"import {name}" for name in _MODULES if re.search(rf"(?<![\w.\"'/]){name}\.\w", text)]
     for module, names in _STANDARD:
-        wanted = [name for name in names if re.search(rf"\b{name}\b", text)]
+        wanted = [name for name in names if re.search(_CALLED.get(name, rf"\b{name}\b"), text)]
         if wanted:
             lines.append(f"from {module} import {', '.join(wanted)}")
     lines += ["", "import torch", "from torch import Tensor"]

@@ -335,7 +335,7 @@ def number(value: Fraction) -> tuple[str, int]:
     """A rational as the shortest literal that is exact to a float, or as a quotient."""
     if value.denominator == 1:
         text = str(value) if abs(value) < 10**15 else repr(float(value))
-    elif _is_decimal(value.denominator):
+    elif is_decimal(value.denominator):
         text = repr(float(value))
     else:
         return f"{value.numerator} / {value.denominator}", _PRODUCT
@@ -352,7 +352,7 @@ def _is_power_of_two(node: Expr) -> bool:
     return value is not None and value > 0 and all(n & (n - 1) == 0 for n in (value.numerator, value.denominator))
 
 
-def _is_decimal(denominator: int) -> bool:
+def is_decimal(denominator: int) -> bool:
     for prime in (2, 5):
         while denominator % prime == 0:
             denominator //= prime

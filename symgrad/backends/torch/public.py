@@ -263,9 +263,11 @@ def _shape_checks(layout: Layout, op: str) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ variants
-def dispatched(layout: Layout) -> str:
+def dispatched(layout: Layout, *, fused: bool = False) -> str:
     """The arguments of `_dispatcher`."""
     name = f"{layout.class_name}Function"
+    if fused:
+        name += f", _{layout.class_name}Fused"
     if layout.keeps:
         name += f", _{layout.class_name}Keeping"
     if layout.operation.keeping is not None:

@@ -55,7 +55,7 @@ def statements(
     roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
     order = [n for n in _computed(roots, leaves) if n not in named]
     users = _conditions_of_uses(roots, targets, order, leaves)
-    temporaries = _choose_temporaries(roots, order, named)
+    temporaries = choose_temporaries(roots, order, named)
     names = dict(named)
     blocks: list[tuple[frozenset[str] | None, str]] = []
     everyone = frozenset(always) or frozenset(c for t in targets for c in t.conditions)
@@ -129,7 +129,7 @@ def _conditions_of_uses(
     return {node: found[node] for node in order}
 
 
-def _choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str]) -> set[Expr]:
+def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str]) -> set[Expr]:
     """Values that are used more than once, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
     for node in order:

@@ -1,0 +1,1 @@
+"""Fused passes over CPU tensors: C++ beside the module, from the same forms as the eager bodies."""

@@ -1,0 +1,251 @@
+"""From a formula with tensor operations to what one pass computes for each element.
+
+A pass runs over the elements of one shape, row by row. Every tensor that it reads broadcasts to that shape, some by a
+view with more dimensions; what it writes has that shape, or is summed over the dimensions in which a tensor broadcasts.
+So shapes disappear: `unsqueeze` and `expand` become views of the operands, and what multiplies a sum moves under it.
+Reductions along the last dimension stay, as values that belong to a whole row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from symgrad import expr as ex
+from symgrad.errors import SymgradError
+from symgrad.expr import Expr, make, rebuild, symbol
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.tensor_ops.extent import SCALAR, extent
+
+ELEMENTS = symbol("elements", "int")  # how many elements a pass has
+ROW = symbol("row_length", "int")  # how many of them a row has
+_NOT_LAST = "a reduction that is not along the last dimension"
+ROW_OPS = ("row_sum", "row_max", "row_min")
+
+
+class Unsupported(SymgradError):
+    """What a fused pass cannot compute; the message says what."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor with more dimensions of size 1, at these places counted from the end."""
+
+    tensor: Expr
+    dims: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value for each element; or one that is summed over all (`total`), or over the dimensions of a broadcast.
+
+    `dropped`: it belongs to a row, and the last dimension is gone. `dims` are the dimensions that are summed away.
+    """
+
+    expr: Expr
+    dropped: bool = False
+    total: str = ""  # "sum" or "mean" over everything
+    dims: tuple[int, ...] | None = None
+
+
+class Elements:
+    """Lowers the formulas of one pass; `views` collects the leaves that stand for viewed tensors."""
+
+    def __init__(self, known: Mapping[Expr, Expr], rank: int | None) -> None:
+        self.known = known  # saved values and the tensors they are read from
+        self.rank = rank
+        self.views: dict[Expr, View] = {}
+        self._done: dict[Expr, Value] = {}
+
+    def __call__(self, root: Expr) -> Value:
+        """The value of a formula. Raises Unsupported."""
+        pending = [root]
+        while pending:
+            node = pending[-1]
+            below = () if node in self.known or node.is_static else data_arguments(node)
+            missing = [a for a in below if a not in self._done]
+            if missing:
+                pending += missing
+                continue
+            self._done[pending.pop()] = self._done.get(node) or self._lower(node)
+        return self._done[root]
+
+    def leaf(self, tensor: Expr, dims: tuple[int, ...] = ()) -> Expr:
+        """The symbol of a tensor as the pass reads it."""
+        own = self.known.get(tensor, tensor)
+        found = own if not dims else symbol(f"{own.name}[{','.join(map(str, dims))}]", own["kind"])
+        self.views[found] = View(own, dims)
+        return found
+
+    def _lower(self, node: Expr) -> Value:
+        if node in self.known or (node.op == "sym" and node.tensors):
+            return Value(self.leaf(node))
+        if node.is_static:
+            return Value(node)
+        rule = _RULES.get(node.op)
+        if rule is not None:
+            return rule(self, node)
+        if node.op in TENSOR_OPS:
+            raise Unsupported(node.op)
+        return self._pointwise(node)
+
+    def _pointwise(self, node: Expr) -> Value:
+        operands = [self._done[a] for a in node.args]
+        if any(v.total for v in operands):
+            raise Unsupported("what follows a reduction to a number")
+        summed = [v.dims for v in operands if v.dims is not None]
+        if summed:
+            return self._over_sum(node, operands, summed[0])
+        dropped = any(v.dropped for v in operands)
+        if dropped:
+            operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
+        return Value(rebuild(node, [v.expr for v in operands]), dropped)
+
+    def _over_sum(self, node: Expr, operands: list[Value], dims: tuple[int, ...]) -> Value:
+        """What is linear in a sum over the dimensions of a broadcast, under that sum."""
+        inside = [v.dims is not None for v in operands]
+        if any(v.dims not in (dims, None) for v in operands):
+            raise Unsupported("sums over different dimensions")
+        if node.op == "add" and all(inside):
+            return Value(rebuild(node, [v.expr for v in operands]), dims=dims)
+        if node.op == "mul" and sum(inside) == 1:
+            factors = [v.expr if v.dims is not None else self.lifted(v.expr, dims) for v in operands]
+            return Value(rebuild(node, factors), dims=dims)
+        raise Unsupported("what follows a sum")
+
+    def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
+        """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
+        leaves = [s for s in value.symbols if s.tensors]
+        if any(n.op in ROW_OPS for n in ex.topological(value)) or any(self.views[s].dims for s in leaves):
+            raise Unsupported("a view of a view")
+        return ex.substitute(value, {s: self._lifted_leaf(s, dims) for s in leaves})
+
+    def _lifted_leaf(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
+        tensor = self.views[leaf].tensor
+        known = extent(tensor)
+        if known == SCALAR and tensor["kind"] not in ("cotangent", "tangent"):
+            return leaf
+        if dims == (-1,):
+            return self.leaf(tensor, dims)
+        if not known.exact:
+            raise Unsupported("a view of a tensor of unknown rank")
+        length, places = len(known.dims), []
+        for dim in sorted(dims, reverse=True):
+            if -dim <= length:  # further to the left it broadcasts by itself
+                places.append(dim)
+                length += 1
+        return self.leaf(tensor, tuple(sorted(places)))
+
+    # ------------------------------------------------------------------------------------------ operations
+    def _unsqueeze(self, node: Expr) -> Value:
+        value, dims = self._done[node.args[0]], node["dim"]
+        if value.dropped and dims == (-1,):
+            return Value(value.expr)
+        if value.dropped or value.total or value.dims is not None:
+            raise Unsupported("a view of a reduction")
+        return Value(ex.substitute(value.expr, {s: self._viewed(s, dims) for s in value.expr.symbols if s.tensors}))
+
+    def _viewed(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
+        view = self.views[leaf]
+        if view.dims:
+            raise Unsupported("a view of a view")
+        return self.leaf(view.tensor, dims)
+
+    def _expand(self, node: Expr) -> Value:
+        value = self._done[node.args[0]]
+        return Value(value.expr) if not (value.total or value.dims) else value
+
+    def _restore(self, node: Expr) -> Value:
+        if self._places(node["dim"]) != (-1,):
+            raise Unsupported(_NOT_LAST)
+        value = self._done[node.args[0]]
+        return Value(value.expr if value.dropped else self.lifted(value.expr, (-1,)))
+
+    def _count(self, node: Expr) -> Value:
+        if node["dim"] is None:
+            return Value(ELEMENTS)
+        if self._places(node["dim"]) == (-1,):
+            return Value(ROW)
+        raise Unsupported(_NOT_LAST)
+
+    def _sum_to(self, node: Expr) -> Value:
+        value = self._done[node.args[0]]
+        if value.dropped:
+            if value.expr.op != "row_sum":
+                raise Unsupported("a sum of what belongs to a row")
+            return Value(value.expr.args[0], dims=(-1,))
+        return value if value.dims is not None else Value(value.expr, dims=())
+
+    def _reduction(self, node: Expr) -> Value:
+        """A sum over everything, over what a tensor broadcasts in, or along a row."""
+        value, dim = self._done[node.args[0]], node["dim"]
+        if value.dropped or value.total or value.dims is not None:
+            raise Unsupported("a reduction of a reduction")
+        if dim is None and node.op in ("sum", "mean"):
+            if any(n.op in ROW_OPS for n in ex.topological(value.expr)):
+                raise Unsupported("a reduction of a reduction")
+            return Value(value.expr, total=node.op)
+        places, keep = self._places(dim), node.get("keepdim", False)
+        if places == (-1,) and isinstance(keep, bool):
+            return Value(_ROWS[node.op](value.expr, node), dropped=not keep)
+        if node.op != "sum" or keep is not False:
+            raise Unsupported(_NOT_LAST)
+        return Value(value.expr, dims=places)
+
+    def _places(self, dim: object) -> tuple[int, ...]:
+        """Dimensions counted from the end."""
+        found = []
+        for d in dim if isinstance(dim, tuple) else (dim,):
+            if not isinstance(d, int) or (d >= 0 and self.rank is None):
+                raise Unsupported(_NOT_LAST)
+            found.append(d if d < 0 else d - (self.rank or 0))
+        return tuple(sorted(found))
+
+
+# ------------------------------------------------------------------------------------------------ rows
+def _row(op: str) -> Callable[[Expr, Expr], Expr]:
+    return lambda value, node: make(op, value)
+
+
+def _row_mean(value: Expr, node: Expr) -> Expr:
+    return make("row_sum", value) / ROW
+
+
+def _row_var(value: Expr, node: Expr) -> Expr:
+    centred = value - make("row_sum", value) / ROW
+    freedom: Expr = ROW - node["correction"]
+    return make("row_sum", centred**2) / freedom
+
+
+def _row_norm(value: Expr, node: Expr) -> Expr:
+    if node["p"] != 2:
+        raise Unsupported("a norm of another order than 2")
+    return ex.sqrt(make("row_sum", value**2))
+
+
+def _row_logsumexp(value: Expr, node: Expr) -> Expr:
+    largest = make("row_max", value)
+    shift = ex.where(ex.compare("lt", make("abs", largest), ex.OO), largest, ex.ZERO)  # inf - inf is no number
+    return make("log", make("row_sum", make("exp", value - shift))) + shift
+
+
+_ROWS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "sum": _row("row_sum"),
+    "mean": _row_mean,
+    "amax": _row("row_max"),
+    "amin": _row("row_min"),
+    "var": _row_var,
+    "norm": _row_norm,
+    "logsumexp": _row_logsumexp,
+}
+
+_RULES: dict[str, Callable[[Elements, Expr], Value]] = {
+    "unsqueeze": Elements._unsqueeze,
+    "expand": Elements._expand,
+    "restore": Elements._restore,
+    "sum_to": Elements._sum_to,
+    "count": Elements._count,
+    **dict.fromkeys(_ROWS, Elements._reduction),
+}
+
+__all__ = ["ELEMENTS", "ROW", "ROW_OPS", "Elements", "Unsupported", "Value", "View"]

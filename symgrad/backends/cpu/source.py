@@ -1,0 +1,217 @@
+"""The text of the C++ file beside a module: the formulas of its passes first, what runs them after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.backends.cpu.elements import ROW_OPS
+from symgrad.backends.cpu.kernels import Kernel
+from symgrad.backends.cpu.plumbing import plumbing, reserved
+from symgrad.backends.cpu.printer import CppPrinter
+from symgrad.backends.torch.docs import module_docstring, summary
+from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.printer import constant_value
+from symgrad.backends.torch.schedule import choose_temporaries
+from symgrad.expr import Expr, topological
+from symgrad.formula import formula
+from symgrad.machine import machine
+from symgrad.naming import Names
+from symgrad.resources import environment
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pass over a row that reduces it: what each element adds, and what follows for the row."""
+
+    reduce: tuple[str, ...]
+    settle: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """One pass as source: lines of its function, and the arguments of its entry."""
+
+    name: str
+    operands: int
+    results: int
+    lines: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    kinds: str
+    stage_of: tuple[int, ...]
+    slots: int
+    means: int
+    rows: int
+    wide: bool
+    by_row: bool
+    subsets: tuple[int, ...]
+    given: tuple[str, ...]
+    written: tuple[str, ...]
+    numbers: tuple[str, ...]
+    entry: str
+
+    @property
+    def parameters(self) -> str:
+        """The arguments of the entry."""
+        parts = ["unsigned wanted"] if len(self.subsets) > 1 else []
+        parts += [f"const void* {g}" for g in self.given]
+        parts += [f"void* {r}" for r in self.written]
+        parts += [f"double {n}" for n in self.numbers]
+        return ", ".join([*parts, "const int64_t* geometry", "int threads"])
+
+    @property
+    def data(self) -> str:
+        """The addresses of operands and results."""
+        return ", ".join([*(f"const_cast<void*>({g})" for g in self.given), *self.written])
+
+
+def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
+    """The C++ source of the passes of a module."""
+    constants: dict[Expr, str] = {}
+    written = [_Writer(layout, kernel, constants).write() for kernel in kernels]
+    context: dict[str, Any] = {
+        "title": summary(layout),
+        "equations": _comment(module_docstring(layout)),
+        "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
+        "kernels": written,
+        "any_rows": any(w.by_row for w in written),
+    }
+    template = environment().get_template("cpu/kernels.cpp.j2")
+    draft = template.render(**context, plumbing="", intrinsics=False)
+    helpers = plumbing(draft)
+    return template.render(**context, plumbing=helpers, intrinsics="_mm256_" in helpers)
+
+
+def _comment(docstring: str) -> list[str]:
+    return docstring.replace("\\\\", "\\").split("\n")
+
+
+class _Writer:
+    """Writes one pass."""
+
+    def __init__(self, layout: Layout, kernel: Kernel, constants: dict[Expr, str]) -> None:
+        self.layout = layout
+        self.kernel = kernel
+        self.constants = constants
+        self.names = Names(reserved())
+        self.given: list[str] = []
+        self.numbers: list[str] = []
+
+    def write(self) -> Written:
+        """The pass as source."""
+        kernel = self.kernel
+        written = [self.names.reserve(r.name) for r in kernel.results]
+        known: dict[Expr, str] = {}
+        for operand in kernel.operands:
+            local = self.names.fresh(operand.leaf.name.partition("[")[0])
+            self.given.append(local)
+            known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
+        for symbol in kernel.numbers:
+            self.numbers.append(self.names.fresh(symbol.name))
+            known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
+        roots = machine([r.value for r in kernel.results])
+        stages, kinds, stage_of = self._stages(roots, known)
+        templates = [f"result[{k}] = {{}};" for k in range(len(written))]
+        lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))
+        return Written(
+            name="".join(part.capitalize() for part in kernel.name.split("_")),
+            operands=len(self.given),
+            results=len(written),
+            lines=tuple(lines),
+            stages=stages,
+            kinds=kinds,
+            stage_of=stage_of,
+            slots=len(kinds) + len(_settled(roots)),
+            means=sum(1 << k for k, r in enumerate(kernel.results) if r.total == "mean"),
+            rows=sum(1 << k for k, r in enumerate(kernel.results) if r.row),
+            wide=kernel.wide,
+            by_row=kernel.by_row,
+            subsets=kernel.subsets,
+            given=tuple(self.given),
+            written=tuple(written),
+            numbers=tuple(self.numbers),
+            entry=kernel.name,
+        )
+
+    # ------------------------------------------------------------------------------------------ rows
+    def _stages(self, roots: Sequence[Expr], known: dict[Expr, str]) -> tuple[tuple[Stage, ...], str, tuple[int, ...]]:
+        """The passes over a row that reduce it, before the one that writes; what each reduction is, and its stage.
+
+        After each of them, what follows from the reductions alone is computed once for the row.
+        """
+        depth: dict[Expr, int] = {}
+        reductions: list[Expr] = []
+        for node in topological(*roots):
+            depth[node] = max((depth[a] for a in node.args), default=0)
+            if node.op in ROW_OPS:
+                reductions.append(node)
+                depth[node] += 1
+        slots = {node: k for k, node in enumerate([*reductions, *_settled(roots)])}
+        stages: list[Stage] = []
+        for stage in range(1, max((depth[n] for n in reductions), default=0) + 1):
+            members = [n for n in reductions if depth[n] == stage]
+            templates = [_ACCUMULATE[n.op].replace("#", str(slots[n])) for n in members]
+            lines = self._statements([n.args[0] for n in members], templates, known)
+            known |= {n: f"row[{slots[n]}]" for n in members}
+            derived = [n for n in slots if n.op not in ROW_OPS and depth[n] == stage]
+            settled = self._statements(derived, [f"row[{slots[n]}] = {{}};" for n in derived], known)
+            known |= {n: f"row[{slots[n]}]" for n in derived}
+            stages.append(Stage(tuple(self._unpacked(lines)), tuple(self._unpacked(settled))))
+        return tuple(stages), "".join(_KINDS[n.op] for n in reductions), tuple(depth[n] - 1 for n in reductions)
+
+    def _unpacked(self, lines: Sequence[str]) -> list[str]:
+        """The lines, after the declarations of the operands and numbers that they read."""
+        words = frozenset(re.findall(r"\w+", "\n".join(lines)))
+        given = [f"{g} = given[{k}]" for k, g in enumerate(self.given) if g in words]
+        numbers = [f"{n} = number[{k}]" for k, n in enumerate(self.numbers) if n in words]
+        declared = [f"const V {', '.join(given)};"] if given else []
+        return [*declared, *([f"const double {', '.join(numbers)};"] if numbers else []), *lines]
+
+    # ------------------------------------------------------------------------------------------ statements
+    def _statements(
+        self, roots: Sequence[Expr], templates: Sequence[str], known: Mapping[Expr, str], *, chosen: bool = False
+    ) -> list[str]:
+        """Statements that compute the roots; values used more than once have names."""
+        names = dict(known)
+        local = Names(self.names._taken)
+        leaves = frozenset(names)
+        order = [n for n in topological(*roots, leaves=leaves) if n not in names]
+        temporaries = choose_temporaries(roots, order, names)
+        lines = []
+        for node in order:
+            if node in temporaries:
+                text = CppPrinter(names, self.constants)(node)
+                names[node] = local.for_value(node, {n: "row" if "[" in t else t for n, t in names.items()})
+                lines.append(f"const auto {names[node]} = {text};")
+        printer = CppPrinter(names, self.constants)
+        for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
+            line = template.format(printer.lanes(root))
+            lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)
+        return lines
+
+
+def _settled(roots: Sequence[Expr]) -> list[Expr]:
+    """Values that follow from reductions of a row alone, and that something for each element reads."""
+    order = topological(*roots)
+    row: dict[Expr, bool] = {}
+    for node in order:
+        row[node] = node.op in ROW_OPS or (
+            not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
+        )
+    users: dict[Expr, None] = dict.fromkeys(r for r in roots if row[r])
+    for node in order:
+        if not row[node] or node.op in ROW_OPS:
+            users.update(dict.fromkeys(a for a in node.args if row[a]))
+    return [n for n in users if n.op not in ROW_OPS]
+
+
+_ACCUMULATE = {
+    "row_sum": "partial[#] = partial[#] + {};",
+    "row_max": "partial[#] = maximum(partial[#], {});",
+    "row_min": "partial[#] = minimum(partial[#], {});",
+}
+_KINDS = {"row_sum": "+", "row_max": ">", "row_min": "<"}
+
+__all__ = ["Written", "render_source"]

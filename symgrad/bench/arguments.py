@@ -1,0 +1,71 @@
+"""Tensors to measure an operation with: about as many elements as asked for, inside of its domains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from symgrad.spec.model import Spec, Tensor
+from symgrad.workbench import hyperparameter_values
+
+_ROW = 1024  # of the last dimension, where there are that many elements
+_MIDDLE = 64
+
+
+def arguments(spec: Spec, elements: int, dtype: torch.dtype) -> list[Any]:
+    """Tensors with gradients, parameters of the module in their own shape, and hyperparameters."""
+    generator = torch.Generator().manual_seed(0)
+    shape_of = _shapes(spec, elements)
+    found: list[Any] = []
+    for tensor in spec.tensors:
+        shape = shape_of(tensor)
+        if tensor.dtype == "int":
+            found.append(torch.randint(0, 3, shape, generator=generator))
+        elif tensor.dtype == "bool":
+            found.append(torch.rand(shape, generator=generator) < 0.5)
+        else:
+            low, high = _range(spec, tensor)
+            values = low + (high - low) * torch.rand(shape, generator=generator)
+            found.append(values.to(dtype).requires_grad_(tensor.grad))
+    return found + [_setting(spec, h) for h in spec.hyperparameters]
+
+
+def _setting(spec: Spec, hyperparameter: Any) -> Any:
+    default = hyperparameter.default
+    return hyperparameter_values(spec, hyperparameter)[0] if default is None else default
+
+
+def _range(spec: Spec, tensor: Tensor) -> tuple[float, float]:
+    low, high = spec.test.ranges.get(tensor.name, (-3.0, 3.0))
+    if tensor.domain is not None:
+        low = max(low, tensor.domain.lower + 0.1) if math.isfinite(tensor.domain.lower) else low
+        high = min(high, tensor.domain.upper - 0.1) if math.isfinite(tensor.domain.upper) else high
+    return float(low), float(high)
+
+
+def _shapes(spec: Spec, elements: int) -> Callable[[Tensor], tuple[int, ...]]:
+    """The shape of each tensor: declared dimensions by name, a row and what is left otherwise."""
+    row = min(_ROW, elements)
+    rest = max(1, elements // row)
+    sizes: dict[int | str, int] = {}
+    widest = max((t.shape or () for t in spec.tensors), key=len)
+    for place, dim in enumerate(reversed(widest)):
+        middle = min(_MIDDLE, rest) if len(widest) > 2 else rest
+        sizes[dim] = row if place == 0 else middle if place < len(widest) - 1 else rest // (middle if place > 1 else 1)
+    owned = {p.tensor: p.shape or () for p in spec.module.parameters} if spec.module is not None else {}
+
+    def shape_of(tensor: Tensor) -> tuple[int, ...]:
+        if tensor.shape is None:
+            own = owned.get(tensor.name)
+            if own is not None:
+                return tuple(sizes.get(d, row) if isinstance(d, str) else d for d in own)
+            return (rest, row) if elements > row else (elements,)
+        return tuple(max(1, sizes[d]) if isinstance(d, str) else d for d in tensor.shape)
+
+    return shape_of
+
+
+__all__ = ["arguments"]

@@ -1,0 +1,75 @@
+"""What is measured against each other: forms of one operation that give the same results."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from symgrad.backends.torch.composite import load_composite
+from symgrad.operation import compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.pipeline import compile_spec
+from symgrad.spec import Spec
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One form: its name, how to call it, and whether its first call compiles something."""
+
+    name: str
+    call: Callable[..., Any]
+
+
+def contenders(spec: Spec, folder: Path, native: Callable[..., Any] | None, *, compiled: bool) -> list[Contender]:
+    """The forms of an operation; generated modules are written to a folder."""
+    composite = load_composite(compile_operation(parse_formulas(spec)))
+    eager = _module(spec, folder / "eager")
+    kernels = _module(spec.with_kernels(), folder / "kernels")
+    found = [
+        Contender("composite", composite),
+        Contender("eager", getattr(eager, spec.op)),
+        Contender("kernels", getattr(kernels, spec.op)),
+    ]
+    if compiled:
+        torch._dynamo.reset()
+        found.append(Contender("torch.compile", torch.compile(composite)))
+    if native is not None:
+        found.append(Contender("native", native))
+    return found
+
+
+def _module(spec: Spec, folder: Path) -> ModuleType:
+    """The generated module of a spec, written and imported."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = compile_spec(spec)
+    path = folder / f"{spec.op}.py"
+    path.write_text(texts.module, encoding="utf-8")
+    if texts.passes:
+        (folder / f"{spec.op}_cpu.cpp").write_text(texts.passes, encoding="utf-8")
+    name = f"symgrad_bench_{folder.name}_{spec.op}"
+    module_spec = importlib.util.spec_from_file_location(name, path)
+    assert module_spec is not None and module_spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(module)
+    return module
+
+
+def natives(path: Path | None) -> dict[str, Callable[..., Any]]:
+    """Functions of a Python file by name: what torch itself has for an operation, with the same arguments."""
+    if path is None:
+        return {}
+    module_spec = importlib.util.spec_from_file_location("symgrad_bench_natives", path)
+    assert module_spec is not None and module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(module)
+    return {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
+
+
+__all__ = ["Contender", "contenders", "natives"]

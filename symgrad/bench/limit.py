@@ -1,0 +1,60 @@
+"""The memory limit: the time in which this machine moves the bytes that an operation must move."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symgrad.errors import SymgradError
+from symgrad.resources import template_folder
+
+
+@cache
+def _stream() -> Any:
+    compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
+    if compiler is None:
+        raise SymgradError("the memory limit is measured by a C++ program, and there is no compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "stream.so"
+        source = template_folder() / "bench" / "stream.cpp"
+        flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+        subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True, capture_output=True)
+        function = ctypes.CDLL(str(library)).stream
+    function.restype = ctypes.c_float
+    return function
+
+
+def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], None]:
+    """A function that reads the bytes of some tensors and writes new ones of the sizes of others."""
+    stream = _stream()
+    sources = [t.detach() for t in read if t.numel()]
+    sizes = [t.numel() * t.element_size() // 4 for t in sources]
+    targets = [max(1, t.numel() * t.element_size() // 4) for t in written]
+    read_sizes, written_sizes = (ctypes.c_int64 * len(sizes))(*sizes), (ctypes.c_int64 * len(targets))(*targets)
+
+    def move() -> None:
+        made = [torch.empty(n) for n in targets]
+        stream(
+            (ctypes.c_void_p * len(sources))(*[t.data_ptr() for t in sources]),
+            read_sizes,
+            len(sources),
+            (ctypes.c_void_p * len(made))(*[t.data_ptr() for t in made]),
+            written_sizes,
+            len(made),
+            torch.get_num_threads(),
+        )
+
+    return move
+
+
+__all__ = ["limit"]

@@ -1,0 +1,154 @@
+"""Measuring: all forms in turn in one run, so that what else the machine does meets all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from symgrad.bench.contenders import Contender
+from symgrad.bench.limit import limit
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one form at one size. Times are medians in seconds; `spread` the quartiles of the total.
+
+    `ratio` is the median of the ratios to the memory limit in the same round.
+    """
+
+    op: str
+    form: str
+    elements: int
+    dtype: str
+    cold: float
+    forward: float
+    total: float
+    spread: tuple[float, float]
+    ratio: float
+    saved: int
+    peak: int
+
+
+def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: int) -> list[Row]:
+    """Measure forward and forward with backward, of every form and of the memory limit."""
+    leaves = [a for a in arguments if isinstance(a, Tensor) and a.requires_grad]
+    first = max((a for a in arguments if isinstance(a, Tensor)), key=Tensor.numel)
+    cold, saved, peak = {}, {}, {}
+    cotangents: list[Tensor] = []
+    for form in forms:
+        start = time.perf_counter()
+        outputs = _outputs(form.call(*arguments))
+        if not cotangents:
+            cotangents = [torch.randn_like(y) for y in outputs if y.requires_grad]
+        _backward(outputs, leaves, cotangents)
+        cold[form.name] = time.perf_counter() - start
+        saved[form.name] = _saved(form.call, arguments)
+        peak[form.name] = _peak(partial(_step, form, arguments, leaves, cotangents))
+    moved = _moved(forms[0], arguments, leaves, cotangents)
+    times: dict[str, list[tuple[float, float]]] = {form.name: [] for form in forms}
+    limits: list[float] = []
+    moved()
+    for _ in range(rounds):
+        limits.append(_time(moved))
+        for form in forms:
+            start = time.perf_counter()
+            outputs = _outputs(form.call(*arguments))
+            middle = time.perf_counter()
+            _backward(outputs, leaves, cotangents)
+            times[form.name].append((middle - start, time.perf_counter() - start))
+            del outputs
+    rows = []
+    for form in forms:
+        totals = [t for _, t in times[form.name]]
+        low, _, high = statistics.quantiles(totals, n=4) if rounds > 1 else (totals[0],) * 3
+        rows.append(
+            Row(
+                op,
+                form.name,
+                first.numel(),
+                str(first.dtype).removeprefix("torch."),
+                cold[form.name],
+                statistics.median(f for f, _ in times[form.name]),
+                statistics.median(totals),
+                (low, high),
+                statistics.median(totals) / statistics.median(limits),
+                saved[form.name],
+                peak[form.name],
+            )
+        )
+    whole = statistics.median(limits)
+    low, _, high = statistics.quantiles(limits, n=4) if rounds > 1 else (whole,) * 3
+    dtype = str(first.dtype).removeprefix("torch.")
+    rows.append(Row(op, "limit", first.numel(), dtype, 0.0, 0.0, whole, (low, high), 1.0, 0, 0))
+    return rows
+
+
+def _outputs(value: Any) -> list[Tensor]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]) -> None:
+    torch.autograd.grad([y for y in outputs if y.requires_grad], leaves, cotangents, allow_unused=True)
+
+
+def _step(form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]) -> None:
+    _backward(_outputs(form.call(*arguments)), leaves, cotangents)
+
+
+def _time(action: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _moved(
+    form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]
+) -> Callable[[], None]:
+    """The traffic of a perfect form: arguments in, outputs out; then arguments and cotangents in, gradients out."""
+    tensors = [a for a in arguments if isinstance(a, Tensor)]
+    outputs = _outputs(form.call(*arguments))
+    forward, backward = limit(tensors, outputs), limit([*tensors, *cotangents], leaves)
+
+    def both() -> None:
+        forward()
+        backward()
+
+    return both
+
+
+def _saved(call: Callable[..., Any], arguments: list[Any]) -> int:
+    """Bytes of the different storages that autograd keeps after a call."""
+    kept: dict[int, int] = {}
+
+    def pack(t: Tensor) -> Tensor:
+        kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        outputs = call(*arguments)
+    del outputs
+    return sum(kept.values())
+
+
+def _peak(action: Callable[[], None]) -> int:
+    """The most bytes that an action has allocated at once."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        action()
+    assert seen.profiler is not None and seen.profiler.kineto_results is not None
+    now = most = 0
+    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return most
+
+
+__all__ = ["Row", "measure"]

@@ -1,0 +1,100 @@
+"""What was measured, as a table, as JSON and as a plot of time over size."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from symgrad.bench.measure import Row
+from symgrad.errors import SymgradError
+
+_HEAD = ("op", "form", "elements", "dtype", "forward", "total", "quartiles", "limit", "saved", "peak", "first call")
+_UNITS = ("", "", "", "", "ms", "ms", "ms", "times", "MB", "MB", "s")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A Markdown table, one row a form."""
+    cells = [_HEAD, _UNITS, *(_cells(row) for row in rows)]
+    widths = [max(len(line[k]) for line in cells) for k in range(len(_HEAD))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in cells]
+    lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
+    return "\n".join(lines)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    low, high = row.spread
+    return (
+        row.op,
+        row.form,
+        str(row.elements),
+        row.dtype,
+        f"{row.forward * 1e3:.3g}",
+        f"{row.total * 1e3:.3g}",
+        f"{low * 1e3:.3g}-{high * 1e3:.3g}",
+        f"{row.ratio:.2f}",
+        f"{row.saved / 1e6:.1f}",
+        f"{row.peak / 1e6:.1f}",
+        f"{row.cold:.2f}",
+    )
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Geometric means over the operations: of the ratio to the limit, and of other forms to the kernels."""
+    lines = []
+    for key in dict.fromkeys((r.elements, r.dtype) for r in rows):
+        group = [r for r in rows if (r.elements, r.dtype) == key]
+        kernels = {r.op: r for r in group if r.form == "kernels"}
+        ratio = _mean(r.ratio for r in kernels.values())
+        lines.append(f"{key[1]}, {key[0]} elements: kernels take {ratio:.2f} times the limit")
+        for form in dict.fromkeys(r.form for r in group if r.form not in ("kernels", "limit")):
+            others = [r for r in group if r.form == form and r.op in kernels]
+            speed = _mean(r.total / kernels[r.op].total for r in others)
+            least = min(r.total / kernels[r.op].total for r in others)
+            lines.append(f"  {speed:.2f} times as fast as {form} over {len(others)} operations, at least {least:.2f}")
+    return lines
+
+
+def _mean(values: Iterable[float]) -> float:
+    logs = [math.log(v) for v in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def write_json(rows: Sequence[Row], path: Path) -> None:
+    """The rows as a list of objects."""
+    path.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Time over size of every form, one panel an operation. Raises SymgradError without matplotlib."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        raise SymgradError("the plot needs matplotlib: pip install 'symgrad[bench]'") from None
+    ops = list(dict.fromkeys(r.op for r in rows))
+    columns = min(3, len(ops))
+    figure, axes = pyplot.subplots(
+        math.ceil(len(ops) / columns),
+        columns,
+        squeeze=False,
+        figsize=(4.5 * columns, 3.5 * math.ceil(len(ops) / columns)),
+    )
+    for op, panel in zip(ops, axes.flat, strict=False):
+        for form in dict.fromkeys(r.form for r in rows if r.op == op):
+            points = sorted((r.elements, r.total * 1e3) for r in rows if r.op == op and r.form == form)
+            style = {"color": "black", "linestyle": "--"} if form == "limit" else {"marker": "."}
+            panel.loglog(*zip(*points, strict=True), label=form, **style)
+        panel.set_title(op)
+        panel.set_xlabel("elements")
+        panel.set_ylabel("forward + backward, ms")
+    axes.flat[0].legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+__all__ = ["plot", "summary", "table", "write_json"]

@@ -1,0 +1,90 @@
+"""What `symgrad build` and `symgrad bench` do. Each returns the exit status."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from symgrad.cli.terminal import Terminal
+from symgrad.errors import SymgradError
+
+__all__ = ["bench", "build"]
+
+
+def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) -> int:
+    """Compile the fused passes of generated modules into the cache."""
+    import torch
+
+    failed = 0
+    for path in modules:
+        module_spec = importlib.util.spec_from_file_location(f"symgrad_build_{path.stem}", path)
+        assert module_spec is not None and module_spec.loader is not None
+        module = importlib.util.module_from_spec(module_spec)
+        sys.modules[module_spec.name] = module
+        module_spec.loader.exec_module(module)
+        kernels = getattr(module, "_kernels", None)
+        if kernels is None:
+            terminal.detail(f"{path.as_posix()}: no fused passes")
+            continue
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            libraries = [kernels.library(getattr(torch, dtype)) for dtype in dtypes]
+        if None in libraries:
+            failed += 1
+            terminal.problem("\n".join(str(w.message) for w in caught) or f"{path.as_posix()}: kernels are turned off")
+        else:
+            terminal.result(f"{path.as_posix()}: {', '.join(dtypes)}")
+    return 1 if failed else 0
+
+
+def bench(
+    terminal: Terminal,
+    specs: Sequence[str],
+    *,
+    sizes: Sequence[int],
+    dtypes: Sequence[str],
+    threads: int | None,
+    rounds: int,
+    natives: Path | None,
+    compiled: bool,
+    json: Path | None,
+    plot: Path | None,
+) -> int:
+    """Measure the forms of specs."""
+    import torch
+
+    from symgrad.bench import report
+    from symgrad.bench.arguments import arguments
+    from symgrad.bench.contenders import contenders
+    from symgrad.bench.contenders import natives as read_natives
+    from symgrad.bench.measure import Row, measure
+    from symgrad.spec import load_spec
+
+    if threads:
+        torch.set_num_threads(threads)
+    rows: list[Row] = []
+    try:
+        known = read_natives(natives)
+        for path in specs:
+            spec = load_spec(path)
+            with tempfile.TemporaryDirectory() as folder:
+                forms = contenders(spec, Path(folder), known.get(spec.op), compiled=compiled)
+                for dtype in dtypes:
+                    for size in sizes:
+                        rows += measure(spec.op, forms, arguments(spec, size, getattr(torch, dtype)), rounds)
+            terminal.remark(f"{path}: measured")
+        terminal.finding(report.table(rows))
+        for line in report.summary(rows):
+            terminal.finding(line)
+        if json is not None:
+            report.write_json(rows, json)
+        if plot is not None:
+            report.plot(rows, plot)
+    except SymgradError as error:
+        terminal.problem(str(error))
+        return 1
+    return 0

@@ -1,0 +1,15 @@
+// defines: relu sign heaviside
+template <typename T>
+INLINE Lanes<T> relu(Lanes<T> x) {
+    return where(x <= 0, Lanes<T>(0), x);
+}
+
+template <typename T>
+INLINE Lanes<T> sign(Lanes<T> x) {
+    return where(x > 0, Lanes<T>(1), where(x < 0, Lanes<T>(-1), Lanes<T>(0)));
+}
+
+template <typename T>
+INLINE Lanes<T> heaviside(Lanes<T> x, Lanes<T> values) {
+    return where(x == 0, values, where(x < 0, Lanes<T>(0), Lanes<T>(1)));
+}

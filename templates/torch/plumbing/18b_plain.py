@@ -1,0 +1,1 @@
+_PLAIN = (Tensor, torch.nn.Parameter)

@@ -1,0 +1,88 @@
+class _Kernels:
+    """The fused passes of this module over plain CPU tensors, compiled when they are first needed.
+
+    They run where eager operations on the same tensors would give the same; anywhere else they
+    decline, and so they do, with one warning, where they cannot be compiled. SYMGRAD_KERNELS=0
+    turns them off.
+    """
+
+    def __init__(self, source: str, digest: str) -> None:
+        self.source = Path(__file__).with_name(source)
+        self.digest = digest
+        self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
+        self.walks: dict[Any, Any] = {}
+        self.libraries: dict[Any, Any] = {}
+        self.lock = Lock()
+
+    def run(
+        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = 1
+    ) -> Any:
+        """Return the results of a pass, None for those not wanted; None alone where it declines.
+
+        ``shapes`` are those of the inputs of forward, by default those of ``tensors``.
+        """
+        if entry is None or not self.on or _dispatch_modes():
+            return None
+        key: list[Any] = [entry.name, wanted, shapes]
+        addresses = []
+        try:
+            for t in tensors:
+                if type(t) not in _PLAIN or not t.is_cpu:
+                    return None
+                strides = t.stride()
+                if (not strides or strides[-1] != 1) and t.is_neg():
+                    return None
+                key += (t.dtype, t.shape, strides)
+                addresses.append(t.data_ptr())
+        except RuntimeError:  # sparse tensors have no strides, wrappers of transforms no storage
+            return None
+        known = tuple(key)
+        walk = self.walks.get(known)
+        if walk is None:
+            walk = self.prepare(entry, tensors, shapes, wanted, known)
+        if not walk:
+            return None
+        if walk.copies:
+            tensors = walk.copied(tensors)
+            addresses = [t.data_ptr() for t in tensors]
+        results = [
+            torch.empty_strided(shape, strides, dtype=walk.dtype) if shape is not None else None
+            for shape, strides in walk.results
+        ]
+        walk.function(
+            *walk.subset,
+            *[addresses[place] for place in walk.places],
+            *[None if r is None else r.data_ptr() for r in results],
+            *numbers,
+            *walk.counts,
+            walk.address,
+            torch.get_num_threads(),
+        )
+        return results
+
+    def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
+        """Return how a pass runs over tensors like these, or False where it must not."""
+        dtypes = {t.dtype for t in tensors if t.dtype != torch.bool}
+        walk: Any = False
+        if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
+            (dtype,) = dtypes
+            library = self.library(dtype)
+            if library is not None:
+                inputs = [t.shape for t in tensors] if shapes is None else shapes
+                walk = _walk(entry, tensors, inputs, wanted, dtype, library)
+        if len(self.walks) > 2000:  # of shapes that keep changing
+            self.walks.clear()
+        self.walks[key] = walk
+        return walk
+
+    def library(self, dtype: Any) -> Any:
+        """Return the compiled passes for tensors of a dtype, None where there are none."""
+        with self.lock:
+            if dtype not in self.libraries and self.on:
+                try:
+                    self.libraries[dtype] = _compiled(self.source, self.digest, _STORAGE[dtype])
+                except (OSError, RuntimeError) as error:
+                    self.on = False
+                    text = f"no fused kernels, eager operations serve instead: {error}"
+                    warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
+            return self.libraries.get(dtype)

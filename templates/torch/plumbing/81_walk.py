@@ -1,0 +1,27 @@
+class _Walk:
+    """How a pass runs over tensors of given shapes and strides."""
+
+    def __init__(self, function: Any, dtype: torch.dtype) -> None:
+        self.function = function
+        self.dtype = dtype
+        self.places: list[int] = []
+        self.copies: dict[int, Any] = {}
+        self.results: list[Any] = []
+        self.subset: tuple[int, ...] = ()
+        self.counts: tuple[int, ...] = ()
+        self.address = 0
+        self.geometry: Any = None
+
+    def copied(self, tensors: Any) -> list[Tensor]:
+        """Return the tensors, those of unfit strides or of truth values copied."""
+        tensors = list(tensors)
+        for place, like in self.copies.items():
+            fit = tensors[place].to(self.dtype)
+            if like is None:
+                fit = fit.contiguous()
+            else:
+                dims, shape, strides = like
+                full = torch.empty_strided(shape, strides, dtype=self.dtype)
+                fit = full.copy_(_unsqueezed(fit, dims))
+            tensors[place] = fit
+        return tensors

@@ -1,0 +1,82 @@
+def _walk(
+    entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype, library: Any
+) -> _Walk | bool:
+    """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
+    blank = [torch.empty(size, device="meta") for size in inputs]
+    shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
+    if 0 in shape or len(shape) > 16:
+        return False
+    metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
+    views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
+    # The strides that an eager operation on these operands would give its result.
+    layout = reduce(torch.add, [*views, torch.empty((1,) * len(shape), device="meta")]).stride()
+    if entry.rows:  # which lie in one piece
+        layout = torch.empty(shape, device="meta").stride()
+    last = len(shape) - 1
+    dims = [d for d in range(len(shape)) if shape[d] != 1 and not (entry.rows and d == last)]
+    dims.sort(key=lambda d: -layout[d])
+    if entry.rows:
+        dims += [last] if shape else []
+    function = getattr(library, entry.name)
+    function.argtypes, function.restype = [_TYPES[letter] for letter in entry.types], None
+    walk = _Walk(function, dtype)
+    inner = dims[-1] if dims else None
+    steps = []
+    for view, (place, added) in zip(views, entry.operands, strict=True):
+        step = view.expand(shape).stride()
+        if inner is not None and step[inner] not in (0, 1) and shape[inner] != 1:
+            whole = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+            if whole[inner] in (0, 1):
+                step, walk.copies[place] = whole, None
+            else:
+                step, walk.copies[place] = layout, (added, shape, layout)
+        elif tensors[place].dtype != dtype:
+            walk.copies[place] = None
+            step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
+        steps.append((0, step))
+        walk.places.append(place)
+    subset = wanted if wanted in entry.subsets else entry.subsets[-1]
+    walk.subset = (subset,) if len(entry.subsets) > 1 else ()
+    for k, (kind, place, added) in enumerate(entry.results):
+        summed, size, strides, step = 0, shape, layout, layout
+        if kind == "row" or kind == "kept":
+            size = (*shape[:-1], 1) if kind == "kept" else shape[:-1]
+            like = torch.empty((*shape[:-1], 1), device="meta")
+            strides, step = like.view(size).stride(), like.expand(shape).stride()
+        elif kind == "total":
+            summed, size, strides, step = 1, (), (), (0,) * len(shape)
+        elif kind == "tensor" and (inputs[place] != shape or added):
+            like = blank[place]
+            summed, size, strides = like.numel(), like.shape, like.stride()
+            step = _unsqueezed(like, added).expand(shape).stride()
+        steps.append((summed, step))
+        walk.results.append((size, strides) if subset >> k & 1 else (None, ()))
+    sizes, rows = _merged(shape, dims, [step for _, step in steps], entry.rows)
+    numbers = [len(sizes) - 1, *sizes[-1:], *sizes[:-1]]
+    for k, ((summed, _), row) in enumerate(zip(steps, rows, strict=True)):
+        numbers += [summed] if k >= len(views) else []
+        numbers += [min(row[-1], 1), *row[:-1]]
+    counts = {"elements": math.prod(shape), "row_length": shape[-1] if shape else 1}
+    walk.counts = tuple(counts[name] for name in entry.counts)
+    walk.geometry = array("q", numbers)
+    walk.address, _ = walk.geometry.buffer_info()
+    return walk
+
+
+def _merged(
+    shape: Any, dims: list[int], steps: list[Any], rows: bool
+) -> tuple[list[int], list[list[int]]]:
+    """Return sizes and steps in order, dimensions that lie one behind the other as one."""
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in steps]
+    for d in reversed(dims):
+        kept = rows and len(sizes) == 1  # a row stays what it is
+        if sizes and not kept and all(s[d] == m[0] * sizes[0] for s, m in zip(steps, merged, strict=True)):
+            sizes[0] *= shape[d]
+            continue
+        sizes.insert(0, shape[d])
+        for s, m in zip(steps, merged, strict=True):
+            m.insert(0, s[d])
+    if not sizes:
+        return [1], [[1] for _ in steps]
+    return sizes, merged

@@ -1,0 +1,28 @@
+def _compiled(source: Path, digest: str, storage: str) -> Any:
+    """Load the passes for one kind of elements, compiling them unless they are in the cache.
+
+    A cached library is found by everything that it depends on, and appears there whole: processes
+    that compile it at once do not disturb each other. Raises OSError and RuntimeError.
+    """
+    text = source.read_text(encoding="utf-8")
+    body = text[text.index("//\n") :]
+    if sha256(body.encode()).hexdigest() != digest:
+        raise RuntimeError(f"{source.name} is not the file that this module was generated with")
+    compiler = _compiler()
+    flags = [*_FLAGS, f"-DSTORAGE={storage}"]
+    what = "\n".join([digest, *flags, *_machine(compiler)])
+    folder = _cache_folder()
+    target = folder / f"{source.stem}_{storage}_{sha256(what.encode()).hexdigest()[:24]}.so"
+    if not target.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix="building_") as build:
+            made = Path(build) / target.name
+            for openmp in (["-fopenmp"], []):  # without it the passes use one thread
+                command = [compiler, *flags, *openmp, str(source), "-o", str(made)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode == 0:
+                    break
+            else:
+                raise RuntimeError(f"{compiler} failed:\n{done.stderr[-2000:]}")
+            made.replace(target)
+    return ctypes.CDLL(str(target))

@@ -1,0 +1,9 @@
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)

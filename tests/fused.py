@@ -1,0 +1,47 @@
+"""Modules with fused passes, written to a folder and imported, as users have them."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from symgrad.files import render
+from symgrad.pipeline import Compiled, compile_spec
+from symgrad.spec import parse_spec
+
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("g++", "clang++", "c++"))), reason="no C++ compiler: there are no fused passes"
+)
+_numbers = count()
+
+
+def compiled(text: str) -> Compiled:
+    """A spec given as YAML, compiled with fused passes."""
+    return compile_spec(parse_spec(text).with_kernels())
+
+
+def written(text: str, folder: Path) -> ModuleType:
+    """The module of a spec, with its passes beside it."""
+    made = compiled(text)
+    op = made.spec.op
+    for name, body in render(
+        op, made.module, made.test, spec_path="a.yaml", spec_text=text, passes=made.passes
+    ).items():
+        (folder / name).write_text(body, encoding="utf-8")
+    return imported(folder / f"{op}.py")
+
+
+def imported(path: Path) -> ModuleType:
+    """A generated module, imported anew."""
+    name = f"fused_{path.stem}_{next(_numbers)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+from fused import needs_compiler
+
+from symgrad.bench import report
+from symgrad.bench.arguments import arguments
+from symgrad.bench.measure import Row
+from symgrad.cli import main
+from symgrad.spec import parse_spec
+
+CHANNEL = """
+op: channel
+tensors: {x: {shape: [N, C, T]}, alpha: {shape: [C], domain: "(0, oo)"}}
+outputs: {y: x * alpha}
+module: {parameters: {alpha: {init: 1.0, shape: [C]}}}
+"""
+GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\nmodule: {parameters: {beta: 1.0}}\n"
+
+
+def test_arguments_have_about_the_elements_asked_for():
+    x, alpha = arguments(parse_spec(CHANNEL), 1 << 20, torch.float32)
+    assert x.shape == (16, 64, 1024) and alpha.shape == (64,)
+    assert x.requires_grad and bool((alpha > 0).all())
+    x, beta = arguments(parse_spec(GATE), 1 << 12, torch.bfloat16)
+    assert x.shape == (4, 1024) and beta.shape == () and x.dtype == torch.bfloat16
+    assert arguments(parse_spec(GATE), 100, torch.float64)[0].shape == (100,)
+
+
+def row(op: str, form: str, total: float) -> Row:
+    return Row(op, form, 10, "float32", 0.0, total / 2, total, (total, total), total, 40, 80)
+
+
+def test_the_report():
+    rows = [row("a", "kernels", 1.0), row("a", "native", 2.0), row("b", "kernels", 4.0), row("b", "native", 32.0)]
+    lines = report.summary(rows)
+    assert lines[0] == "float32, 10 elements: kernels take 2.00 times the limit"
+    assert lines[1].strip() == "4.00 times as fast as native over 2 operations, at least 2.00"
+    assert len(set(map(len, report.table(rows).splitlines()))) == 1
+
+
+@needs_compiler
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "gate.yaml").write_text(GATE)
+    (tmp_path / "natives.py").write_text("def gate(x, beta):\n    return x * (beta * x).sigmoid()\n")
+    target = tmp_path / "rows.json"
+    options = ["--size", "2000", "--rounds", "2", "--no-compile", "--json", str(target)]
+    options += ["--natives", str(tmp_path / "natives.py")]
+    result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), *options])
+    assert result.exit_code == 0, result.output
+    found = json.loads(target.read_text())
+    assert [r["form"] for r in found] == ["composite", "eager", "kernels", "native", "limit"]
+    assert all(r["total"] > 0 for r in found)
+    by_form = {r["form"]: r for r in found}
+    assert by_form["kernels"]["saved"] <= by_form["composite"]["saved"]
+
+
+@needs_compiler
+def test_build(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "gate.yaml").write_text(GATE)
+    run = CliRunner().invoke
+    out = str(tmp_path / "out")
+    assert run(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out]).exit_code == 0
+    assert run(main, ["build", out, "--dtype", "float32"]).exit_code == 0
+    assert [p.name.rpartition("_")[0] for p in (tmp_path / "cache").iterdir()] == ["gate_cpu_float"]
+    assert run(main, ["build", str(tmp_path)]).exit_code == 2
+
+
+def test_build_without_a_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    (tmp_path / "gate.yaml").write_text(GATE)
+    out = str(tmp_path / "out")
+    CliRunner().invoke(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out])
+    result = CliRunner().invoke(main, ["build", out])
+    assert result.exit_code == 1 and "no C++ compiler" in result.output
+
+
+def test_the_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    report.plot([row("a", "kernels", 1.0), row("a", "limit", 0.5)], tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from symgrad.backends.cpu.elements import ELEMENTS, ROW, Elements, Unsupported, View
+from symgrad.expr import make, symbol
+from symgrad.tensor_ops.shaping import unsqueeze
+
+X = symbol("x", "tensor", ("N", "C", "T"))
+A = symbol("alpha", "tensor", ("C",))
+G = symbol("grad_y", "cotangent")
+FREE = symbol("z")
+
+
+def lowered(root, rank=3):
+    elements = Elements({}, rank)
+    return elements, elements(root)
+
+
+def test_pointwise_formulas_stay_as_they_are():
+    form = make("sin", X * FREE) + 1
+    _, value = lowered(form)
+    assert value.expr is form and value.dims is None and not value.total
+
+
+def test_a_view_is_an_operand_of_its_own():
+    elements, value = lowered(X * unsqueeze(1 / A, -1))
+    (leaf,) = value.expr.tensors - {X}
+    assert elements.views[leaf] == View(A, (-1,))
+
+
+def test_a_saved_value_is_an_operand():
+    saved = symbol("y")
+    elements = Elements({make("sin", X): saved}, 3)
+    assert elements(make("sin", X) * G).expr is saved * G
+
+
+def test_what_multiplies_a_sum_moves_under_it():
+    root = make("sum_to", make("sum", G * X, dim=(0, 2), keepdim=False) / A, A)
+    elements, value = lowered(root)
+    (leaf,) = value.expr.tensors - {X, G}
+    assert value.dims == (-3, -1)
+    assert value.expr is G * X / leaf
+    assert elements.views[leaf] == View(A, (-1,))
+
+
+@pytest.mark.parametrize("op", ["sum", "mean"])
+def test_everything_reduced(op):
+    _, value = lowered(make(op, X * X, dim=None, keepdim=False))
+    assert value.total == op and value.expr is X**2
+
+
+def test_a_gradient_of_a_mean_knows_the_number_of_elements():
+    _, value = lowered(make("sum_to", make("expand", G, X) / make("count", X, dim=None), X))
+    assert value.expr is G / ELEMENTS and value.dims == ()
+
+
+def test_rows():
+    _, value = lowered(X / make("mean", X**2, dim=-1, keepdim=True))
+    assert value.expr is X / (make("row_sum", X**2) / ROW)
+    _, value = lowered(make("sum", X, dim=(2,), keepdim=False))
+    assert value.dropped and value.expr is make("row_sum", X)
+
+
+def test_what_belongs_to_a_row_meets_tensors_of_rows():
+    rows = symbol("w")
+    elements, value = lowered(make("sum", FREE, dim=-1, keepdim=False) * rows, None)
+    (leaf,) = value.expr.tensors - {FREE}
+    assert value.dropped and elements.views[leaf] == View(rows, (-1,))
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        (make("sum", X, dim=0, keepdim=True), "not along the last dimension"),
+        (make("exp", make("sum", X, dim=None, keepdim=False)), "reduction to a number"),
+        (make("cumsum", X, dim=-1), "cumsum"),
+        (make("norm", X, p=3, dim=-1, keepdim=False), "another order"),
+        (make("exp", make("sum", X, dim=(0, 2), keepdim=False)), "what follows a sum"),
+    ],
+    ids=str,
+)
+def test_unsupported(root, message):
+    with pytest.raises(Unsupported, match=message):
+        lowered(root)

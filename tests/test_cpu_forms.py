@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import mpmath as mp
+import pytest
+
+from symgrad import expr as ex
+from symgrad.backends.cpu.forms import rational_forms, with_reciprocals
+from symgrad.evaluate import exact
+from symgrad.expr import make, symbol, topological
+
+X, Y = symbol("x"), symbol("y")
+SOFT = make("softplus", X)
+
+
+def count(op, *roots):
+    return sum(n.op == op for n in topological(*roots))
+
+
+def value(form, x, y=0.5):
+    (found,) = exact([form], {X: x, Y: y}, 100)
+    return found
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        make("sigmoid", X),
+        make("sigmoid", -X),
+        make("sigmoid", X) * make("sigmoid", -X) ** 2,
+        make("tanh", SOFT),
+        make("sigmoid", 2 * SOFT),
+        make("sigmoid", -2 * SOFT),
+        X * make("sigmoid", X) * make("sigmoid", 2 * SOFT) * make("sigmoid", -2 * SOFT) + make("tanh", SOFT),
+        make("sigmoid", X * Y) / make("sigmoid", Y),
+        make("sigmoid", X) ** -1,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("x", [-30.0, -1.25, -0.0, 0.0, 0.75, 12.0, 300.0])
+def test_the_form_has_the_same_value(form, x):
+    (found,) = rational_forms([form], wide=False)
+    expected = value(form, x)
+    assert abs(value(found, x) - expected) <= mp.mpf(10) ** -25 * abs(expected)
+    assert count("sigmoid", found) == count("softplus", found) == 0
+
+
+def test_a_value_and_its_derivative_share_one_exponential():
+    slope = 4 * X * make("sigmoid", X) * make("sigmoid", 2 * SOFT) * make("sigmoid", -2 * SOFT) + make("tanh", SOFT)
+    found = rational_forms([X * make("tanh", SOFT), slope], wide=True)
+    assert count("exp", *found) == 1
+    assert count("tanh", *found) == count("log1p", *found) == 0
+
+
+def test_equal_arguments_are_one_only_in_float64():
+    one, other = 2 * (X**3 + X), 2 * X**3 + 2 * X
+    roots = [make("sigmoid", one), make("sigmoid", -other)]
+    assert count("exp", *rational_forms(roots, wide=False)) == 2
+    assert count("exp", *rational_forms(roots, wide=True)) == 1
+
+
+def test_other_functions_are_left_alone():
+    form = make("tanh", X) * make("exp", Y)
+    assert rational_forms([form], wide=True) == [form]
+
+
+def test_reciprocals_only_of_what_is_moderate():
+    e = make("exp", -make("abs", X))
+    found = with_reciprocals([Y / (1 + e), X / (1 + e)])
+    assert count("reciprocal", *found) == 1
+    large = [Y / (1 + X), X / (1 + X)]
+    assert with_reciprocals(large) == large
+    assert with_reciprocals([Y / (1 + e)]) == [Y / (1 + e)]
+
+
+def test_static_factors_stay_outside():
+    beta = symbol("beta", "float")
+    (found,) = rational_forms([make("sigmoid", beta) * X], wide=False)
+    assert found is ex.mul(make("sigmoid", beta), X)

@@ -1,0 +1,283 @@
+"""Fused passes at work: they agree with the eager bodies, and leave to these what they cannot serve."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from fused import imported, needs_compiler, written
+from torch.utils._python_dispatch import TorchDispatchMode
+
+pytestmark = needs_compiler
+
+GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
+CHANNEL = """
+op: channel
+tensors:
+  x: {shape: [N, C, T]}
+  alpha: {shape: [C], domain: "(0, oo)"}
+outputs: {y: x + sin(alpha * x)**2 / alpha}
+"""
+LOSS = """
+op: loss
+tensors: {input: , target: }
+hyperparameters:
+  delta: {type: float, default: 1.0, domain: "(0, oo)"}
+  reduction: {type: str, default: mean, choices: [none, mean, sum]}
+let: {each: "where(abs(input - target) <= delta, (input - target)**2 / 2, delta * (abs(input - target) - delta/2))"}
+outputs: {loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'}
+"""
+NORM = """
+op: norm
+tensors: {x: {shape: [..., D]}, weight: {shape: [D]}}
+hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
+outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
+"""
+ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
+GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: lgamma(x)}\n'
+TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fused")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
+        patch.delenv("SYMGRAD_KERNELS", raising=False)
+        made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO)]
+        yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+
+
+def both(module, tensors, settings=(), wanted=None):
+    """Outputs and gradients with fused passes, and without."""
+    found = []
+    op = getattr(module, module._kernels.source.stem.removesuffix("_cpu"))
+    for on in (True, False):
+        module._kernels.on = on
+        leaves = [t.detach().requires_grad_(wanted is None or k in wanted) for k, t in enumerate(tensors)]
+        outputs = op(*leaves, *settings)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        generator = torch.Generator().manual_seed(1)
+        cotangents = [torch.randn(y.shape, generator=generator).to(y.dtype) for y in outputs]
+        gradients = torch.autograd.grad(outputs, [t for t in leaves if t.requires_grad], cotangents)
+        found.append([*outputs, *gradients])
+    module._kernels.on = True
+    return found
+
+
+def agree(fused, eager):
+    for a, b in zip(fused, eager, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        tolerance = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}[a.dtype]
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+CASES = [
+    ("gate", [(5,), (5,)]),
+    ("gate", [(40, 33), ()]),
+    ("gate", [(40, 33), (33,)]),
+    ("gate", [(40, 33), (40, 1)]),
+    ("gate", [(3,), (4, 1)]),
+    ("gate", [(70000,), ()]),
+    ("gate", [(3, 25000), (25000,)]),
+    ("gate", [(1,), ()]),
+    ("gate", [(), ()]),
+    ("channel", [(2, 3, 5), (3,)]),
+    ("channel", [(4, 8, 3000), (8,)]),
+    ("norm", [(4, 33), (33,)]),
+    ("norm", [(2, 3, 16), (16,)]),
+    ("norm", [(7,), (7,)]),
+    ("rows", [(4, 40)]),
+    ("rows", [(3, 2, 5)]),
+    ("two", [(4, 5), (5,)]),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
+def test_shapes(modules, op, shapes, dtype):
+    generator = torch.Generator().manual_seed(0)
+    tensors = [(0.5 + torch.rand(s, generator=generator)).to(dtype) for s in shapes]
+    modules[op]._kernels.walks.clear()
+    agree(*both(modules[op], tensors))
+    assert sum(map(bool, modules[op]._kernels.walks.values())) == 2  # forward and backward
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shapes", [((40, 33), ()), ((70000,), ()), ((4, 5), (5,))], ids=str)
+def test_half_precision(modules, shapes, dtype):
+    fused, eager = both(modules["gate"], [torch.randn(s).to(dtype) for s in shapes])
+    agree(fused, eager)
+    assert (fused[0] == eager[0]).double().mean() > 0.99  # computed in float32, rounded once
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shapes", [((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
+def test_reductions_over_everything(modules, reduction, shapes):
+    tensors = [torch.randn(s) * 2 for s in shapes]
+    agree(*both(modules["loss"], tensors, (0.75, reduction)))
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,)])
+def test_subsets_of_gradients(modules, wanted):
+    agree(*both(modules["gate"], [torch.randn(4, 5), torch.randn(5)], wanted=wanted))
+
+
+LAYOUTS = {
+    "channels last": lambda t: t.to(memory_format=torch.channels_last),
+    "transposed": lambda t: t.transpose(0, 3),
+    "every other": lambda t: t[..., ::2],
+    "expanded": lambda t: t[:1].expand(4, -1, -1, -1),
+    "offset": lambda t: t.flatten()[1:].unflatten(0, (-1, 1)),
+    "flipped sign": lambda t: torch.complex(t, t).conj().imag,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strides(modules, layout):
+    x = LAYOUTS[layout](torch.randn(4, 3, 6, 5))
+    fused, eager = both(modules["gate"], [x, torch.tensor(0.5)])
+    agree(fused, eager)
+    assert fused[0].stride() == eager[0].stride()
+    agree(*both(modules["norm"], [x, torch.rand(x.shape[-1])]))
+
+
+def test_the_threads_change_nothing(modules):
+    x, beta = torch.randn(300_000), torch.tensor(0.5)
+    threads = torch.get_num_threads()
+    found = []
+    for number in (1, 2, 3):
+        torch.set_num_threads(number)
+        found.append(both(modules["gate"], [x, beta])[0])
+    torch.set_num_threads(threads)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+def test_special_values(modules):
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([nan, inf, -0.0, 0.0, 100.0, -100.0, 1e-40, -3e38])
+    fused, eager = both(modules["gate"], [x, torch.ones(8)])
+    assert torch.equal(fused[0].isnan(), eager[0].isnan())
+    assert torch.equal(fused[0].signbit(), eager[0].signbit())
+    rows = torch.tensor([[-inf, -inf], [inf, 1.0], [nan, 1.0]])
+    fused, eager = both(modules["rows"], [rows])
+    torch.testing.assert_close(fused[0], eager[0], equal_nan=True)
+
+
+def test_second_derivatives_come_from_the_eager_bodies(modules):
+    x, beta = torch.randn(5, dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64)
+    leaves = (x.requires_grad_(), beta.requires_grad_())
+    assert torch.autograd.gradcheck(modules["gate"].gate, leaves, check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(modules["gate"].gate, leaves)
+
+
+class Counting(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def declined(module, act):
+    """Whether a call is left to the eager bodies: no pass is planned for it."""
+    module._kernels.walks.clear()
+    act()
+    return not any(module._kernels.walks.values())
+
+
+def test_what_passes_decline(modules):
+    gate = modules["gate"]
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    assert not declined(gate, lambda: gate.gate(x, beta))
+    assert declined(gate, lambda: torch.func.grad(lambda t: gate.gate(t, beta).sum())(x))
+    assert declined(gate, lambda: torch.vmap(gate.gate, (0, None))(x, beta))
+    assert declined(gate, lambda: gate.gate(x.to("meta"), beta.to("meta")))
+    assert declined(gate, lambda: gate.gate(x, beta.double().reshape(1)))
+    assert declined(gate, lambda: gate.gate(x.long(), beta))
+    assert declined(gate, lambda: gate.gate(torch.randn(0, 3), beta))
+    assert declined(gate, lambda: gate.gate(torch.randn(5).as_subclass(type("Own", (torch.Tensor,), {})), beta))
+    with Counting() as seen:
+        assert declined(gate, lambda: gate.gate(x, beta))
+    assert seen.calls
+
+
+def test_a_method_without_a_pass(modules):
+    told = " ".join(modules["gamma"].__doc__.split())
+    assert "Fused on a CPU: forward, from gamma_cpu.cpp; backward in eager operations (digamma)." in told
+    agree(*both(modules["gamma"], [torch.rand(7) + 0.5]))
+
+
+def test_broadcast_cotangents(modules):
+    x = torch.randn(6, 5, requires_grad=True)
+    modules["gate"].gate(x, torch.tensor(0.5)).sum().backward()
+    fused = x.grad
+    modules["gate"]._kernels.on = False
+    x.grad = None
+    modules["gate"].gate(x, torch.tensor(0.5)).sum().backward()
+    modules["gate"]._kernels.on = True
+    torch.testing.assert_close(fused, x.grad)
+
+
+# ------------------------------------------------------------------------------------------------ building
+def test_libraries_are_cached_by_content(modules):
+    folder = modules["gate"]._kernels.source.parent
+    modules["gate"].gate(torch.randn(3), torch.tensor(1.0))
+    libraries = sorted((folder / "cache").glob("gate_cpu_float_*.so"))
+    assert len(libraries) == 1
+    before = libraries[0].stat().st_mtime_ns
+    again = imported(folder / "gate.py")
+    again.gate(torch.randn(3), torch.tensor(1.0))
+    assert sorted((folder / "cache").glob("gate_cpu_float_*.so")) == libraries
+    assert libraries[0].stat().st_mtime_ns == before
+    assert not list((folder / "cache").glob("building_*"))
+
+
+def test_no_compiler(modules, monkeypatch, tmp_path):
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
+        y = module.gate(x, beta)
+    torch.testing.assert_close(y, x * torch.sigmoid(beta * x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.gate(x, beta)
+
+
+def test_a_source_that_was_changed(modules, tmp_path):
+    source = modules["gate"]._kernels.source
+    (tmp_path / "gate.py").write_text(source.with_name("gate.py").read_text())
+    (tmp_path / "gate_cpu.cpp").write_text(source.read_text() + "// more\n")
+    module = imported(tmp_path / "gate.py")
+    with pytest.warns(RuntimeWarning, match="not the file that this module was generated with"):
+        module.gate(torch.randn(3), torch.tensor(1.0))
+
+
+def test_turned_off(modules, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_KERNELS", "0")
+    module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
+    module.gate(torch.randn(3), torch.tensor(1.0))
+    assert not module._kernels.walks
+
+
+def test_processes_that_build_at_once(modules, tmp_path):
+    code = f"""
+import sys; sys.path.insert(0, {str(modules["two"]._kernels.source.parent)!r})
+import torch, two
+a, b = two.two(torch.ones(3), torch.zeros(3))
+assert a.tolist() == [1, 1, 1] and any(two._kernels.walks.values())
+"""
+    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
+    runs = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
+    assert [r.wait() for r in runs] == [0, 0]
+    assert [p.suffix for p in Path(tmp_path).iterdir()] == [".so"]
