@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 0c72d11427402f634aced4950140d85bdd86f46cf350a39ff1bda48ccea7548f
+# body-sha256: 8c85769d77762a2378f4ce60ca11394769fcfb2ae59c41263e8c2efa3ba04f33
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -30,6 +30,7 @@ from torch import Tensor
 from torch._C import _functorch
 from torch.autograd import Function, forward_ad
 from torch.nn import functional as F
+from torch.nn import grad as nn_grad
 
 __all__ = ["Conv1dFunction", "conv1d"]
 
@@ -155,6 +156,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_nn_grad: Any = nn_grad  # torch gives it no types
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -285,20 +287,20 @@ def _autocast_all(*tensors: Tensor) -> list[Tensor]:
     return [t.to(dtype) if t.dtype == torch.float32 else t for t in tensors]
 
 
-def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Tensor:
+def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
     """Return the gradient of a convolution with respect to its input; torch's own takes batches only."""
     weight, grad = _autocast_all(weight, grad)
     if len(shape) == 2:
-        return torch.nn.grad.conv1d_input((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
-    return torch.nn.grad.conv1d_input(shape, weight, grad, **how)
+        return _nn_grad.conv1d_input((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
+    return _nn_grad.conv1d_input(shape, weight, grad, **how)
 
 
-def _conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Tensor:
+def _conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
     """Return the gradient of a convolution with respect to its weight; torch's own takes batches only."""
     x, grad = _autocast_all(x, grad)
     if x.dim() == 2:
         x, grad = x.unsqueeze(0), grad.unsqueeze(0)
-    return torch.nn.grad.conv1d_weight(x, shape, grad, **how)
+    return _nn_grad.conv1d_weight(x, shape, grad, **how)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -28,10 +28,11 @@ Shape = tuple[int, ...]
 
 def _helpers() -> dict[str, Any]:
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
+    scope["nn_grad"] = torch.nn.grad
     scope["_broadcast_shapes"] = torch.broadcast_shapes
     scope["Callable"] = Callable
     wanted = re.compile(
-        r"_(shape_of|restore|count|others|others_slope|rows|put_along|matmul_left|matmul_right|autocast_all|conv.*)$"
+        r"_(shape_of|restore|count|others|others_slope|rows|put_along|matmul_left|matmul_right|autocast_all|nn_grad|conv.*)$"
     )
     for name, text in snippets().items():
         if wanted.match(name):

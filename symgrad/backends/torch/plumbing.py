@@ -72,4 +72,6 @@ def imports(text: str) -> str:
     lines.append("from torch.autograd import Function" + (", forward_ad" if "forward_ad" in text else ""))
     if re.search(r"\bF\.", text):
         lines.append("from torch.nn import functional as F")
+    if "_nn_grad" in text:
+        lines.append("from torch.nn import grad as nn_grad")
     return "\n".join(lines)

@@ -1,0 +1,1 @@
+_nn_grad: Any = nn_grad  # torch gives it no types
