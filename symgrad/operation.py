@@ -293,7 +293,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
             pushed = jvp([root], {program.symbols[t]: tangent(t)}, bench.slope_form)
             if root in pushed:
                 tangents[output.name, t] = bench.finish(pushed[root])
-    overrides = {t: _override(program, t, g, bench) for t, g in overridden.items()}
+    overrides = {t: _override(program, formulas, t, g, bench) for t, g in overridden.items()}
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
@@ -331,7 +331,9 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     )
 
 
-def _override(program: Program, tensor: str, gradient: Expr, bench: Workbench) -> Override:
+def _override(
+    program: Program, formulas: Mapping[str, Expr], tensor: str, gradient: Expr, bench: Workbench
+) -> Override:
     cotangents = frozenset(s for s in gradient.symbols if s["kind"] == "cotangent")
     recognised, _ = bench.recognise(gradient)
     settled = bench.finish(bench.settle(recognised))
@@ -342,11 +344,13 @@ def _override(program: Program, tensor: str, gradient: Expr, bench: Workbench) -
         own = cotangent(output.name)
         if own in cotangents:
             # A cotangent stands for a value of the output's shape while the map is transposed.
-            stand_in = symbol(own.name, "tensor")
+            value = formulas[output.name]
+            stand_in = symbol(own.name, "tensor", declared_shape(value))
             forward = substitute(gradient, {own: stand_in})
             pulled = vjp({forward: tangent(tensor)}, [stand_in])
             if stand_in in pulled:
-                transposed[output.name] = bench.finish(_without_reductions(pulled[stand_in], stand_in))
+                pushed = _without_reductions(pulled[stand_in], stand_in)
+                transposed[output.name] = bench.finish(substitute(pushed, {stand_in: value}))
     return Override(settled, transposed)
 
 

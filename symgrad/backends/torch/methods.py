@@ -216,8 +216,15 @@ class Methods:
     def _backward(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
         cotangents = self._cotangents(variant)
+        if len(cotangents) == 1:  # which is not None then
+            (name,) = (o.name for o in layout.spec.outputs if o.grad)
+            scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
+        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
+        for saved in variant.plan.base:
+            needed = self._needed_by(saved.value, variant)
+            if set(needed) < set(self._wanted_tensors(variant)):
+                scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         if layout.widens_slopes:
             rounds = "dtype" if self._rounds(variant) else "_"
             lines += self._widened([*self._float_names(variant, scope), *cotangents], rounds)
@@ -372,9 +379,10 @@ class Methods:
             for local, saved in zip(kept, layout.keeps, strict=True)
         ]
         wants = [f"wants_{t}" for t in self._wanted_tensors(variant)]
-        inner = Scope(scope.names, dict(scope.known), scope.shapes)
+        inner = Scope(scope.names, dict(scope.known), scope.shapes, dict(scope.partly))
         again = statements(targets, inner, layout.constants, always=wants)
         scope.known.update({saved.value: local for local, saved in zip(kept, layout.keeps, strict=True)})
+        scope.partly.update({k.value: frozenset(r) for k in layout.keeps if (r := self._readers(k.value, variant))})
         taken = f"({kept[0]},) = kept" if len(kept) == 1 else f"{', '.join(kept)} = kept"
         return [
             "if kept and not _differentiated():",

@@ -232,6 +232,10 @@ class Printer:
             return self._scalar_product(node)
         if node.op == "pow":
             return self._scalar_power(node)
+        if node.op in ("sub", "div"):  # of sizes, which are lowered like tensors
+            return self._infix(node)
+        if node.op == "neg":
+            return self._neg(node)
         return FUNCTIONS[node.op].python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), _ATOM
 
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:
