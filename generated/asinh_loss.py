@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 3e58f989aa53d7aae67c2f8143c922983a1d0ebdf3f43b2f0e08f3c54a9a3354
+# body-sha256: 4af60fe4fb876e79130e27069df92f95cfab1515feae98492610a71f12147c37
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -80,7 +80,7 @@ class AsinhLossFunction(Function):
             (asinh,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
             asinh = torch.asinh(x / scale)
-        grad_x = grad_loss * (scale**2 * (asinh / torch.hypot(x, x.new_full((), scale))))
+        grad_x = scale**2 * (asinh * grad_loss / torch.hypot(x, x.new_full((), scale)))
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -92,8 +92,8 @@ class AsinhLossFunction(Function):
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             return _round(
-                tangent_x
-                * (scale**2 * (torch.asinh(x / scale) / torch.hypot(x, x.new_full((), scale)))),
+                scale**2
+                * (torch.asinh(x / scale) * tangent_x / torch.hypot(x, x.new_full((), scale))),
                 dtype,
             )
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 9ad8699f2a52a563fb96160d552783bb38ec003a5fef9f4db9c8ca66f1596010
+# body-sha256: ae7f787b3d33156007b2699be4fb4fda7d4ca9a93d8f09f86b4cbf51f84467cd
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -65,9 +65,9 @@ class Atan2AngleFunction(Function):
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit(grad_angle * (x / length / length), saved[1])
+            grad_y = _fit(grad_angle * x / length / length, saved[1])
         if wants_x:
-            grad_x = _fit(grad_angle * -(y / length / length), saved[0])
+            grad_x = _fit(-(grad_angle * y / length / length), saved[0])
         return grad_y, grad_x
 
     @staticmethod
@@ -78,9 +78,9 @@ class Atan2AngleFunction(Function):
             terms = []
             length = torch.hypot(x, y)
             if tangent_y is not None:
-                terms.append(tangent_y * (x / length / length))
+                terms.append(tangent_y * x / length / length)
             if tangent_x is not None:
-                terms.append(tangent_x * -(y / length / length))
+                terms.append(-(tangent_x * y / length / length))
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 950430803e65440997b091396b79267eb3f25d0279feb371c8134389e40f3c6e
+# body-sha256: 5d659bbb847873f609c4f5ebd2ba6b9c76aa8abfd79765f02e9e4b103d6ff4a2
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -76,7 +76,7 @@ class CauchyLossFunction(Function):
         (x,) = ctx.saved_tensors
         x, grad_loss, dtype = _widen(x, grad_loss)
         length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
-        grad_x = grad_loss * (2 * x / length_x / length_x)
+        grad_x = 2 * grad_loss * x / length_x / length_x
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -88,7 +88,7 @@ class CauchyLossFunction(Function):
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
-            return _round(tangent_x * (2 * x / length_x / length_x), dtype)
+            return _round(2 * tangent_x * x / length_x / length_x, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: 1b51dba3a42dc9e12a1bf302851bb6240c1d3549e0d3ceef3105a0423df06c67
+# body-sha256: 47514752d1998f7e3953560659317d58bfb76a3c6c63a453cc534d77acde546f
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -71,7 +71,7 @@ class CeluFunction(Function):
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
         exp = torch.exp(torch.clamp(x / alpha, max=0))
-        grad_x = grad_y * (torch.where(x == 0, torch.full_like(x, 0.5), 1) * exp)
+        grad_x = torch.where(x == 0, torch.full_like(x, 0.5), 1) * exp * grad_y
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -83,9 +83,7 @@ class CeluFunction(Function):
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             exp = torch.exp(torch.clamp(x / alpha, max=0))
-            return _round(
-                tangent_x * (torch.where(x == 0, torch.full_like(x, 0.5), 1) * exp), dtype
-            )
+            return _round(torch.where(x == 0, torch.full_like(x, 0.5), 1) * exp * tangent_x, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: f4292b9c1a3e86f3d1a1898b858d44761a7e469fbc04a2917253166202c7c8b5
+# body-sha256: 76e7e17b7fd6793e8d2c1e1e51c984bfbe43ac1629ea0c8884205efd23e2036d
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -83,7 +83,7 @@ class CharbonnierFunction(Function):
         input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
         grad_input = _fit(
-            grad_loss * (diff / torch.hypot(diff, diff.new_full((), epsilon))), saved[0]
+            diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)), saved[0]
         )
         return grad_input, None, None
 
@@ -97,7 +97,7 @@ class CharbonnierFunction(Function):
             input, target, tangent_input, _ = _widen(input, target, tangent_input)
             diff = input - target
             return _total(
-                ctx, [tangent_input * (diff / torch.hypot(diff, diff.new_full((), epsilon)))]
+                ctx, [diff * tangent_input / torch.hypot(diff, diff.new_full((), epsilon))]
             )
 
 
@@ -129,8 +129,7 @@ class _CharbonnierKeeping(Function):
         grad_input = None
         if grad_loss is not None:
             grad_input = _summed(
-                grad_loss
-                * (difference / torch.hypot(difference, difference.new_full((), epsilon))),
+                difference * grad_loss / torch.hypot(difference, difference.new_full((), epsilon)),
                 ctx.inputs[0],
             )
         if grad_difference is not None:
@@ -147,8 +146,9 @@ class _CharbonnierKeeping(Function):
             terms_difference = []
             if tangent_input is not None:
                 terms_loss.append(
-                    tangent_input
-                    * (difference / torch.hypot(difference, difference.new_full((), epsilon)))
+                    difference
+                    * tangent_input
+                    / torch.hypot(difference, difference.new_full((), epsilon))
                 )
                 terms_difference.append(tangent_input)
             return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)

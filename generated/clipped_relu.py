@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: c391ef8f965e0c3ee662de272004f10514ecaf1de2696c9b5cab347262cc5862
+# body-sha256: 19f387e856dbf92d7fd0a96ba1ef92900434a7e756dfebe96f19ef0e3ee35021
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -68,7 +68,7 @@ class ClippedReluFunction(Function):
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
         product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
-        grad_x = grad_y * (0.5 * product)
+        grad_x = 0.5 * product * grad_y
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -80,7 +80,7 @@ class ClippedReluFunction(Function):
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
-            return _round(tangent_x * (0.5 * product), dtype)
+            return _round(0.5 * product * tangent_x, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 2d51f83a0d14c54cceddd16e17004a32a377abf9d7b7d5555bcd89ef7b1c48dd
+# body-sha256: d53e59158b132317b173aa6d04120afa6229333277f48ba6faa553c8bb2d493d
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -15,7 +15,7 @@
 Saved for backward: logits and target; sum(sigmoid(logits)**2) + sum(target**2) + smooth and
 sum(target * sigmoid(logits)) where nothing differentiates the backward.
 
-Accuracy in float32: value within 1.1 ulp beyond the conditioning of the formula, with correctly
+Accuracy in float32: value within 1.4 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
 
 Reference: Milletari et al., "V-Net: Fully Convolutional Neural Networks for Volumetric Medical
@@ -124,10 +124,10 @@ class DiceLossFunction(Function):
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
             sig_logits = torch.sigmoid(logits)
             sig_neg_logits = torch.sigmoid(-logits)
-            total = (tangent_logits * (sig_logits * sig_logits * sig_neg_logits)).sum()
+            total = (sig_logits * sig_logits * sig_neg_logits * tangent_logits).sum()
             total2 = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
             ratio = (2 * (sig_logits * target).sum() + smooth) * total / total2
-            ratio2 = (tangent_logits * (sig_logits * sig_neg_logits * target)).sum() / total2
+            ratio2 = (sig_logits * sig_neg_logits * tangent_logits * target).sum() / total2
             return _total(ctx, [torch.sub(2 * ratio / total2, ratio2, alpha=2)])
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: bcd4f783f342dd19278118327c4e42b2b5a31290a7777a2ba7af9725509de696
+# body-sha256: 254e8ffe7f94d4c8553d7ca4c0b27dfaf74a9620ccbd42d13e65c45524ac042a
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -68,7 +68,7 @@ class EluFunction(Function):
         alpha = ctx.alpha
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        product = grad_y * (alpha * torch.exp(torch.clamp(x, max=0)))
+        product = alpha * (torch.exp(torch.clamp(x, max=0)) * grad_y)
         grad_x = torch.where(x > 0, grad_y, product)
         return _round(grad_x, dtype), None
 
@@ -80,7 +80,7 @@ class EluFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            product = tangent_x * (alpha * torch.exp(torch.clamp(x, max=0)))
+            product = alpha * (torch.exp(torch.clamp(x, max=0)) * tangent_x)
             return _round(torch.where(x > 0, tangent_x, product), dtype)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 19015acbe8608f480a7a510a5148fdad2f970eb24756166549f2c5b67efea2a9
+# body-sha256: 5401f53915d2bc024d72ab0ea320cfbe56d67a6888a0b1064efb91cb84616ef7
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -10,7 +10,7 @@
            log(1 - p)
 
     dloss/dlogits = p**(gamma + 1) * (1 - alpha) * (1 - target) + alpha * gamma * p * target *
-                    logsigmoid(logits) * exp(gamma * logsigmoid(-logits)) - gamma * p**gamma *
+                    sigmoid(-logits)**gamma * logsigmoid(logits) - gamma * p**gamma *
                     logsigmoid(-logits) * sigmoid(-logits) * (1 - alpha) * (1 - target) - alpha
                     * target * sigmoid(-logits)**(gamma + 1)
 
@@ -102,12 +102,12 @@ class FocalLossWithLogitsFunction(Function):
         else:  # a kept intermediate would lose its part of the second derivative
             log_sig = F.logsigmoid(-logits)
             log_sig_logits = F.logsigmoid(logits)
+        sig_neg_logits = torch.sigmoid(-logits)
         sig_logits = torch.sigmoid(logits)
-        product = sig_logits * torch.exp(gamma * log_sig) * log_sig_logits * target
+        product = sig_neg_logits**gamma * sig_logits * log_sig_logits * target
         product2 = alpha * gamma * product
         diff = 1 - target
         total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
-        sig_neg_logits = torch.sigmoid(-logits)
         diff2 = torch.sub(
             total, sig_logits**gamma * sig_neg_logits * diff * log_sig, alpha=gamma * (1 - alpha)
         )
@@ -123,17 +123,16 @@ class FocalLossWithLogitsFunction(Function):
         with _primals(ctx) as saved:
             logits, target, *_ = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
-            sig_logits = torch.sigmoid(logits)
             neg_logits = -logits
-            log_sig = F.logsigmoid(neg_logits)
-            product = sig_logits * torch.exp(gamma * log_sig) * F.logsigmoid(logits) * target
+            sig_neg_logits = torch.sigmoid(neg_logits)
+            sig_logits = torch.sigmoid(logits)
+            product = sig_neg_logits**gamma * sig_logits * F.logsigmoid(logits) * target
             product2 = alpha * gamma * product
             diff = 1 - target
             total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
-            sig_neg_logits = torch.sigmoid(neg_logits)
             diff2 = torch.sub(
                 total,
-                sig_logits**gamma * sig_neg_logits * diff * log_sig,
+                sig_logits**gamma * sig_neg_logits * diff * F.logsigmoid(neg_logits),
                 alpha=gamma * (1 - alpha),
             )
             diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 5f110933531a1170e76010f3316800a632a3f1d782784c820f117aaa934c3733
+# body-sha256: 4131e0d19263daf41c79994a3f525c52ddd4e685f6082c3a5178bc5653a99658
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -85,7 +85,14 @@ class GegluFunction(Function):
         ctx.inputs = _like(x, gate, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
-        _save(ctx, (y,), gate, up if wants_x or wants_gate else None, x, *kept)
+        _save(
+            ctx,
+            (y,),
+            gate,
+            up if wants_x or wants_gate else None,
+            x,
+            *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
+        )
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -133,21 +140,21 @@ class GegluFunction(Function):
             T_gate = gate.T
             matmul = x @ T_gate
             erfc = torch.erfc(-_SQRT_1_2 * matmul)
-            if tangent_x is not None or tangent_up is not None:
-                product = 0.5 * erfc * matmul
             if tangent_x is not None or tangent_gate is not None:
                 total = torch.addcmul(
                     0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
                 )
-                product2 = x @ T_up * total
+                product = x @ T_up * total
             if tangent_x is not None:
-                terms.append(
-                    torch.addcmul(tangent_x @ T_up * product, tangent_x @ T_gate, product2)
-                )
+                product2 = product * (tangent_x @ T_gate)
+            if tangent_x is not None or tangent_up is not None:
+                erfc_matmul = erfc * matmul
+            if tangent_x is not None:
+                terms.append(torch.addcmul(product2, erfc_matmul, tangent_x @ T_up, value=0.5))
             if tangent_gate is not None:
-                terms.append(x @ tangent_gate.T * product2)
+                terms.append(product * (x @ tangent_gate.T))
             if tangent_up is not None:
-                terms.append(x @ tangent_up.T * product)
+                terms.append(0.5 * erfc_matmul * (x @ tangent_up.T))
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: ada2544f83e22ba19038efef6cb0de62bdf3d126e48b6014ae7f5726e63b4e98
+# body-sha256: 14057beffbffd91564c2cafee818a850d47e8746eb183212503072b8116e4657
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -80,7 +80,7 @@ class GeluTanhFunction(Function):
         sig_product2 = torch.sigmoid(product2)
         product3 = _2_SQRT_2_PI * (sig_product2 * clamped_x)
         total2 = torch.addcmul(product3, sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI)
-        return _round(grad_y * (torch.sigmoid(total) * (total2 + 1)), dtype)
+        return _round(torch.sigmoid(total) * (total2 + 1) * grad_y, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -99,7 +99,7 @@ class GeluTanhFunction(Function):
             total2 = torch.addcmul(
                 product3, sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI
             )
-            return _round(tangent_x * (torch.sigmoid(total) * (total2 + 1)), dtype)
+            return _round(torch.sigmoid(total) * (total2 + 1) * tangent_x, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

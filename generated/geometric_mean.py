@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: c6ecee4b79c288544a4cbadb8062769d3f0f7d00d9207b9d6e88df4c2a3b9bd6
+# body-sha256: 07334072e91ff7f257e1d9d18d251d5b8408060acc909899dde04c668b5f96b7
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -67,9 +67,9 @@ class GeometricMeanFunction(Function):
         root_b = torch.sqrt(b)
         root_a = torch.sqrt(a)
         if wants_a:
-            grad_a = _fit(grad_y * (0.5 * root_b / root_a), saved[0])
+            grad_a = _fit(0.5 * root_b * grad_y / root_a, saved[0])
         if wants_b:
-            grad_b = _fit(grad_y * (0.5 * root_a / root_b), saved[1])
+            grad_b = _fit(0.5 * root_a * grad_y / root_b, saved[1])
         return grad_a, grad_b
 
     @staticmethod
@@ -81,9 +81,9 @@ class GeometricMeanFunction(Function):
             root_b = torch.sqrt(b)
             root_a = torch.sqrt(a)
             if tangent_a is not None:
-                terms.append(tangent_a * (0.5 * root_b / root_a))
+                terms.append(0.5 * root_b * tangent_a / root_a)
             if tangent_b is not None:
-                terms.append(tangent_b * (0.5 * root_a / root_b))
+                terms.append(0.5 * root_a * tangent_b / root_b)
             return _total(ctx, terms)
 
 

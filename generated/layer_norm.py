@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 7cbda0890e6c57023cc2e4bf18cf5b3e0e259e12fb9d7815eb701c849ae852c0
+# body-sha256: f9fcab79b6514ba34a8ed0d438be5a4af9318b3b6a2bdfc68c7fe6453eeb3ff0
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -15,7 +15,7 @@
 
 Saved for backward: weight and x.
 
-Accuracy in float32: value within 1.0 ulp, derivatives within 0.7 ulp beyond the conditioning of
+Accuracy in float32: value within 0.4 ulp, derivatives within 0.6 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 
 Reference: Ba et al., "Layer Normalization", 2016
@@ -132,17 +132,19 @@ class LayerNormFunction(Function):
                 total = (diff * diff).mean(dim=-1, keepdim=True) + eps
                 root_total = torch.sqrt(total)
             if tangent_x is not None:
-                ratio = weight / root_total
                 mean_tangent_x = tangent_x.mean(dim=-1, keepdim=True)
                 mean = torch.sub(2 * diff * tangent_x, mean_tangent_x * diff, alpha=2).mean(
                     dim=-1, keepdim=True
                 )
                 diff2 = torch.addcmul(
-                    tangent_x * ratio, mean, 0.5 * diff / total**1.5 * weight, value=-1
+                    tangent_x * weight / root_total,
+                    mean,
+                    0.5 * diff / total**1.5 * weight,
+                    value=-1,
                 )
-                terms.append(torch.addcmul(diff2, mean_tangent_x, ratio, value=-1))
+                terms.append(torch.addcmul(diff2, mean_tangent_x, weight / root_total, value=-1))
             if tangent_weight is not None:
-                terms.append(tangent_weight * (diff / root_total))
+                terms.append(diff / root_total * tangent_weight)
             if tangent_bias is not None:
                 terms.append(tangent_bias)
             return _total(ctx, terms)

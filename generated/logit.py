@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: cd292c9e616637884e3d62c777b43792d9559e92619a443bc0d1ea43abee6f0e
+# body-sha256: 9d8f200d698ccdc08012252798fd18f8d0e0bdff5c1a654e503bd1b89c68898c
 """Logarithm of the odds, the inverse of the sigmoid.
 
     y = log(p / (1 - p))
@@ -62,7 +62,7 @@ class LogitFunction(Function):
         p, grad_y, dtype = _widen(p, grad_y)
         diff = 1 - p
         ratio = p / diff
-        return _round(grad_y * ((ratio + 1) / diff / ratio), dtype)
+        return _round((ratio + 1) * grad_y / diff / ratio, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_p: Tensor | None) -> Any:
@@ -73,7 +73,7 @@ class LogitFunction(Function):
             p, tangent_p, dtype = _widen(p, tangent_p)
             diff = 1 - p
             ratio = p / diff
-            return _round(tangent_p * ((ratio + 1) / diff / ratio), dtype)
+            return _round((ratio + 1) * tangent_p / diff / ratio, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

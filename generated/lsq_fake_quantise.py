@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: b92eb26c5b33ae7db0830fd6eea39cb46314a281ccf918d6af1e910429614799
+# body-sha256: 9eb7de7273d67a19a38305458fe1bfff242cee0368bc13ee2bd48706d8bf4047
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -79,7 +79,8 @@ class LsqFakeQuantiseFunction(Function):
         ctx.low = low
         ctx.high = high
         ctx.grad_scale = grad_scale
-        _save(ctx, (y,), step, x, *kept)
+        _, wants_step, *_ = _wanted(ctx)
+        _save(ctx, (y,), step, x, *(kept if wants_step else ()))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -100,7 +101,7 @@ class LsqFakeQuantiseFunction(Function):
             grad_x = _fit(torch.where((ratio > low) & (ratio < high), grad_y, 0), saved[1])
         if wants_step:
             chosen = torch.where(ratio <= low, low, torch.where(ratio >= high, high, round - ratio))
-            grad_step = _fit(grad_y * (grad_scale * chosen), saved[0])
+            grad_step = _fit(grad_scale * (chosen * grad_y), saved[0])
         return grad_x, grad_step, None, None, None
 
     @staticmethod
@@ -119,7 +120,7 @@ class LsqFakeQuantiseFunction(Function):
                 chosen = torch.where(
                     ratio <= low, low, torch.where(at_least, high, torch.round(ratio2) - ratio2)
                 )
-                terms.append(tangent_step * (grad_scale * chosen))
+                terms.append(grad_scale * (chosen * tangent_step))
             return _total(ctx, terms)
 
 
@@ -150,10 +151,9 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
     return _straight_through(
         LsqFakeQuantiseFunction.forward(x, step, low, high, grad_scale),
         torch.where((fixed_x / fixed_step > low) & (fixed_x / fixed_step < high), x, 0)
-        + step
+        + grad_scale
         * (
-            grad_scale
-            * torch.where(
+            torch.where(
                 fixed_x / fixed_step <= low,
                 low,
                 torch.where(
@@ -163,6 +163,7 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
                     - fixed_x / torch.where(fixed_x / fixed_step >= high, 1, fixed_step),
                 ),
             )
+            * step
         ),
     )
 
@@ -250,6 +251,12 @@ def _differentiated() -> bool:
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _wanted(ctx: Any) -> tuple[bool, ...]:
+    """Tell which inputs need a derivative: in forward mode, any may."""
+    needs: tuple[bool, ...] = ctx.needs_input_grad
+    return (True,) * len(needs) if _forward_mode() else needs
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: d77d88f7873b54918896b490826d055c624c59b1a3ad69341e53679ae99352b6
+# body-sha256: 837f1f756baa5d96c0264ec0c3c3013170f8a91d1b24cacbb5706f6ef5fde91d
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -80,8 +80,8 @@ class MishFunction(Function):
         clamped_x = torch.clamp(x, max=20)
         product = exp * (torch.add(exp * (exp + 4), clamped_x, alpha=4) + 6)
         total = exp * (exp + 2) + 2
-        ratio = exp * torch.add(product, clamped_x + 1, alpha=4) / total / total
-        return _round(grad_y * ratio, dtype)
+        ratio = exp * torch.add(product, clamped_x + 1, alpha=4) * grad_y / total
+        return _round(ratio / total, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -95,9 +95,9 @@ class MishFunction(Function):
             product = exp_clamped_x * (
                 torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
             )
+            product2 = exp_clamped_x * torch.add(product, clamped_x + 1, alpha=4) * tangent_x
             total = exp_clamped_x * (exp_clamped_x + 2) + 2
-            ratio = exp_clamped_x * torch.add(product, clamped_x + 1, alpha=4) / total / total
-            return _round(tangent_x * ratio, dtype)
+            return _round(product2 / total / total, dtype)
 
 
 class _MishKeeping(Function):

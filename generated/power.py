@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: bc58a7c48c020941a195e2b27496c61d6c9083b5da9a41c9184455f8b58d2a6c
+# body-sha256: ec29717f854b91e925af55295c78539a8daaf30d61c03e6763aad4dbd74784d6
 """Integer power.
 
     y = x**n
@@ -65,7 +65,7 @@ class PowerFunction(Function):
         n = ctx.n
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        grad_x = torch.zeros_like(grad_y) if n == 0 else grad_y * (n * x ** (n - 1))
+        grad_x = torch.zeros_like(grad_y) if n == 0 else n * (grad_y * x ** (n - 1))
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -77,7 +77,7 @@ class PowerFunction(Function):
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             return _round(
-                torch.zeros_like(tangent_x) if n == 0 else tangent_x * (n * x ** (n - 1)), dtype
+                torch.zeros_like(tangent_x) if n == 0 else n * (tangent_x * x ** (n - 1)), dtype
             )
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: b50f1a703374ea530f870ec39b2c7e3f9fbf96aa21f40bdb9abc950aa39d4443
+# body-sha256: e88e1c2af1b740948658b7ba59f7eda3354a1aead02366ff2b6fcd412615848c
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -63,7 +63,7 @@ class SiluFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen(x, grad_y)
-        return _round(grad_y * (torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1)), dtype)
+        return _round(torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1) * grad_y, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -72,7 +72,7 @@ class SiluFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            return _round(tangent_x * (torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1)), dtype)
+            return _round(torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1) * tangent_x, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 01cf6689c303b54af896ccbc6be3092718309edbc3b88d5ce88b4c002b94257a
+# body-sha256: f47fc033b95ace1438b2c5aa49efa003a34499584ec149a9e7c723494345ecb7
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -72,7 +72,7 @@ class SineActivationFunction(Function):
         omega = ctx.omega
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen_all(x, grad_y)
-        grad_x = grad_y * (omega * torch.cos(omega * x))
+        grad_x = omega * (torch.cos(omega * x) * grad_y)
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -83,7 +83,7 @@ class SineActivationFunction(Function):
         with _primals(ctx) as saved:
             (x,) = saved
             x, tangent_x, dtype = _widen_all(x, tangent_x)
-            return _round(tangent_x * (omega * torch.cos(omega * x)), dtype)
+            return _round(omega * (torch.cos(omega * x) * tangent_x), dtype)
 
 
 class SineActivation(torch.nn.Module):

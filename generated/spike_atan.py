@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 6f97371054180044d25d09ed3ee179e803f78f5345cae1341f766cae0a9cc044
+# body-sha256: bbd46beead632079aa96f624b3bff44cc3f4a150206cafa3f4a2e94f86db4224
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
 
-    grad_v = alpha * grad_spike / (2 * (pi**2 * (alpha * (v - threshold))**2 / 4 + 1))
+    grad_v = 2 * grad_spike / alpha / abs(pi)**2 / hypot(v - threshold, 2 / alpha / pi)**2
              (override)
 
 Saved for backward: v.
@@ -21,6 +21,7 @@ Spiking Neural Networks", 2021
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -33,6 +34,7 @@ from torch.autograd import Function, forward_ad
 
 __all__ = ["SpikeAtanFunction", "spike_atan"]
 
+_ABS_PI_POW_2 = 9.869604401089358  # abs(pi)**2
 _PI_POW_2_4 = 2.4674011002723395  # pi**2 / 4
 
 
@@ -77,8 +79,9 @@ class SpikeAtanFunction(Function):
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
         v, grad_spike, dtype = _widen(v, grad_spike)
-        product = _PI_POW_2_4 * torch.square(alpha * (v - threshold))
-        grad_v = alpha / 2 * (grad_spike / (product + 1))
+        length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
+        product = 2 * grad_spike / length / length
+        grad_v = product / (alpha * _ABS_PI_POW_2)
         return _round(grad_v, dtype), None, None
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 40652e79cb0e732cf96a01bcd3b7b6308f134b7846fbf3b82cc59739291d7a55
+# body-sha256: be12fb3682359be2f1e509ce9a239acd633f7340db7836fe1fc212ffcc769505
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -85,7 +85,7 @@ class SquareplusFunction(Function):
         else:  # a kept intermediate would lose its part of the second derivative
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
         ratio = b / (length_x - torch.clamp(x, max=0))
-        grad_x = grad_y * (0.5 * torch.where(x < 0, ratio, length_x + x) / length_x)
+        grad_x = 0.5 * torch.where(x < 0, ratio, length_x + x) * grad_y / length_x
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -99,7 +99,7 @@ class SquareplusFunction(Function):
             length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
             ratio = b / (length_x - torch.clamp(x, max=0))
             return _round(
-                tangent_x * (0.5 * torch.where(x < 0, ratio, length_x + x) / length_x), dtype
+                0.5 * torch.where(x < 0, ratio, length_x + x) * tangent_x / length_x, dtype
             )
 
 

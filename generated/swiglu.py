@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 2555ad533f3c3839b381b2784c6f4d2d30c683e31ceb0b8e2bd4808aed536d31
+# body-sha256: 80b19eeec659db25d641012e81692954212985baef4fbd230189b5b4ce4d9d7f
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -17,7 +17,7 @@
 Saved for backward: gate, up and x; x @ gate.T and x @ up.T where nothing differentiates the
 backward.
 
-Accuracy in float32: value within 0.8 ulp beyond the conditioning of the formula, with correctly
+Accuracy in float32: value within 0.9 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
 
 Reference: Shazeer, "GLU Variants Improve Transformer", 2020
@@ -81,7 +81,14 @@ class SwigluFunction(Function):
         ctx.inputs = _like(x, gate, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
-        _save(ctx, (y,), gate, up if wants_x or wants_gate else None, x, *kept)
+        _save(
+            ctx,
+            (y,),
+            gate,
+            up if wants_x or wants_gate else None,
+            x,
+            *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
+        )
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -124,14 +131,13 @@ class SwigluFunction(Function):
                 gate, up, x, tangent_x, tangent_gate, tangent_up
             )
             terms = []
-            if tangent_x is not None or tangent_gate is not None:
-                T_up = up.T
             T_gate = gate.T
             matmul = x @ T_gate
             sig_matmul = torch.sigmoid(matmul)
             if tangent_x is not None or tangent_up is not None:
                 product = sig_matmul * matmul
             if tangent_x is not None or tangent_gate is not None:
+                T_up = up.T
                 product2 = (
                     x
                     @ T_up
@@ -139,12 +145,12 @@ class SwigluFunction(Function):
                 )
             if tangent_x is not None:
                 terms.append(
-                    torch.addcmul(tangent_x @ T_up * product, tangent_x @ T_gate, product2)
+                    torch.addcmul(product * (tangent_x @ T_up), product2, tangent_x @ T_gate)
                 )
             if tangent_gate is not None:
-                terms.append(x @ tangent_gate.T * product2)
+                terms.append(product2 * (x @ tangent_gate.T))
             if tangent_up is not None:
-                terms.append(x @ tangent_up.T * product)
+                terms.append(product * (x @ tangent_up.T))
             return _total(ctx, terms)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 8ce02df912531edefd4d7a46cafc1b9016e05a23a982a9f94e0dca5514ab9c99
+# body-sha256: 5a93f57d98974d771b374e2771701608b15abea6c7487697f1e6dda5b5b2108e
 """Tests of spike_atan: it must agree with its formula under autograd in every mode.
 
 spike = where(v >= threshold, 1, 0)
@@ -41,6 +41,7 @@ HYPERPARAMETERS = ("threshold", "alpha")
 SETTINGS: Any = ((1.0, 2.0), (0.75, 0.75), (1.5, 1.5))  # of the hyperparameters
 SHAPES: Any = (((2, 3),), ((),), ((2, 1),), ((2,),))
 EMPTY: Any = (((0, 3),), ((3, 0),))
+_ABS_PI_POW_2 = 9.869604401089358  # abs(pi)**2
 _PI_POW_2_4 = 2.4674011002723395  # pi**2 / 4
 
 
@@ -64,8 +65,9 @@ def saved(v: Any, threshold: Any, alpha: Any) -> Any:
 
 def rule(grad_spike: Any, v: Any, threshold: Any, alpha: Any) -> Any:
     """The gradients that the spec gives, from the cotangents of the outputs."""
-    product = _PI_POW_2_4 * torch.square(alpha * (v - threshold))
-    own_v = alpha / 2 * (grad_spike / (product + 1))
+    length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
+    product = 2 * grad_spike / length / length
+    own_v = product / (alpha * _ABS_PI_POW_2)
     return [own_v]
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: cb39b62e22af07fef1016809a1adf0888938c4c33cefa23dd44737d249acafae
+# body-sha256: ca23742a12106a009305a8764c95c693324f5fcce4ddcd19d9106c7f5dc81b19
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -86,11 +86,11 @@ class VonMisesLogRatioFunction(Function):
         grad_x = grad_loc = grad_concentration = None
         diff = x - loc
         if wants_x or wants_loc:
-            product = torch.sin(diff) * concentration
+            product = torch.sin(diff) * concentration * grad_y
         if wants_x:
-            grad_x = _fit(grad_y * -product, saved[2])
+            grad_x = _fit(-product, saved[2])
         if wants_loc:
-            grad_loc = _fit(grad_y * product, saved[1])
+            grad_loc = _fit(product, saved[1])
         if wants_concentration:
             sin = torch.sin(0.5 * diff)
             grad_concentration = _fit(-2 * (sin * sin * grad_y), ctx.inputs[2])
@@ -111,9 +111,9 @@ class VonMisesLogRatioFunction(Function):
             if tangent_x is not None or tangent_loc is not None:
                 product = torch.sin(diff) * concentration
             if tangent_x is not None:
-                terms.append(tangent_x * -product)
+                terms.append(-(product * tangent_x))
             if tangent_loc is not None:
-                terms.append(tangent_loc * product)
+                terms.append(product * tangent_loc)
             if tangent_concentration is not None:
                 sin = torch.sin(0.5 * diff)
                 terms.append(-2 * (sin * sin * tangent_concentration))
@@ -149,13 +149,13 @@ class _VonMisesLogRatioKeeping(Function):
         )
         grad_x = grad_loc = grad_concentration = None
         if (wants_x and grad_y is not None) or (wants_loc and grad_y is not None):
-            product = torch.sin(difference) * concentration
+            product = torch.sin(difference) * concentration * grad_y
         if wants_x and grad_y is not None:
-            grad_x = _summed(grad_y * -product, ctx.inputs[0])
+            grad_x = _summed(-product, ctx.inputs[0])
         if wants_x and grad_difference is not None:
             grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
         if wants_loc and grad_y is not None:
-            grad_loc = _summed(grad_y * product, ctx.inputs[1])
+            grad_loc = _summed(product, ctx.inputs[1])
         if wants_loc and grad_difference is not None:
             grad_loc = _plus(grad_loc, _summed(-grad_difference, ctx.inputs[1]))
         if wants_concentration and grad_y is not None:
@@ -182,10 +182,10 @@ class _VonMisesLogRatioKeeping(Function):
             if tangent_x is not None or tangent_loc is not None:
                 product = torch.sin(difference) * concentration
             if tangent_x is not None:
-                terms_y.append(tangent_x * -product)
+                terms_y.append(-(product * tangent_x))
                 terms_difference.append(tangent_x)
             if tangent_loc is not None:
-                terms_y.append(tangent_loc * product)
+                terms_y.append(product * tangent_loc)
                 terms_difference.append(-tangent_loc)
             if tangent_concentration is not None:
                 sin = torch.sin(0.5 * difference)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 7985c86bab021f5792a5c21a821797d56d7e343ce81ef4daa98b204ea5fd9c4f
+# body-sha256: 80b16fbef41962e6bb1126ae8c0ae34fac77693f646c8a81a01dc79d29129429
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -109,7 +109,7 @@ class WeightedMseFunction(Function):
             terms = []
             diff = input - target
             if tangent_input is not None:
-                terms.append(2 * (tangent_input * (diff * weight)).mean())
+                terms.append(2 * (diff * tangent_input * weight).mean())
             if tangent_weight is not None:
                 terms.append((diff * diff * tangent_weight).mean())
             return _total(ctx, terms)
@@ -175,7 +175,7 @@ class _WeightedMseKeeping(Function):
             terms_loss = []
             terms_difference = []
             if tangent_input is not None:
-                terms_loss.append(2 * (tangent_input * (difference * weight)).mean())
+                terms_loss.append(2 * (difference * tangent_input * weight).mean())
                 terms_difference.append(tangent_input)
             if tangent_weight is not None:
                 terms_loss.append((difference * difference * tangent_weight).mean())

@@ -332,13 +332,27 @@ def power(base: Scalar, exponent: Scalar) -> Expr:
             factor, rest = split_coefficient(base)
             if factor != 1:
                 return mul(power(num(factor), exponent), power(rest, exponent))
+    if n.denominator == 2 and base.op == "mul" and all(map(_is_positive, base.args)):
+        roots_of = [power(a, exponent) for a in base.args]
+        exponents = (r.args[1].number for r in roots_of if r.op == "pow")
+        if all(e is not None and e.denominator == 1 for e in exponents):
+            return mul(*roots_of)
     inner = base.args[1].number if base.op == "pow" else None
+    if inner is not None and _is_positive(base.args[0]):
+        return power(base.args[0], num(inner * n))
     if inner is not None and inner.denominator == 1 and inner.numerator % 2 == 0:
         if inner * n == 1:
             return make("abs", base.args[0])
         if (inner * n).denominator == 1 and (inner * n) % 2 == 0:
             return power(base.args[0], num(inner * n))
     return make("pow", base, exponent)
+
+
+def _is_positive(node: Expr) -> bool:
+    """Whether a value is a positive constant, by its looks."""
+    if node.op == "pow" and node.args[1].number is not None:
+        return _is_positive(node.args[0])
+    return (node.number or 0) > 0 or (node.op == "const" and node["name"] in ("pi", "E"))
 
 
 def _is_small_power(value: Fraction, n: Fraction) -> bool:

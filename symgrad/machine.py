@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.expr import HALF, MINUS_ONE, ONE, Expr, make, topological
-from symgrad.sizes import elements
+from symgrad.sizes import UNKNOWN, elements
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
@@ -164,7 +164,7 @@ def _small_part(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     tensors = [f for f in factors if not f.is_static]
     if len(tensors) < 2:
         return ()
-    largest = max(map(elements, tensors))
+    largest = max((n for n in map(elements, tensors) if n < UNKNOWN), default=0.0)
     small: list[Expr] = []
     for f in sorted(tensors, key=elements):
         if elements(f) * _MUCH <= largest and elements(ex.mul(*small, f)) * _MUCH <= largest:

@@ -126,7 +126,7 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
 
 
 def minimum_cut(
-    gradients: Iterable[Expr], outputs: Mapping[Expr, str], sizes: Sizes, *, masks: bool = True
+    gradients: Iterable[Expr], outputs: Mapping[Expr, str], sizes: Sizes | None = None, *, masks: bool = True
 ) -> list[Expr]:
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
@@ -134,6 +134,7 @@ def minimum_cut(
     only inputs and outputs are considered. Products, convolutions and sorts are not repeated where that can be avoided.
     """
     gradients = list(gradients)
+    sizes = sizes or Sizes.of(gradients)
     order = [n for n in topological(*gradients) if _carries_data(n)]
     position = {node: index for index, node in enumerate(order)}
     network = nx.DiGraph()
@@ -233,11 +234,12 @@ def _read(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
     return found
 
 
-def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes) -> float:
+def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes | None = None) -> float:
     """What computing the gradients costs in eager operations when `saved` values are at hand, in passes."""
     lowered = machine([*gradients, *saved])
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
+    sizes = sizes or Sizes.of(gradients)
     return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
 
 

@@ -21,6 +21,10 @@ _EXTREME = (
 )
 _NEAR_ONE = (1e-6, -1e-6, 1e-4, -1e-4, 1e-3, -1e-3, 0.01, -0.01, 0.05, -0.05)  # distances
 _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most arguments are; for formulas of one variable
+# Tensors near each other: magnitudes, and relative distances from them.
+_SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
+_GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
+_MOST_TOGETHER = 88
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -70,7 +74,8 @@ def _middle(within: Interval) -> float:
 def sample_points(
     tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 240
 ) -> dict[Format, list[Environment]]:
-    """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together.
+    """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together, then
+    all nearly equal.
 
     `scalars` gives the values of the hyperparameters, which are cycled through. At most `most` points, evenly thinned.
     """
@@ -102,7 +107,25 @@ def _points(
         for k in range(90):
             joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
             points.append(joint)
+        points += _together(moderate, tensors, target)
     return [{**point, **combinations[k % len(combinations)]} for k, point in enumerate(points)]
+
+
+def _together(
+    moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
+) -> list[Environment]:
+    """Points at which the tensors are nearly equal, so that their differences are small beside them."""
+    points: list[Environment] = []
+    for k in range(_MOST_TOGETHER):
+        size = _SIZES[k % len(_SIZES)] * _jitter(k + 1) * (-1 if k % 5 == 2 else 1)
+        point: dict[Expr, Any] = {}
+        for j, (symbol, within) in enumerate(tensors.items()):
+            apart = j * _GAPS[k % len(_GAPS)] * (-1 if j % 2 == k % 2 else 1)
+            value = target.round(size * (1 + apart))
+            fits = symbol["kind"] not in ("bool_tensor", "int_tensor") and value in within
+            point[symbol] = value if fits else moderate[symbol][(k + j) % len(moderate[symbol])]
+        points.append(point)
+    return points
 
 
 def _thin(points: list[Environment], most: int) -> list[Environment]:

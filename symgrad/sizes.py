@@ -17,7 +17,8 @@ from symgrad.tensor_ops import TENSOR_OPS
 
 _NAMED = 64.0  # elements of a dimension
 _LEADING = 4096.0  # of all dimensions of a tensor of which nothing was declared, and of those before the declared ones
-_LARGE = 1e12  # as large as can be: of a value whose shape is not known
+UNKNOWN = 1e12  # of a cotangent or tangent whose shape is not known: as large as can be
+_GIVEN = ("cotangent", "tangent")
 _BOOL, _FLOAT, _INT = 1.0, 4.0, 8.0  # bytes
 
 
@@ -36,19 +37,21 @@ def _elements(node: Expr) -> float:
         known = extent(node)
     except ShapeConflict:
         return _LEADING
-    dims = math.prod(d if isinstance(d, int) else _NAMED for d in known.dims)
-    return dims * max((_leading(part, node) for part in known.lead), default=1.0)
+    return _count(known.dims) * max((_leading(part, node) for part in known.lead), default=1.0)
+
+
+def _count(dims: Iterable[Any]) -> float:
+    return math.prod(max(d, 1) if isinstance(d, int) else _NAMED for d in dims)
 
 
 def _leading(part: Any, node: Expr) -> float:
     """Of what stands before the known dimensions: a value, or leading dimensions of some and known ones."""
     if isinstance(part, tuple):
         lead, before = part
-        known = math.prod(d if isinstance(d, int) else _NAMED for d in before)
-        return known * max((_leading(p, node) for p in lead), default=1.0)
+        return _count(before) * max((_leading(p, node) for p in lead), default=1.0)
     if part.op not in TENSOR_OPS:
-        unknown = part.op == "sym" and part["kind"] in ("cotangent", "tangent") and part.get("shape") is None
-        return _LARGE if unknown else _LEADING
+        unknown = part.op == "sym" and part["kind"] in _GIVEN and part.get("shape") is None
+        return UNKNOWN if unknown else _LEADING
     operands = max((elements(a) for a in part.args if not a.is_static), default=1.0)
     return max(1.0, operands / _NAMED) if _reduces(part) else operands
 
@@ -65,8 +68,9 @@ class Sizes:
 
     @staticmethod
     def of(formulas: Iterable[Expr]) -> Sizes:
-        """Relative to the largest value in some formulas."""
-        return Sizes(max((elements(n) for n in topological(*formulas)), default=1.0))
+        """Relative to the largest value in some formulas, beside what depends on a cotangent or tangent."""
+        values = (n for n in topological(*formulas) if not any(s["kind"] in _GIVEN for s in n.symbols))
+        return Sizes(max(map(elements, values), default=1.0))
 
     def share(self, value: Expr) -> float:
         """The elements of a value, as a share of the largest value's."""

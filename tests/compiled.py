@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symgrad.backends.torch import samples
 from symgrad.backends.torch.composite import load_composite
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
 from symgrad.operation import Operation, compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, load_spec, parse_spec
-from symgrad.workbench import hyperparameter_values
 
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
 OWN_SPECS = sorted((Path(__file__).parent / "specs").glob("*.yaml"))
@@ -69,9 +69,7 @@ class Compiled:
 
     def hyperparameters(self, most: int = 4) -> Iterator[tuple[Any, ...]]:
         """Some settings of the hyperparameters."""
-        return itertools.islice(
-            itertools.product(*(hyperparameter_values(self.spec, h) for h in self.spec.hyperparameters)), most
-        )
+        return iter(samples.settings(Layout(self.operation), every=True)[:most])
 
     def tensors(self, wanted: Sequence[str] = (), seed: int = 0, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         """Arguments in the domain, those `wanted` with a gradient."""
@@ -83,7 +81,7 @@ class Compiled:
             name: 3 + i for i, name in enumerate(dict.fromkeys(d for s in self.spec.tensors for d in s.shape or ()))
         }
         given = self.spec.test.shapes.get(t.name)
-        shape = given or tuple(sizes[d] if isinstance(d, str) else d for d in t.shape or (16, 8))
+        shape = given or tuple(sizes[d] if isinstance(d, str) else d for d in ((16, 8) if t.shape is None else t.shape))
         if t.dtype == "bool":
             return torch.rand(shape, generator=generator) > 0.5
         if t.dtype == "int":

@@ -31,7 +31,7 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     "swish": (
         Mutation("keeps what is differentiated", r"if kept and not _differentiated\(\):", "if kept:", "gradgradcheck"),
         Mutation("computes what nobody asked for", r"if wants_beta:", "if True:", "backward_returns"),
-        Mutation("a wrong tangent", r"terms\.append\((.*tangent_beta)\)", r"terms.append(-(\1))", "gradcheck"),
+        Mutation("a wrong tangent", r"terms\.append\((.*tangent_beta.*)\)", r"terms.append(-(\1))", "gradcheck"),
         Mutation(
             "forward mode off inside jvp",
             r"_set_fwd_grad_enabled\(True\)",

@@ -169,3 +169,13 @@ def test_a_sample_is_not_shared_between_calls() -> None:
     first = sample_points(tensors, {}, 50)
     assert first == sample_points(tensors, {}, 50)
     assert first is not sample_points(tensors, {}, 50)
+
+
+def test_tensors_are_met_where_they_are_nearly_equal() -> None:
+    """Where what a difference of products loses is not forgiven as conditioning."""
+    found = sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 256)[FLOAT32]
+    close = [(p[X], p[Y]) for p in found if p[X] and 0 < abs(p[X] - p[Y]) < 1e-2 * abs(p[X])]
+    assert len(close) >= 12
+    assert any(abs(x) > 50 for x, _ in close)
+    assert any(abs(x) < 0.1 for x, _ in close)
+    assert any(abs(x - y) < 1e-4 * abs(x) for x, y in close)

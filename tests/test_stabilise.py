@@ -93,7 +93,7 @@ def chosen(formula: str) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
     tensors = ", ".join(f'{n}: {{domain: "{d}"}}' if d else f"{n}: " for n, d in zip("xy", domains, strict=False))
     program = parse_formulas(parse_spec(f"\nop: unstable\ntensors: {{{tensors}}}\noutputs: {{z: '{formula}'}}\n"))
     bench = Workbench(program)
-    root = bench.recognise(program.outputs["z"])
+    root = bench.recognise(program.outputs["z"])[0]
     value = bench.choose_value("z", root)
     _, slopes = bench.pointwise_slopes({"z": root}, [n for n, _ in zip("xy", domains, strict=False)])
     return (value,), tuple(slopes.values())

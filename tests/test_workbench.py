@@ -11,7 +11,7 @@ from symgrad.evaluate import FLOAT32, FLOAT64, Check
 from symgrad.expr import Expr, make, substitute, topological
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
-from symgrad.workbench import Workbench, hyperparameter_values, isolate
+from symgrad.workbench import Slope, Workbench, hyperparameter_values, isolate
 
 MEASURED = """
 op: measured
@@ -29,7 +29,7 @@ def bench(text: str = "") -> tuple[Workbench, dict[str, Expr]]:
 
 def test_a_formula_is_brought_into_stable_atoms() -> None:
     workbench, outputs = bench()
-    settled = workbench.settle(workbench.recognise(outputs["z"]))
+    settled = workbench.settle(workbench.recognise(outputs["z"])[0])
     assert "softplus" in {n.op for n in topological(settled)}
     points = workbench.points(outputs["z"], 24)[FLOAT64]
     assert Check(points)(outputs["z"], settled)
@@ -74,9 +74,9 @@ def test_slope_errors_are_figures_of_another_form() -> None:
     workbench, _ = bench()
     slope = make("sigmoid", X) * make("sigmoid", -X)
     workbench.slope_form(slope)
-    choice = workbench.slopes[slope]
-    good = workbench.slope_error(choice, choice.chosen.form)
-    bad = workbench.slope_error(choice, make("sigmoid", X) - make("sigmoid", X) ** 2)
+    chosen = Slope(workbench.slopes[slope], {})
+    good = workbench.slope_error(chosen, chosen.choice.chosen.form)
+    bad = workbench.slope_error(chosen, make("sigmoid", X) - make("sigmoid", X) ** 2)
     assert good < 10 < bad
 
 

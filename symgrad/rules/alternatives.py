@@ -197,6 +197,8 @@ ALTERNATIVE_RULES = (
     Rule("complement-of-fraction", 1 - a / (a + b), b / (a + b), "cancels", domain=POSITIVE),
     Rule("complement-of-scaled", 1 - c * a / (c * a + b), b / (c * a + b), "cancels", domain=POSITIVE),
     Rule("square-in-exponent", exp(a) * b**2, (exp(HALF * a) * b) ** 2, "the square overflows", domain=POSITIVE),
+    Rule("sum-of-sin-and-cos", 1 + 2 * f("sin", a) * f("cos", a), (f("sin", a) + f("cos", a)) ** 2, "cancels"),
+    Rule("difference-of-sin-and-cos", 1 - 2 * f("sin", a) * f("cos", a), (f("sin", a) - f("cos", a)) ** 2, "cancels"),
     Rule("cosh-as-exp", f("cosh", a) ** -2, 4 * sigmoid(2 * a) * sigmoid(-2 * a), "cosh overflows"),
 )
 

@@ -62,7 +62,7 @@ class IntAndBoolFunction(Function):
         n = ctx.n
         count, mask, x = saved = ctx.saved_tensors
         count, mask, x, grad_y, _ = _widen(count, mask, x, grad_y)
-        chosen = torch.zeros_like(grad_y) if n == 0 else grad_y * (n * (count * x ** (n - 1)))
+        chosen = torch.zeros_like(grad_y) if n == 0 else n * (count * grad_y * x ** (n - 1))
         grad_x = _fit(torch.where(mask, chosen, grad_y), saved[2])
         return grad_x, None, None, None
 
@@ -75,7 +75,7 @@ class IntAndBoolFunction(Function):
             count, mask, x = saved
             count, mask, x, tangent_x, _ = _widen(count, mask, x, tangent_x)
             chosen = (
-                torch.zeros_like(tangent_x) if n == 0 else tangent_x * (n * (count * x ** (n - 1)))
+                torch.zeros_like(tangent_x) if n == 0 else n * (count * tangent_x * x ** (n - 1))
             )
             return _total(ctx, [torch.where(mask, chosen, tangent_x)])
 

@@ -78,9 +78,9 @@ class KeptIntermediateFunction(Function):
         grad_x = grad_scale = None
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
-            grad_x = _fit(grad_y * (total * scale), saved[1])
+            grad_x = _fit(total * grad_y * scale, saved[1])
         if wants_scale:
-            grad_scale = _fit(grad_y * (erf_x * x), ctx.inputs[1])
+            grad_scale = _fit(erf_x * grad_y * x, ctx.inputs[1])
         return grad_x, grad_scale
 
     @staticmethod
@@ -92,9 +92,9 @@ class KeptIntermediateFunction(Function):
             erf_x = torch.erf(x)
             if tangent_x is not None:
                 total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
-                terms.append(tangent_x * (total * scale))
+                terms.append(total * scale * tangent_x)
             if tangent_scale is not None:
-                terms.append(tangent_scale * (erf_x * x))
+                terms.append(erf_x * tangent_scale * x)
             return _total(ctx, terms)
 
 

@@ -11,7 +11,7 @@ where offset is not None:
 
 Saved for backward: x.
 
-Accuracy in float32: value within 0.7 ulp, derivatives within 1.9 ulp beyond the conditioning of
+Accuracy in float32: value within 0.8 ulp, derivatives within 1.9 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 """
 

@@ -169,10 +169,20 @@ class Methods:
                 text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
             arguments.append(text)
         if layout.keeps:
-            arguments.append("*kept")
+            arguments.append(self._saved_extras(variant))
         outputs = list(layout.outputs.values())
         results = f"({outputs[0]},)" if len(outputs) == 1 else "outputs"
         return [f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
+
+    def _saved_extras(self, variant: Variant) -> str:
+        """The kept intermediates, each only if a wanted gradient reads it."""
+        wants = [" or ".join(self._readers(s.value, variant)) for s in self.layout.keeps]
+        if not any(wants):
+            return "*kept"
+        if len(set(wants)) == 1:
+            return f"*(kept if {wants[0]} else ())"
+        each = (f"kept[{k}] if {want} else None" if want else f"kept[{k}]" for k, want in enumerate(wants))
+        return f"*(({', '.join(each)}) if kept else ())"
 
     def _wanted_tensors(self, variant: Variant) -> list[str]:
         """The tensors with a gradient other than zero."""

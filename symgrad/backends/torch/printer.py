@@ -302,7 +302,7 @@ class Printer:
 
 def _is_scalar(node: Expr) -> bool:
     """Whether a value is a Python number: of hyperparameters and of sizes."""
-    if node.is_static or not node.args or node.op in TENSOR_OPS:
+    if node.is_static or not node.args or node.op not in FUNCTIONS:
         return node.is_static
     return all(_is_scalar(a) or a.op == "count" for a in node.args)
 
