@@ -228,7 +228,9 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
             gradients[pivot.name, t] = make("sum_to", pivot.coefficients[t] * cotangent(pivot.name), symbol_)
             tangents[pivot.name, t] = pivot.coefficients[t] * tangent(t)
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
-    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, extras=False)
+    fixed_outputs = {o.name for o in spec.outputs if not o.grad}
+    differentiable = [name for name in outputs if name not in fixed_outputs]
+    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, differentiable, extras=False)
     return replace(
         inner,
         formulas=formulas,
@@ -297,10 +299,13 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
-        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=alone and not wide_slopes)
+        return plan(
+            formulas, outputs, needed, spec.options.save, fixed, differentiable, extras=alone and not wide_slopes
+        )
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(

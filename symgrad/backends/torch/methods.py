@@ -15,7 +15,7 @@ from symgrad.differentiate import is_tensor_op
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.naming import describe
-from symgrad.operation import Variant, absent, cotangent
+from symgrad.operation import Variant, absent, cotangent, tangent
 from symgrad.plan import Saved
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS
@@ -462,6 +462,7 @@ class Methods:
         rounds = self._keeps_shape()
         if layout.widens_slopes:
             lines += self._widened([*self._float_names(variant, scope), name], "dtype" if rounds else "_")
+        scope.shapes[tangent(tensor)] = f"{name}.shape"  # it is there
         result = "{value}" if rounds else "_total(ctx, [{value}])"
         if rounds and layout.widens_slopes:
             result = "_round({value}, dtype)"
