@@ -265,7 +265,9 @@ def _matmul_right(printer: Printer, node: Expr) -> str:
 
 
 def _einsum(printer: Printer, node: Expr) -> str:
-    return f'torch.einsum("{node["equation"]}", {", ".join(map(printer, node.args))})'
+    """Of a cotangent or tangent by products that autograd can batch."""
+    name = "_einsum" if any(s["kind"] in ("cotangent", "tangent") for s in node.symbols) else "torch.einsum"
+    return f'{name}("{node["equation"]}", {", ".join(map(printer, node.args))})'
 
 
 def _conv(printer: Printer, node: Expr) -> str:
