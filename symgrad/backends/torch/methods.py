@@ -89,13 +89,16 @@ class Methods:
         if all(operands == given for operands in sources.values()):
             return [f"{names}, dtype = {helper}({names})"], dict.fromkeys(variant.outputs, "_round({value}, dtype)")
         lines, patterns, locals_ = [], {}, dict[Operands, str]()
+        # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
+        rounds = scope.names.fresh("rounded") if layout.multiplies else "_"
+        condition = f"{rounds} and " if layout.multiplies else ""
         for name, operands in sources.items():
             if operands and operands not in locals_:
                 local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
                 locals_[operands] = local
                 lines.append(f"{local} = {printed(operands, symbols)}")
-            patterns[name] = f"_round({{value}}, {locals_[operands]})" if operands else "{value}"
-        return [*lines, f"{names}, _ = {helper}({names})"], patterns
+            patterns[name] = f"_round({{value}}, {condition}{locals_[operands]})" if operands else "{value}"
+        return [*lines, f"{names}, {rounds} = {helper}({names})"], patterns
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
