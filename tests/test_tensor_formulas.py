@@ -75,6 +75,45 @@ FORMULAS = {
         test:
           shapes: {q: [2, 3, 2], k: [2, 4, 2], v: [2, 4, 3]}
     """,
+    "an output without a gradient that another one is made of": """
+        op: attention_pooling
+        tensors:
+          x: {shape: [B, T, D]}
+          w: {shape: [D]}
+        let:
+          weights: softmax(x @ w, dim=1)
+        outputs:
+          pooled: einsum("btd,bt->bd", x, weights)
+          attention: {expr: weights, grad: false}
+    """,
+    "an Einstein sum of three": """
+        op: bilinear_form
+        tensors:
+          a: {shape: [N, I]}
+          b: {shape: [N, J]}
+          w: {shape: [K, I, J]}
+        outputs:
+          y: einsum("ni,kij,nj->nk", a, w, b)
+    """,
+    "an Einstein sum with leading dimensions": """
+        op: batched_rows
+        tensors:
+          x: {shape: [..., I]}
+          w: {shape: [O, I]}
+        outputs:
+          y: einsum("...i,oi->...o", x, w)
+        test:
+          shapes: {x: [2, 3, 4], w: [5, 4]}
+    """,
+    "numbers chosen by a mask": """
+        op: masked_mean
+        tensors:
+          x: {shape: [N, D]}
+          mask: {shape: [N, D], dtype: bool, grad: false}
+        outputs:
+          y: sum(where(mask, x, 0), dim=-1) / (sum(where(mask, 1, 0), dim=-1) + 0.1)
+          z: x * where(mask, 2, 1/2)
+    """,
     "an arithmetic of sizes": """
         op: column_variance
         tensors:
@@ -96,6 +135,35 @@ def test_derivatives_are_those_of_the_composite(text: str) -> None:
             )
             torch.testing.assert_close(found, right)
         torch.testing.assert_close(*(_pushed(item, f, setting) for f in (item.function, item.composite)))
+
+
+def test_cotangents_of_an_einstein_sum_can_be_batched() -> None:
+    item = compiled_text(FORMULAS["an Einstein sum of three"])
+    assert torch.autograd.gradcheck(item.function, item.tensors(item.differentiable), check_batched_grad=True)
+
+
+def test_an_index_keeps_its_dtype_beside_half_precision() -> None:
+    item = compiled_text("""
+        op: spread
+        tensors: {x: }
+        outputs:
+          width: max(x, dim=-1).values - min(x, dim=-1).values
+          at: {expr: "max(x, dim=-1).indices", grad: false}
+    """)
+    assert [y.dtype for y in item.function(torch.randn(2, 3).half())] == [torch.float16, torch.int64]
+
+
+def test_a_small_constant_is_added_after_what_cancels() -> None:
+    item = compiled_text("""
+        op: scaled
+        tensors: {x: }
+        outputs: {y: "(x - amin(x)) / (amax(x) - amin(x) + 1e-3)"}
+    """)
+    x = torch.tensor([9999.0, 9999.0]).requires_grad_()
+    item.function(x)[0].backward()
+    want = x.detach().requires_grad_()
+    item.composite(want)[0].backward()
+    torch.testing.assert_close(x.grad, want.grad)
 
 
 def _pushed(item: Compiled, f: Any, setting: Any) -> Any:

@@ -9,10 +9,10 @@ def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor
     rows, columns = a.shape[n : n + m], b.shape[n + s :]
     letters = "".join((*batch, *left, *right))
     if not summed:
-        a = a.reshape(*a.shape, *[1] * len(right))
-        return a * b.reshape(*b.shape[:n], *[1] * m, *columns), letters
+        a = a.reshape((*a.shape, *[1] * len(right)))
+        return a * b.reshape((*b.shape[:n], *[1] * m, *columns)), letters
     sizes = [k if j == 1 else j for j, k in zip(a.shape[n + m :], b.shape[n : n + s], strict=True)]
-    a, b = a.expand(*a.shape[: n + m], *sizes), b.expand(*b.shape[:n], *sizes, *columns)
-    a = a.reshape(*a.shape[:n], math.prod(rows), math.prod(sizes))
-    product = a @ b.reshape(*b.shape[:n], math.prod(sizes), math.prod(columns))
-    return product.reshape(*product.shape[:n], *rows, *columns), letters
+    a, b = a.expand((*a.shape[: n + m], *sizes)), b.expand((*b.shape[:n], *sizes, *columns))
+    a = a.reshape((*a.shape[:n], math.prod(rows), math.prod(sizes)))
+    product = a @ b.reshape((*b.shape[:n], math.prod(sizes), math.prod(columns)))
+    return product.reshape((*product.shape[:n], *rows, *columns)), letters
