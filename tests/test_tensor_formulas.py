@@ -10,6 +10,8 @@ import torch
 from compiled import Compiled, compiled_text, results
 from torch.func import jvp
 
+from symgrad.errors import SpecError
+
 FORMULAS = {
     "a choice of reductions, each with a cotangent of its own shape": """
         op: reduced_cross_entropy
@@ -187,3 +189,8 @@ def _first_and_second(f: Any, tensors: list[torch.Tensor], setting: Any) -> list
     sums = [g.cos().sum() for g in first if g.requires_grad]
     second = torch.autograd.grad(sums, wrt, materialize_grads=True, allow_unused=True) if sums else ()
     return [t.detach() for t in (*outputs, *first, *second)]
+
+
+def test_an_einstein_sum_of_another_rank_is_refused() -> None:
+    with pytest.raises(SpecError, match="does not fit"):
+        compiled_text("{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'einsum(\"ijk->i\", x)'}}")
