@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: dba6bccba39b47777ccc25bffabc9726fabbda808fb5debdea530d0d56012e47
+# body-sha256: 6809f8c1f45be728e72e32cf54681cb0a7e20ac0555cf2ef03e4cac8f8f8ba23
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -85,7 +85,9 @@ class InplaceIncrementInplaceFunction(Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
-        tangent = InplaceIncrementFunction.jvp(ctx, tangent_x)
+        # What differentiates the jvp may keep its tangent, which is written over below.
+        own = None if tangent_x is None else tangent_x.clone()
+        tangent = InplaceIncrementFunction.jvp(ctx, own)
         return tangent if tangent_x is None else tangent_x.copy_(tangent)
 
     @staticmethod

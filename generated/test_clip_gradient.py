@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: 425acd08847caecf3304e8c028f354bf171b6c886eee8495c2e38b87211dbe77
+# body-sha256: 938caed03986b52bd1676403a6433ae2ed0d881a8b62948a33bbe7cfe02f4c60
 """Tests of clip_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -443,14 +443,20 @@ def assert_equal_dtypes(got: Any, want: Any) -> None:
 def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None:
     for settings in SETTINGS:
         x = inputs([(64,)] * 1, dtype, device)
-        exact = [t.double() if t.is_floating_point() else t for t in x]
-        pairs = [
-            *zip(unweighted(op, x, settings), unweighted(reference, exact, settings), strict=True)
-        ]
-        for one, other in pairs:
+        exact, single = (
+            [t.to(d) if t.is_floating_point() else t for t in x]
+            for d in (torch.float64, torch.float32)
+        )
+        results = (
+            unweighted(f, t, settings)
+            for f, t in ((op, x), (reference, exact), (reference, single))
+        )
+        triples = [*zip(*results, strict=True)]
+        for one, other, rough in triples:
             exponent = torch.frexp(other.clamp(-60000, 60000))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max()
+            lost = (rough.double() - other).abs().max()  # what cancels is no better in float32
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert close.double().mean() > 0.9  # a kink may be hit
 
 

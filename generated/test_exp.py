@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: 9c57b1d6d4427c62e518bc414c7401d37be013d612e9d17541fa7aa59bacc4d4
+# body-sha256: 8f2560339da2d20e1b2656d1957e289da4ecf78f04a15458e2dcadbddef8036e
 """Tests of exp: it must agree with its formula under autograd in every mode.
 
 y = exp(x)
@@ -478,14 +478,20 @@ def assert_equal_dtypes(got: Any, want: Any) -> None:
 def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None:
     for settings in SETTINGS:
         x = inputs([(64,)] * 1, dtype, device)
-        exact = [t.double() if t.is_floating_point() else t for t in x]
-        pairs = [
-            *zip(unweighted(op, x, settings), unweighted(reference, exact, settings), strict=True)
-        ]
-        for one, other in pairs[:1]:
+        exact, single = (
+            [t.to(d) if t.is_floating_point() else t for t in x]
+            for d in (torch.float64, torch.float32)
+        )
+        results = (
+            unweighted(f, t, settings)
+            for f, t in ((op, x), (reference, exact), (reference, single))
+        )
+        triples = [*zip(*results, strict=True)]
+        for one, other, rough in triples[:1]:
             exponent = torch.frexp(other.clamp(-60000, 60000))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max()
+            lost = (rough.double() - other).abs().max()  # what cancels is no better in float32
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert close.double().mean() > 0.9  # a kink may be hit
 
 

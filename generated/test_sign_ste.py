@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: ecc5b7f0cb3ca922474620312f17eca5c93816360eaacf532c13bcb05fcdf7e5
+# body-sha256: 05234515c88587869fccf0928bf331f2ed334e74a27befbd903acd4cb3e643b6
 """Tests of sign_ste: it must agree with its formula under autograd in every mode.
 
 y = sign(x)
@@ -470,14 +470,20 @@ def assert_equal_dtypes(got: Any, want: Any) -> None:
 def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None:
     for settings in SETTINGS:
         x = inputs([(64,)] * 1, dtype, device)
-        exact = [t.double() if t.is_floating_point() else t for t in x]
-        pairs = [
-            *zip(unweighted(op, x, settings), unweighted(reference, exact, settings), strict=True)
-        ]
-        for one, other in pairs:
+        exact, single = (
+            [t.to(d) if t.is_floating_point() else t for t in x]
+            for d in (torch.float64, torch.float32)
+        )
+        results = (
+            unweighted(f, t, settings)
+            for f, t in ((op, x), (reference, exact), (reference, single))
+        )
+        triples = [*zip(*results, strict=True)]
+        for one, other, rough in triples:
             exponent = torch.frexp(other.clamp(-60000, 60000))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max()
+            lost = (rough.double() - other).abs().max()  # what cancels is no better in float32
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert close.double().mean() > 0.9  # a kink may be hit
 
 

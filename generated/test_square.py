@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/square.yaml
 # spec-sha256: b2ac2e3d844806a8a5edcf0c17e8756fd2fd4d1a5f1f4f952ef818a5565d8607
-# body-sha256: 5947c793295a30a92b9c515275930e96dcc35ab73e6ecea43f352a2babac61e9
+# body-sha256: ba3c89a375917883af3eab71bc9e2a93b16d877a9418c37840ef912363608e47
 """Tests of square: it must agree with its formula under autograd in every mode.
 
 y = x**2
@@ -475,14 +475,20 @@ def assert_equal_dtypes(got: Any, want: Any) -> None:
 def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None:
     for settings in SETTINGS:
         x = inputs([(64,)] * 1, dtype, device)
-        exact = [t.double() if t.is_floating_point() else t for t in x]
-        pairs = [
-            *zip(unweighted(op, x, settings), unweighted(reference, exact, settings), strict=True)
-        ]
-        for one, other in pairs:
+        exact, single = (
+            [t.to(d) if t.is_floating_point() else t for t in x]
+            for d in (torch.float64, torch.float32)
+        )
+        results = (
+            unweighted(f, t, settings)
+            for f, t in ((op, x), (reference, exact), (reference, single))
+        )
+        triples = [*zip(*results, strict=True)]
+        for one, other, rough in triples:
             exponent = torch.frexp(other.clamp(-60000, 60000))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max()
+            lost = (rough.double() - other).abs().max()  # what cancels is no better in float32
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert close.double().mean() > 0.9  # a kink may be hit
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: cf13ffabb91bdfcfbcc468d1b3e6d7602afcb9f1af9b552366c8fb0a76c7260c
+# body-sha256: 367fed2607f2f4a6eb388e7abe704423d4168d84cb9b0515f19845b69c7dde38
 """Tests of two_outputs: it must agree with its formula under autograd in every mode.
 
 total   = x + y
@@ -548,14 +548,20 @@ def test_numbers(index: int, number: Any) -> None:
 def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None:
     for settings in SETTINGS:
         x = inputs([(64,)] * 2, dtype, device)
-        exact = [t.double() if t.is_floating_point() else t for t in x]
-        pairs = [
-            *zip(unweighted(op, x, settings), unweighted(reference, exact, settings), strict=True)
-        ]
-        for one, other in pairs:
+        exact, single = (
+            [t.to(d) if t.is_floating_point() else t for t in x]
+            for d in (torch.float64, torch.float32)
+        )
+        results = (
+            unweighted(f, t, settings)
+            for f, t in ((op, x), (reference, exact), (reference, single))
+        )
+        triples = [*zip(*results, strict=True)]
+        for one, other, rough in triples:
             exponent = torch.frexp(other.clamp(-60000, 60000))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max()
+            lost = (rough.double() - other).abs().max()  # what cancels is no better in float32
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert close.double().mean() > 0.9  # a kink may be hit
 
 

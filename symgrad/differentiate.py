@@ -193,6 +193,8 @@ def sum_to(value: Expr, like: Expr, sources: frozenset[Expr]) -> Expr:
     missing = len(of.dims) - len(to.dims)
     if not to.dims or missing < 0 or of.lead != to.lead or (missing and not of.exact):
         return make("sum_to", value, like)
+    if any(d not in (1, wide) for d, wide in zip(to.dims, of.dims[missing:], strict=True)):
+        return make("sum_to", value, like)  # a size without a name may turn out to be 1
     ones = [k - len(to.dims) for k, d in enumerate(to.dims) if d == 1 and of.dims[k + missing] != 1]
     if not missing:
         return make("sum", value, dim=_one(ones), keepdim=True)

@@ -230,7 +230,10 @@ def add(*terms: Scalar) -> Expr:
         return parts[0]
     if any(part.op == "add" for part in parts):  # 2*(x + y) - (x + y) is a sum again
         return add(*parts)
-    return make("add", *sorted(parts, key=_term_order))
+    ordered = sorted(parts, key=_term_order)
+    if not ordered[0].is_static and ordered[-1].tensors:  # a - b + 0.001: what is small comes after what may cancel
+        ordered.sort(key=lambda term: term.is_static)
+    return make("add", *ordered)
 
 
 def _term_order(term: Expr) -> tuple[Any, ...]:

@@ -229,7 +229,9 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
             gradients[pivot.name, t] = make("sum_to", pivot.coefficients[t] * cotangent(pivot.name), symbol_)
             tangents[pivot.name, t] = pivot.coefficients[t] * tangent(t)
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
-    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, extras=False)
+    fixed_outputs = {o.name for o in spec.outputs if not o.grad}
+    differentiable = [name for name in outputs if name not in fixed_outputs]
+    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, differentiable, extras=False)
     return replace(
         inner,
         formulas=formulas,
@@ -294,16 +296,18 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
             pushed = jvp([root], {program.symbols[t]: tangent(t)}, bench.slope_form)
             if root in pushed:
                 tangents[output.name, t] = bench.finish(pushed[root])
-    overrides = {t: _override(program, t, g, bench) for t, g in overridden.items()}
+    overrides = {t: _override(program, formulas, t, g, bench) for t, g in overridden.items()}
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
         kernels = spec.options.kernels
         extras = alone and not wide_slopes and not kernels
-        return plan(formulas, outputs, needed, spec.options.save, fixed, extras=extras, fused=kernels)
+        policy = spec.options.save
+        return plan(formulas, outputs, needed, policy, fixed, differentiable, extras=extras, fused=kernels)
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(
@@ -334,7 +338,9 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     )
 
 
-def _override(program: Program, tensor: str, gradient: Expr, bench: Workbench) -> Override:
+def _override(
+    program: Program, formulas: Mapping[str, Expr], tensor: str, gradient: Expr, bench: Workbench
+) -> Override:
     cotangents = frozenset(s for s in gradient.symbols if s["kind"] == "cotangent")
     recognised, _ = bench.recognise(gradient)
     settled = bench.finish(bench.settle(recognised))
@@ -345,11 +351,13 @@ def _override(program: Program, tensor: str, gradient: Expr, bench: Workbench) -
         own = cotangent(output.name)
         if own in cotangents:
             # A cotangent stands for a value of the output's shape while the map is transposed.
-            stand_in = symbol(own.name, "tensor")
+            value = formulas[output.name]
+            stand_in = symbol(own.name, "tensor", declared_shape(value))
             forward = substitute(gradient, {own: stand_in})
             pulled = vjp({forward: tangent(tensor)}, [stand_in])
             if stand_in in pulled:
-                transposed[output.name] = bench.finish(_without_reductions(pulled[stand_in], stand_in))
+                pushed = _without_reductions(pulled[stand_in], stand_in)
+                transposed[output.name] = bench.finish(substitute(pushed, {stand_in: value}))
     return Override(settled, transposed)
 
 

@@ -8,7 +8,7 @@ forward, which backward uses only where nothing differentiates it and recomputes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -19,7 +19,7 @@ from symgrad.cost import backward_cost, composite_saves, cost, is_product, scale
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.sizes import Sizes
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 
 _MOST_EXTRAS = 6
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
@@ -70,6 +70,7 @@ def plan(
     gradients: Sequence[Expr],
     policy: str,
     fixed: frozenset[Expr] = frozenset(),
+    differentiable: Collection[str] | None = None,
     *,
     extras: bool = True,
     fused: bool = False,
@@ -77,10 +78,12 @@ def plan(
     """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
 
     `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
-    `fixed` the tensors that are never differentiated. Without `extras` no float intermediate is kept. Fused passes
+    `fixed` the tensors that are never differentiated, and `differentiable` the outputs that are (all, if None): of any
+    other one but an index the derivative would be lost. Without `extras` no float intermediate is kept. Fused passes
     have no masks to read, and read what was reduced before rather than reduce again.
     """
-    names = {value: name for name, value in outputs.items() if value.op != "sym"}
+    sound = frozenset(outputs if differentiable is None else differentiable)
+    names = {v: name for name, v in outputs.items() if v.op != "sym" and (name in sound or is_index(v))}
     sizes = Sizes.of(formulas.values())
     composite_bytes = saved_by_composite(formulas.values(), fixed)
     composite_cost = backward_cost(formulas.values(), fixed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import mpmath as mp
 import pytest
+import torch
 from compiled import OWN_SPECS, compiled, compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
@@ -124,6 +125,18 @@ def test_a_linear_override_has_a_transpose() -> None:
     assert override.transposed == {"y": 3 * t * symbol("w")}
     assert ("y", "x") not in variant.gradients
     assert ("y", "w") in variant.gradients
+
+
+def test_the_transpose_of_a_matrix_product_reads_shapes_that_are_there() -> None:
+    item = compiled_text("""
+        op: half_gradient
+        tensors: {x: {shape: [N, I]}, w: {shape: [O, I]}}
+        outputs: {y: x @ w.T}
+        gradients: {w: 0.5 * grad_y.mT @ x}
+    """)
+    x, w = item.tensors()
+    _, pushed = torch.func.jvp(lambda w: item.function(x, w), (w,), (torch.ones_like(w),))
+    torch.testing.assert_close(pushed, 0.5 * x @ torch.ones_like(w).T)
 
 
 def test_a_non_linear_override_has_none() -> None:

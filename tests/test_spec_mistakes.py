@@ -275,3 +275,8 @@ def test_mistakes_about_tested_values(hyperparameter: str, values: str, expected
 def test_mistakes_in_formulas_are_reported_beside_those_of_the_rest() -> None:
     found = rendered("op: Bad-Name\ntensors: {x: , t: {gradd: false}}\noutputs: {y: sigmid(x) + bta, z: t}")
     assert [m.split(": ")[1] for m in found] == ["op", "tensors.t.gradd", "outputs.y", "outputs.y"]
+
+
+@pytest.mark.parametrize("name", ["pi", "E", "oo"])
+def test_a_dimension_may_have_the_name_of_a_constant(name: str) -> None:
+    assert rendered(f"op: f\ntensors: {{x: {{shape: [..., {name}]}}}}\noutputs: {{y: x}}") == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from symgrad.errors import shown
 from symgrad.spec.model import Dim
-from symgrad.spec.names import name_fault
+from symgrad.spec.names import CONSTANTS, name_fault
 
 __all__ = ["MAX_ELEMENTS", "dims_fault", "size_fault"]
 
@@ -21,7 +21,8 @@ def dims_fault(dims: Sequence[Dim]) -> str | None:
         return f"a shape has at most {MAX_DIMS} dimensions"
     if "..." in dims[1:]:
         return "'...' stands for leading dimensions: it comes first, and once"
-    names = (dim for dim in dims if isinstance(dim, str) and dim != "...")
+    # A dimension stands in no formula, where `E` would be a number: it may have the name of a constant.
+    names = (dim for dim in dims if isinstance(dim, str) and dim not in ("...", *CONSTANTS))
     return next(filter(None, map(name_fault, names)), None)
 
 

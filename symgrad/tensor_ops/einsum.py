@@ -52,6 +52,7 @@ def einsum(*operands: Expr, equation: str) -> Expr:
     terms, output = parts(canonical(equation, len(operands)))
     values = list(operands)
     for k, term in enumerate(terms):
+        _sizes(term, extent(operands[k]))  # before the sums, which would hide that the ranks differ
         around = "".join([output, *terms[:k], *terms[k + 1 :]])
         alone = [c for c in term if c not in around]
         if alone:

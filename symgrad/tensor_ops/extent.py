@@ -113,6 +113,8 @@ def merged(left: Dim, right: Dim, among: Sequence[Extent] = ()) -> Dim:
         return left
     if left == 1:
         return right
+    if isinstance(left, tuple) or isinstance(right, tuple):  # either may turn out to be 1
+        return ("broadcast", frozenset({left, right}))
     return same(left, right, f"the shapes {listed(among)} do not broadcast" if among else "")
 
 

@@ -205,6 +205,12 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         shift = unsqueeze(t[2], *range(-dims, 0))
         return make("expand", shift, node) if tangent is None else tangent + shift
 
+    def size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
+        """A size of the result: convolutions alike of sizes alike have the same one."""
+        known = not isinstance(length, tuple) and not isinstance(kernel, tuple)
+        how = (length, kernel, node["stride"], node["padding"], node["dilation"])
+        return ("size", name, k, *how) if known else ("size", node, k)
+
     def result(node: Expr, operands: tuple[Extent, ...]) -> Extent:
         x, weight, *bias = operands
         for found, rank, what in ((x, dims + 1, "input"), (weight, dims + 2, "weight")):
@@ -217,7 +223,7 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         for b in bias:
             if b.exact and b.dims:
                 same(b.dims[-1], weight.dims[0], f"{name} with a weight {weight} and a bias {b}")
-        sizes = tuple(("size", node, k) for k in range(dims))
+        sizes = tuple(size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims))
         return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
 
     common: dict[str, Any] = {

@@ -96,3 +96,9 @@ def data_arguments(node: Expr) -> tuple[Expr, ...]:
     """The arguments of a node whose data it reads."""
     skip = shape_only(node)
     return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args
+
+
+def is_index(node: Expr) -> bool:
+    """Whether a value is made of integers that have no derivative: indices or a size."""
+    row = TENSOR_OPS.get(node.op)
+    return row is not None and not row.differentiable

@@ -97,7 +97,9 @@ class InPlaceInplaceFunction(Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_shift: Tensor | None) -> Any:
-        tangent = InPlaceFunction.jvp(ctx, tangent_x, tangent_shift)
+        # What differentiates the jvp may keep its tangent, which is written over below.
+        own = None if tangent_x is None else tangent_x.clone()
+        tangent = InPlaceFunction.jvp(ctx, own, tangent_shift)
         return tangent if tangent_x is None else tangent_x.copy_(tangent)
 
     @staticmethod

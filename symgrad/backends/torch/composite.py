@@ -13,6 +13,7 @@ from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.operation import Operation, Variant
+from symgrad.tensor_ops import is_index
 
 
 def composite_lines(layout: Layout) -> list[str]:
@@ -21,7 +22,9 @@ def composite_lines(layout: Layout) -> list[str]:
     def leaf(variant: Variant) -> list[str]:
         targets = [Target(layout.outputs[name], form) for name, form in variant.formulas.items()]
         scope = Scope(layout.names(), layout.symbols())
-        return [*statements(targets, scope, layout.constants), f"return {', '.join(layout.outputs.values())}"]
+        fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
+        results = [f"{local}.detach()" if name in fixed else local for name, local in layout.outputs.items()]
+        return [*statements(targets, scope, layout.constants), f"return {', '.join(results)}"]
 
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from symgrad.expr import Expr
 from symgrad.shapes import extent
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.tensor_ops.extent import SCALAR
 
 
@@ -44,6 +44,8 @@ def _operands(root: Expr) -> Operands:
         seen.add(node)
         if node.op == "sym":
             found.add(node)
+        elif is_index(node):
+            continue  # integers leave the dtype to others
         elif node.op in TENSOR_OPS:
             inner = frozenset[Expr | Total]().union(*(_operands(a) for a in data_arguments(node)))
             found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner

@@ -97,8 +97,8 @@ _ON_CTX = frozenset(
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 
-# Operations that torch computes in several steps of the operand's type.
-_ROUNDED_INSIDE = frozenset({"logsumexp", "prod", "cumsum"})
+# Operations on half precision of which torch rounds intermediate values, on some device.
+_SEVERAL_ROUNDINGS = frozenset({"log_softmax", "logsumexp", "prod", "cumsum", "conv1d_weight", "conv2d_weight"})
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
@@ -343,7 +343,7 @@ def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
     lowered, *known = machine([form, *at_hand])
     leaves = frozenset(known)
     return sum(
-        2 if n.op in _ROUNDED_INSIDE or (n.op == "pow" and n.args[1].number not in _ONE_ROUNDING) else 1
+        2 if _rounds_inside(n) else 1
         for n in topological(lowered, leaves=leaves)
         if n not in leaves
         and n.args
@@ -352,6 +352,13 @@ def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
         and n.op not in _EXACT
         and not _is_exact(n)
     )
+
+
+def _rounds_inside(node: Expr) -> bool:
+    """Whether torch's operation on half precision rounds more than its result."""
+    if node.op == "pow":
+        return node.args[1].number not in _ONE_ROUNDING
+    return node.op in _SEVERAL_ROUNDINGS or (node.op == "einsum" and len(node.args) > 2)
 
 
 def _is_exact(node: Expr) -> bool:

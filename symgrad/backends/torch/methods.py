@@ -15,7 +15,7 @@ from symgrad.differentiate import is_tensor_op
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.naming import describe
-from symgrad.operation import Variant, absent, cotangent
+from symgrad.operation import Variant, absent, cotangent, tangent
 from symgrad.plan import Saved
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS
@@ -90,14 +90,17 @@ class Methods:
         if all(operands == given for operands in sources.values()):
             return [f"{names}, dtype = {helper}({names})"], dict.fromkeys(variant.outputs, "_round({value}, dtype)")
         lines, patterns, locals_ = [], dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
+        # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
+        rounds = scope.names.fresh("rounded") if layout.multiplies else "_"
+        condition = f"{rounds} and " if layout.multiplies else ""
         for name, operands in sources.items():
             if operands and operands not in locals_:
                 local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
                 locals_[operands] = local
                 lines.append(f"{local} = {printed(operands, symbols)}")
             if operands:
-                patterns[name] = f"_round({{value}}, {locals_[operands]})"
-        return [*lines, f"{names}, _ = {helper}({names})"], patterns
+                patterns[name] = f"_round({{value}}, {condition}{locals_[operands]})"
+        return [*lines, f"{names}, {rounds} = {helper}({names})"], patterns
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
@@ -228,8 +231,15 @@ class Methods:
     def _backward(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
         cotangents = self._cotangents(variant)
+        if len(cotangents) == 1:  # which is not None then
+            (name,) = (o.name for o in layout.spec.outputs if o.grad)
+            scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
+        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
+        for saved in variant.plan.base:
+            needed = self._needed_by(saved.value, variant)
+            if set(needed) < set(self._wanted_tensors(variant)):
+                scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         if layout.widens_slopes:
             rounds = "dtype" if self._rounds(variant) else "_"
             lines += self._widened([*self._float_names(variant, scope), *cotangents], rounds)
@@ -384,9 +394,10 @@ class Methods:
             for local, saved in zip(kept, layout.keeps, strict=True)
         ]
         wants = [f"wants_{t}" for t in self._wanted_tensors(variant)]
-        inner = Scope(scope.names, dict(scope.known), scope.shapes)
+        inner = Scope(scope.names, dict(scope.known), scope.shapes, dict(scope.partly))
         again = statements(targets, inner, layout.constants, always=wants)
         scope.known.update({saved.value: local for local, saved in zip(kept, layout.keeps, strict=True)})
+        scope.partly.update({k.value: frozenset(r) for k in layout.keeps if (r := self._readers(k.value, variant))})
         taken = f"({kept[0]},) = kept" if len(kept) == 1 else f"{', '.join(kept)} = kept"
         return [
             "if kept and not _differentiated():",
@@ -456,6 +467,7 @@ class Methods:
         rounds = self._keeps_shape()
         if layout.widens_slopes:
             lines += self._widened([*self._float_names(variant, scope), name], "dtype" if rounds else "_")
+        scope.shapes[tangent(tensor)] = f"{name}.shape"  # it is there
         result = "{value}" if rounds else "_total(ctx, [{value}])"
         if rounds and layout.widens_slopes:
             result = "_round({value}, dtype)"

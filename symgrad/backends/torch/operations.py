@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import ZERO, Expr
+from symgrad.expr import ZERO, Expr, topological
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 from symgrad.tensor_ops.extent import Dim
@@ -96,20 +96,34 @@ def _size(printer: Printer, dim: Dim) -> str | None:
 
 
 def _with_shapes(printer: Printer) -> list[tuple[Expr, str]]:
-    """The values whose shapes are at hand, and the source of these."""
-    named = [(v, f"{text}.shape") for v, text in printer.names.items() if v.tensors and text.isidentifier()]
+    """The values whose shapes are at hand, and the source of these.
+
+    A name alone does not say that a cotangent is there: it may be None, or that of another variant.
+    """
+    named = [
+        (v, f"{text}.shape")
+        for v, text in printer.names.items()
+        if v.tensors and text.isidentifier() and v.get("kind") not in ("cotangent", "tangent")
+    ]
     return [*named, *printer.shapes.items()]
 
 
 def _shape_of_result(printer: Printer, node: Expr) -> str:
-    """The shape of a tensor operation that is not computed here, from the shapes of its symbols."""
+    """The shape of a tensor operation that is not computed here, from the shapes of what it is computed from."""
     if node.op == "unsqueeze" and _known_shape(printer, node.args[0]):
         return f"{_empty(printer, node.args[0])}{_indexed(node)}.shape"
-    symbols = sorted(node.tensors, key=lambda s: s.name)
-    names = {s: s.name for s in symbols}
-    inner = type(printer)({**printer.names, **names}, printer.constants)
-    shapes = ", ".join(print_shape(printer, s) for s in symbols)
+    # What is at hand is an argument by its shape, as the tensors are: an operand taken from outside would be data.
+    at_hand = frozenset(n for n in topological(node) if n is not node and _is_at_hand(printer, n))
+    leaves = [n for n in topological(node, leaves=at_hand) if n in at_hand or (n.op == "sym" and n.tensors)]
+    names = {n: printer.names.get(n) or n.name for n in sorted(leaves, key=lambda n: n.order)}
+    numbers = {n: text for n, text in printer.names.items() if n.is_static}
+    inner = type(printer)({**numbers, **names}, printer.constants)
+    shapes = ", ".join(print_shape(printer, n) for n in names)
     return f"_shape_of(lambda {', '.join(names.values())}: {inner(node)}, {shapes})"
+
+
+def _is_at_hand(printer: Printer, value: Expr) -> bool:
+    return not value.is_static and printer.names.get(value, "").isidentifier()
 
 
 def _empty(printer: Printer, value: Expr) -> str:
@@ -251,7 +265,9 @@ def _matmul_right(printer: Printer, node: Expr) -> str:
 
 
 def _einsum(printer: Printer, node: Expr) -> str:
-    return f'torch.einsum("{node["equation"]}", {", ".join(map(printer, node.args))})'
+    """Of a cotangent or tangent by products that autograd can batch."""
+    name = "_einsum" if any(s["kind"] in ("cotangent", "tangent") for s in node.symbols) else "torch.einsum"
+    return f'{name}("{node["equation"]}", {", ".join(map(printer, node.args))})'
 
 
 def _conv(printer: Printer, node: Expr) -> str:

@@ -143,8 +143,12 @@ class Printer:
             return self._conditional(node)
         if then.is_static and otherwise.is_static and not node.is_boolean:
             like = self._float_tensor(condition)
+            if like is None:
+                return f"torch.where({', '.join(self(a) for a in node.args)})", _ATOM
             if (then, otherwise) == (ONE, ZERO):
                 return f"{self._at(condition, _ATOM)}.to({like}.dtype)", _ATOM
+            if like not in (self.names.get(s, s.name) for s in condition.tensors):
+                return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({like}.dtype)", _ATOM
             filled = f"torch.full_like({like}, {self(then)})"
             return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", _ATOM
         return f"torch.where({', '.join(self(a) for a in node.args)})", _ATOM
@@ -165,9 +169,18 @@ class Printer:
         like = self.names[min(differential or choice.tensors, key=lambda s: s.name)]
         return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
-    def _float_tensor(self, condition: Expr) -> str:
-        """Some tensor that decides the dtype of a choice between two numbers."""
-        floats = [s for s in condition.tensors if s["kind"] != "bool_tensor"] or list(condition.tensors)
+    def _float_tensor(self, condition: Expr) -> str | None:
+        """Some tensor that decides the dtype of a choice between two numbers: one of the condition, else any.
+
+        None where there is no floating-point tensor: then torch decides.
+        """
+        floats = [s for s in condition.tensors if s["kind"] not in ("bool_tensor", "int_tensor")]
+        if not floats:
+            floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
+        if not floats:  # of cotangents and tangents only those that are surely there have a known shape
+            floats = [s for s in self.shapes if s.get("kind") in ("cotangent", "tangent") and s in self.names]
+        if not floats:
+            return None
         first = min(floats, key=lambda s: s.name)
         self.used.add(first)
         return self.names.get(first, first.name)
@@ -232,6 +245,10 @@ class Printer:
             return self._scalar_product(node)
         if node.op == "pow":
             return self._scalar_power(node)
+        if node.op in ("sub", "div"):  # of sizes, which are lowered like tensors
+            return self._infix(node)
+        if node.op == "neg":
+            return self._neg(node)
         return FUNCTIONS[node.op].python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), _ATOM
 
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:

@@ -348,8 +348,11 @@ def _inplace_jvp(layout: Layout, body: list[str], tensor: str) -> list[str]:
         [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in layout.spec.tensors]
         + ["None"] * len(layout.spec.hyperparameters)
     )
+    copied = f"None if tangent_{tensor} is None else tangent_{tensor}.clone()"
     return [
-        f"tangent = {layout.class_name}Function.jvp(ctx, {call})",
+        "# What differentiates the jvp may keep its tangent, which is written over below.",
+        f"own = {copied}",
+        f"tangent = {layout.class_name}Function.jvp(ctx, {call.replace(f'tangent_{tensor}', 'own')})",
         f"return tangent if tangent_{tensor} is None else tangent_{tensor}.copy_(tangent)",
     ]
 

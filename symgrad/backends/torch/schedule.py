@@ -27,11 +27,15 @@ class Target:
 
 @dataclass
 class Scope:
-    """The Python names in scope of a method, by value; and where shapes are known from."""
+    """The Python names in scope of a method, by value; and where shapes are known from.
+
+    `partly` holds the known values that may be None, each with the conditions under one of which it is there.
+    """
 
     names: Names
     known: dict[Expr, str] = field(default_factory=dict)
     shapes: dict[Expr, str] = field(default_factory=dict)  # of tensors that are not there themselves
+    partly: dict[Expr, frozenset[str]] = field(default_factory=dict)
 
 
 def statements(
@@ -51,6 +55,7 @@ def statements(
     known = dict(scope.known)
     lowered = machine([*(t.value for t in targets), *known])
     named = dict(zip(lowered[len(targets) :], known.values(), strict=True))
+    partly = {low: scope.partly[n] for low, n in zip(lowered[len(targets) :], known, strict=True) if n in scope.partly}
     leaves = frozenset(named)
     roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
     order = [n for n in _computed(roots, leaves) if n not in named]
@@ -66,7 +71,11 @@ def statements(
 
     def write(node: Expr, condition: frozenset[str] | None) -> str:
         """The source of a value under a condition, by the names that have a value whenever it holds."""
-        surely = {n: name for n, name in names.items() if n in named or _covers(users.get(n), condition, everyone)}
+        surely = {
+            n: name
+            for n, name in names.items()
+            if (_holds(partly.get(n), condition) if n in named else _covers(users.get(n), condition, everyone))
+        }
         return Printer(surely, constants, scope.shapes)(node)
 
     def emit(node: Expr) -> None:
@@ -107,6 +116,11 @@ def _covers(whole: frozenset[str] | None, part: frozenset[str] | None, everyone:
     if whole is None or whole == everyone:
         return True
     return part is not None and part <= whole
+
+
+def _holds(whole: frozenset[str] | None, part: frozenset[str] | None) -> bool:
+    """Whether one of the conditions `whole` is a part of each of the conditions `part`."""
+    return whole is None or (part is not None and all(whole.intersection(c.split(" and ")) for c in part))
 
 
 def _is_there(node: Expr, conditions: frozenset[str]) -> bool:

@@ -1,0 +1,196 @@
+"""Whole formulas of tensors, as they are written in papers: every gradient, tangent and second derivative."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+import torch
+from compiled import Compiled, compiled_text, results
+from torch.func import jvp
+
+from symgrad.errors import SpecError
+
+FORMULAS = {
+    "a choice of reductions, each with a cotangent of its own shape": """
+        op: reduced_cross_entropy
+        tensors:
+          logits: {shape: [N, C]}
+          target: {shape: [N, C], grad: false}
+        hyperparameters:
+          reduction: {type: str, default: mean, choices: [none, mean, sum]}
+        let:
+          each: -sum(target * log_softmax(logits, dim=-1), dim=-1)
+        outputs:
+          loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'
+    """,
+    "two convolutions that may broadcast": """
+        op: gated_convolution
+        tensors:
+          x: {shape: [N, I, L]}
+          a: {shape: [O, I, K]}
+          b: {shape: [O, I, M]}
+        outputs:
+          y: tanh(conv1d(x, a)) * sigmoid(conv1d(x, b))
+        test:
+          shapes: {x: [2, 3, 8], a: [4, 3, 3], b: [4, 3, 8]}
+    """,
+    "two convolutions alike": """
+        op: glu_convolution
+        tensors:
+          x: {shape: [N, I, L]}
+          a: {shape: [O, I, K]}
+          b: {shape: [O, I, K]}
+        outputs:
+          y: tanh(conv1d(x, a)) * sigmoid(conv1d(x, b))
+        test:
+          shapes: {x: [2, 3, 8], a: [4, 3, 3], b: [4, 3, 3]}
+    """,
+    "a size that is read from a tensor that was not saved": """
+        op: outer_sum
+        tensors:
+          x: {shape: [N, 1]}
+          y: {shape: [1, M]}
+        outputs:
+          z: sum(x * y, dim=1) + mean(y, dim=-1)
+    """,
+    "the shape of a kept product that is not there": """
+        op: rayleigh_quotient
+        tensors:
+          a: {shape: [D, D]}
+          v: {shape: [D]}
+        outputs:
+          r: (v @ (a @ v)) / (v @ v)
+    """,
+    "the shape of a product of values that are there": """
+        op: linear_attention
+        tensors:
+          q: {shape: [..., L, D]}
+          k: {shape: [..., S, D]}
+          v: {shape: [..., S, F]}
+        let:
+          fq: where(q > 0, q + 1, exp(q))
+          fk: where(k > 0, k + 1, exp(k))
+        outputs:
+          y: fq @ (fk.mT @ v) / (fq @ sum(fk, dim=-2, keepdim=True).mT)
+        test:
+          shapes: {q: [2, 3, 2], k: [2, 4, 2], v: [2, 4, 3]}
+    """,
+    "an output without a gradient that another one is made of": """
+        op: attention_pooling
+        tensors:
+          x: {shape: [B, T, D]}
+          w: {shape: [D]}
+        let:
+          weights: softmax(x @ w, dim=1)
+        outputs:
+          pooled: einsum("btd,bt->bd", x, weights)
+          attention: {expr: weights, grad: false}
+    """,
+    "an Einstein sum of three": """
+        op: bilinear_form
+        tensors:
+          a: {shape: [N, I]}
+          b: {shape: [N, J]}
+          w: {shape: [K, I, J]}
+        outputs:
+          y: einsum("ni,kij,nj->nk", a, w, b)
+    """,
+    "an Einstein sum with leading dimensions": """
+        op: batched_rows
+        tensors:
+          x: {shape: [..., I]}
+          w: {shape: [O, I]}
+        outputs:
+          y: einsum("...i,oi->...o", x, w)
+        test:
+          shapes: {x: [2, 3, 4], w: [5, 4]}
+    """,
+    "numbers chosen by a mask": """
+        op: masked_mean
+        tensors:
+          x: {shape: [N, D]}
+          mask: {shape: [N, D], dtype: bool, grad: false}
+        outputs:
+          y: sum(where(mask, x, 0), dim=-1) / (sum(where(mask, 1, 0), dim=-1) + 0.1)
+          z: x * where(mask, 2, 1/2)
+    """,
+    "an arithmetic of sizes": """
+        op: column_variance
+        tensors:
+          x: {shape: [N, D]}
+        outputs:
+          y: sqrt(var(x, dim=0) + 1)
+    """,
+}
+
+
+@pytest.mark.parametrize("text", FORMULAS.values(), ids=FORMULAS)
+def test_derivatives_are_those_of_the_composite(text: str) -> None:
+    item = compiled_text(text)
+    names = item.differentiable
+    for setting in item.hyperparameters(3):
+        for wanted in chain.from_iterable(combinations(names, r) for r in range(1, len(names) + 1)):
+            found, right = (
+                _first_and_second(f, item.tensors(wanted), setting) for f in (item.function, item.composite)
+            )
+            torch.testing.assert_close(found, right)
+        torch.testing.assert_close(*(_pushed(item, f, setting) for f in (item.function, item.composite)))
+
+
+def test_cotangents_of_an_einstein_sum_can_be_batched() -> None:
+    item = compiled_text(FORMULAS["an Einstein sum of three"])
+    assert torch.autograd.gradcheck(item.function, item.tensors(item.differentiable), check_batched_grad=True)
+
+
+def test_an_index_keeps_its_dtype_beside_half_precision() -> None:
+    item = compiled_text("""
+        op: spread
+        tensors: {x: }
+        outputs:
+          width: max(x, dim=-1).values - min(x, dim=-1).values
+          at: {expr: "max(x, dim=-1).indices", grad: false}
+    """)
+    assert [y.dtype for y in item.function(torch.randn(2, 3).half())] == [torch.float16, torch.int64]
+
+
+def test_a_small_constant_is_added_after_what_cancels() -> None:
+    item = compiled_text("""
+        op: scaled
+        tensors: {x: }
+        outputs: {y: "(x - amin(x)) / (amax(x) - amin(x) + 1e-3)"}
+    """)
+    x = torch.tensor([9999.0, 9999.0]).requires_grad_()
+    item.function(x)[0].backward()
+    want = x.detach().requires_grad_()
+    item.composite(want)[0].backward()
+    torch.testing.assert_close(x.grad, want.grad)
+
+
+def _pushed(item: Compiled, f: Any, setting: Any) -> Any:
+    """Outputs and tangents, pushed along the differentiable tensors."""
+    primals, tangents = item.tensors(), item.tensors(seed=1)
+    at = [k for k, t in enumerate(item.spec.tensors) if t.name in item.differentiable]
+
+    def alone(*given: Any) -> Any:
+        arguments = dict(enumerate(primals)) | dict(zip(at, given, strict=True))
+        return results(f(*arguments.values(), *setting))
+
+    return jvp(alone, tuple(primals[k] for k in at), tuple(tangents[k] for k in at))
+
+
+def _first_and_second(f: Any, tensors: list[torch.Tensor], setting: Any) -> list[torch.Tensor]:
+    """Outputs, gradients, and the gradients of a sum of these."""
+    wrt = [t for t in tensors if t.requires_grad]
+    outputs = results(f(*tensors, *setting))
+    live = [y.sin().sum() for y in outputs if y.requires_grad]
+    first = torch.autograd.grad(live, wrt, create_graph=True, materialize_grads=True)
+    sums = [g.cos().sum() for g in first if g.requires_grad]
+    second = torch.autograd.grad(sums, wrt, materialize_grads=True, allow_unused=True) if sums else ()
+    return [t.detach() for t in (*outputs, *first, *second)]
+
+
+def test_an_einstein_sum_of_another_rank_is_refused() -> None:
+    with pytest.raises(SpecError, match="does not fit"):
+        compiled_text("{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'einsum(\"ijk->i\", x)'}}")
