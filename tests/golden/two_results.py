@@ -42,12 +42,11 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
 
 def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    radius_dtype = _result_dtype(x, y)
-    x, y, _ = _widen(x, y)
+    x, y, dtype = _widen(x, y)
     radius = torch.hypot(x, y)
     angle = torch.atan2(y, x)
     quadrant = (x > 0).to(x.dtype) + torch.where(y > 0, torch.full_like(y, 2), 0)
-    return _round(radius, radius_dtype), _round(angle, radius_dtype), quadrant, radius
+    return _round(radius, dtype), _round(angle, dtype), _round(quadrant, dtype), radius
 
 
 class TwoResultsFunction(Function):

@@ -49,6 +49,8 @@ def _operands(root: Expr) -> Operands:
         elif node.op in TENSOR_OPS:
             inner = frozenset[Expr | Total]().union(*(_operands(a) for a in data_arguments(node)))
             found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
+        elif node.op == "where" and all(a.is_static for a in node.args[1:]):
+            found |= {s for s in node.args[0].tensors if s["kind"] == "tensor"}  # numbers, as the condition's operands
         else:
             stack += node.args[1:] if node.op == "where" else node.args
     return frozenset(found)

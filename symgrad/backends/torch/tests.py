@@ -233,6 +233,7 @@ class _Facts:
         def leaf(variant: Variant) -> list[str]:
             kept = frozenset(s.value for s in variant.plan.base)
             extras = () if self.layout.wide_values else self.layout.keeps  # a plain call in float32 keeps no float64
+            reused = frozenset(s.value for s in extras)
             scope = self._scope()
             targets, rows = [], []
             for saved in (*variant.plan.base, *extras):
@@ -243,7 +244,10 @@ class _Facts:
                 readers = [
                     self.places[t]
                     for t in self.layout.differentiable
-                    if saved in extras or any(saved.value in data_below(g, kept) for g in _gradients(variant, t))
+                    if any(
+                        saved.value in data_below(g, reused if saved in extras else kept)
+                        for g in _gradients(variant, t)
+                    )
                 ]
                 rows.append(f"({name}, {_literal(readers)})")
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
