@@ -1,0 +1,78 @@
+"""The bodies of forward, setup_context, backward and jvp, as source lines."""
+
+from __future__ import annotations
+
+from symgrad.backends.torch.methods.backward import Backward
+from symgrad.backends.torch.methods.common import data_below, joined, reads, unpacking
+from symgrad.backends.torch.methods.forward import Forward
+from symgrad.backends.torch.methods.jvp import Jvp
+from symgrad.backends.torch.printer import Printer
+from symgrad.machine import machine
+from symgrad.operation import Variant
+
+__all__ = ["Methods", "data_below", "joined"]
+
+
+class Methods(Forward, Backward, Jvp):
+    """Writes the methods of one operation."""
+
+    def setup_context(self) -> list[str]:
+        """Keeps what the plan says, each value only if a wanted gradient needs it."""
+        layout = self.layout
+        lines = []
+        unpacked: list[tuple[list[str], str]] = [([layout.arguments[a] for a in layout.argument_names], "inputs")]
+        if len(layout.outputs) > 1:
+            unpacked.append((list(layout.outputs.values()), "outputs"))
+        undifferentiable = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
+        if undifferentiable:
+            lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
+        if self._needs_shapes():
+            lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
+        if layout.multiplies:
+            lines.append(f"ctx.autocast = _autocast({self._always_given()})")
+        if any("_zeros(" in line for line in self.backward()):
+            lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
+        lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
+        lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
+        body = self._branches(self._setup)
+        wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
+        if wants:
+            lines.append(self._wants_line("_wanted(ctx)", wants))
+        lines += body
+        return [*(unpacking(names, source, lines) for names, source in unpacked if reads(lines, names)), *lines]
+
+    def _always_given(self) -> str:
+        """A tensor that is never absent."""
+        tensors = self.layout.spec.tensors
+        return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
+
+    def _needs_shapes(self) -> bool:
+        """Whether backward or jvp read shapes and dtypes of the inputs."""
+        return any("ctx.inputs" in line for line in (*self.backward(), *self.jvp()))
+
+    def _setup(self, variant: Variant) -> list[str]:
+        layout = self.layout
+        scope = self._scope()
+        names = {**scope.known, **{form: layout.outputs[n] for n, form in variant.outputs.items()}}
+        arguments = []
+        for saved in variant.plan.base:
+            text = names.get(saved.value) or Printer(names, layout.constants)(machine([saved.value])[0])
+            needed = self._needed_by(saved.value, variant)
+            if set(needed) < set(self._wanted_tensors(variant)) or saved.source == "mask":
+                text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
+            arguments.append(text)
+        if layout.keeps:
+            arguments.append(self._saved_extras(variant))
+        outputs = list(layout.outputs.values())
+        results = f"({outputs[0]},)" if len(outputs) == 1 else "outputs"
+        return [f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
+
+    def _saved_extras(self, variant: Variant) -> str:
+        """The kept intermediates, each only if a wanted gradient reads it."""
+        wants = [" or ".join(self._readers(s.value, variant)) for s in self.layout.keeps]
+        if not any(wants):
+            return "*kept"
+        if len(set(wants)) == 1:
+            return f"*(kept if {wants[0]} else ())"
+        each = (f"kept[{k}] if {want} else None" if want else f"kept[{k}]" for k, want in enumerate(wants))
+        return f"*(({', '.join(each)}) if kept else ())"

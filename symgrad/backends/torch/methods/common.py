@@ -1,0 +1,185 @@
+"""What the writers of all methods share: names, branches, what is saved, and how it is brought into scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from symgrad import expr as ex
+from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.printer import Printer
+from symgrad.backends.torch.schedule import Scope
+from symgrad.expr import Expr
+from symgrad.naming import describe
+from symgrad.operation import Variant, absent
+from symgrad.plan import Saved
+from symgrad.shapes import shape_sources
+from symgrad.tensor_ops import TENSOR_OPS
+
+Leaf: TypeAlias = Callable[[Variant], "list[str]"]
+
+
+class Common:
+    """Facts and phrases of one operation."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def _branches(self, leaf: Leaf) -> list[str]:
+        """The lines of `leaf` under the conditions of each variant."""
+        return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.layout.constants))
+
+    def _stored_branches(self, leaf: Leaf) -> list[str]:
+        """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
+        names = self.layout.symbols() | {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
+        return branches(self.layout.operation.derivative_body, leaf, Printer(names, self.layout.constants))
+
+    def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
+        return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
+
+    def _kept_names(self, scope: Scope) -> list[str]:
+        """Local names for the intermediates that a plain call keeps."""
+        layout = self.layout
+        outputs = {form: layout.outputs[name] for name, form in layout.variants[0].outputs.items()}
+        symbols = layout.symbols()
+        return [outputs.get(s.value) or scope.names.fresh(describe(s.value, symbols)) for s in layout.keeps]
+
+    def _wants_line(self, source: str, wants: Sequence[str]) -> str:
+        """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
+        layout = self.layout
+        return unpacking([f"wants_{a}" for a in layout.argument_names], source, [f"wants_{t}" for t in wants])
+
+    def _wanted_tensors(self, variant: Variant) -> list[str]:
+        """The tensors with a gradient other than zero."""
+        present = {t for _, t in variant.gradients}
+        present |= {t for t, o in variant.overrides.items() if o.gradient is not ex.ZERO}
+        return [t for t in self.layout.differentiable if t in present]
+
+    def _needed_by(self, value: Expr, variant: Variant) -> list[str]:
+        """The tensors whose gradients read a saved value."""
+        kept = frozenset(s.value for s in variant.plan.base)
+        needing: set[str] = set()
+        gradients = [(t, g) for (_, t), g in variant.gradients.items()]
+        gradients += [(t, o.gradient) for t, o in variant.overrides.items()]
+        for tensor, gradient in gradients:
+            if value in data_below(gradient, kept):
+                needing.add(tensor)
+        return [t for t in self.layout.differentiable if t in needing]
+
+    def _readers(self, value: Expr, variant: Variant) -> tuple[str, ...]:
+        """The conditions under which a kept value is read; for others its operands need not have been saved."""
+        values = frozenset(s.value for s in self.layout.keeps)
+        gradients = [(t, g) for (_, t), g in variant.gradients.items()]
+        gradients += [(t, o.gradient) for t, o in variant.overrides.items()]
+        readers = {t for t, g in gradients if value in data_below(g, values)}
+        if len(self.layout.differentiable) < 2 or readers == set(self._wanted_tensors(variant)):
+            return ()
+        return tuple(f"wants_{t}" for t in self.layout.differentiable if t in readers)
+
+    def _mentions(self, lines: Sequence[str], argument: str) -> bool:
+        return any(self.layout.arguments[argument] in line for line in lines)
+
+    def _hyperparameters(self, body: Sequence[str]) -> list[str]:
+        """Bring the hyperparameters that a body reads into scope."""
+        layout = self.layout
+        read = [h for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
+        if not read:
+            return []
+        return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(map(layout.on_ctx, read))}"]
+
+    def _cotangents(self, variant: Variant) -> list[str]:
+        return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
+
+    def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> list[str]:
+        """Bring the saved values into scope by name."""
+        layout = self.layout
+        for t in layout.absences_on_ctx:
+            scope.known[absent(t)] = f"ctx.without_{t}"
+        for symbol in [s for s in scope.known if s.tensors and s["kind"] not in ("cotangent", "tangent")]:
+            del scope.known[symbol]
+        for i, tensor in enumerate(layout.spec.tensors):
+            scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
+        names = []
+        for saved in variant.plan.base:
+            local = self._saved_name(saved, variant, scope)
+            scope.known[saved.value] = local
+            names.append(local)
+        if layout.keeps and with_kept:
+            names.append("*kept")
+        elif layout.keeps:
+            names.append("*_")
+        if not names:
+            return []
+        if names == ["*kept"]:
+            return ["kept = ctx.saved_tensors"]
+        return [f"{joined(names)} = {source}" if len(names) > 1 else f"({names[0]},) = {source}"]
+
+    def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
+        layout = self.layout
+        if saved.source == "input":
+            return layout.symbols()[saved.value]
+        for name, form in variant.outputs.items():
+            if form is saved.value:
+                return layout.outputs[name]
+        return scope.names.for_value(saved.value, layout.symbols())
+
+    def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
+        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]
+
+    def _widened(self, names: Sequence[str], dtype: str = "_") -> list[str]:
+        helper = "_widen_all" if self.layout.wide_slopes else "_widen"
+        return [f"{', '.join(names)}, {dtype} = {helper}({', '.join(names)})"]
+
+    def _rounds(self, variant: Variant) -> bool:
+        """Whether the only gradient needs no more than rounding to its input's dtype."""
+        return self.layout.widens_slopes and len(self.layout.spec.tensors) == 1 and self._fits(variant)
+
+    def _fits(self, variant: Variant) -> bool:
+        """Whether the only gradient has its input's shape and dtype by itself."""
+        (tensor,) = (t.name for t in self.layout.spec.tensors)
+        own = frozenset({self.layout.symbol(tensor)})
+        pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
+        return pointwise and all(shape_sources(o.gradient) <= own for o in variant.overrides.values())
+
+    def _once(self, value: str) -> str:
+        """The return of a derivative, which may be one that must not be differentiated."""
+        spec = self.layout.spec
+        return f"return {value}" if spec.options.double_backward else f'return _once("{spec.op}", {value})'
+
+
+def joined(names: Sequence[str], *, trailing: bool = True) -> str:
+    """`a, b`, or `a,` for a tuple of one."""
+    return f"{names[0]}," if len(names) == 1 and trailing else ", ".join(names)
+
+
+def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(n)}\b", line) for n in names for line in lines)
+
+
+def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
+    """Unpack the names that the lines read; `_` stands for the others."""
+    used = [n if reads(lines, [n]) else "_" for n in names]
+    while len(used) > 2 and used[-1] == "_" and used[-2] == "_":
+        used.pop()
+    if len(used) < len(names):
+        used[-1] = "*_"
+    return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
+
+
+def data_below(root: Expr, stop: frozenset[Expr]) -> frozenset[Expr]:
+    """The values of `stop` whose data (not only shape) `root` reads."""
+    found: set[Expr] = set()
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in stop:
+            found.add(node)
+            continue
+        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
+        stack.extend(a for k, a in enumerate(node.args) if k not in skip)
+    return frozenset(found)
