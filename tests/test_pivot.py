@@ -36,7 +36,7 @@ TWO = "tensors: {x: , t: }\n"
         ("tensors: {x: , y: , z: }\noutputs: {o: (x + y - z)**2}", "x + y - z", {"x": "1", "y": "1", "z": "-1"}),
         ("tensors: {x: , t: , w: }\noutputs: {y: w * (x - t)**2}", "x - t", {"x": "1", "t": "-1"}),
         (TWO + "outputs: {y: (x - t)**2, z: sin(x - t)}", "x - t", {"x": "1", "t": "-1"}),
-        (TWO + "outputs: {y: (x - t + 1)**2}", "x + 1 - t", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: (x - t + 1)**2}", "x - t + 1", {"x": "1", "t": "-1"}),
     ],
 )
 def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coefficients: dict[str, str]) -> None:
