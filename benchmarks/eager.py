@@ -43,7 +43,8 @@ def arguments(operation: Operation, count: int) -> list[Any]:
         if tensor.domain is not None:
             low = max(tensor.domain.lower + (0.1 if tensor.domain.lower_open else 0), low)
             high = min(tensor.domain.upper, low + 3.0) if low >= high else min(tensor.domain.upper, high)
-        shape = (count,) if tensor.shape is None else tuple(_size(d, first, size) for d in tensor.shape)
+        across = _DIMENSION if count >= _DIMENSION else 2
+        shape = (count // across, across) if tensor.shape is None else tuple(_size(d, first, size) for d in tensor.shape)
         if tensor.dtype == "int":
             found.append(torch.randint(0, 3, shape))
         elif tensor.dtype == "bool":
