@@ -44,8 +44,9 @@ def arguments(operation: Operation, count: int) -> list[Any]:
             low = max(tensor.domain.lower + (0.1 if tensor.domain.lower_open else 0), low)
             high = min(tensor.domain.upper, low + 3.0) if low >= high else min(tensor.domain.upper, high)
         across = _DIMENSION if count >= _DIMENSION else 2
-        declared = tensor.shape and tuple(_size(d, first, size) for d in tensor.shape)
-        shape = (count // across, across) if declared is None else declared
+        shape: tuple[int, ...] = (count // across, across)
+        if tensor.shape is not None:
+            shape = tuple(_size(d, first, size) for d in tensor.shape)
         if tensor.dtype == "int":
             found.append(torch.randint(0, 3, shape))
         elif tensor.dtype == "bool":
