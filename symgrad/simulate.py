@@ -13,7 +13,7 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.evaluate import COMPARE, FLOAT64, UNDEFINED, Environment, Format, leaf_value, meaning
+from symgrad.evaluate import COMPARE, FLOAT64, UNDEFINED, Environment, Format, exact, leaf_value, meaning
 from symgrad.expr import Expr, topological
 
 __all__ = ["Simulation", "simulate"]
@@ -49,11 +49,10 @@ class Simulation:
             return [_as_float(point[node]) for point in self.points]
         if not node.args:
             return [_as_float(leaf_value(node))] * len(self.points)
-        scalar = node.is_static
-        target = FLOAT64 if scalar else self.target
-        apply = _operation(node, target)
         if not node.symbols:
-            return [apply(*(self._columns[a][0] for a in node.args))] * len(self.points) if self.points else []
+            return [_as_float(exact([node], {}, _BITS)[0])] * len(self.points)  # emitted as one rounded number
+        scalar = node.is_static
+        apply = _operation(node, FLOAT64 if scalar else self.target)
         return list(map(apply, *(self._operand(a, scalar) for a in node.args)))
 
     def _operand(self, node: Expr, scalar: bool) -> Sequence[Any]:

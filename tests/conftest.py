@@ -1,8 +1,12 @@
-"""One option: `pytest --update` rewrites the golden files."""
+"""One option: `pytest --update` rewrites the golden files. Random examples are the same in every run."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True, database=None)
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
