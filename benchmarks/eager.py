@@ -9,7 +9,6 @@ Both are timed in turn in one run; figures are medians, ratios are of generated 
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -22,54 +21,10 @@ from torch import Tensor
 
 import symgrad
 from symgrad.backends.torch.composite import load_composite
-from symgrad.expr import topological
-from symgrad.operation import Operation, compile_operation
+from symgrad.bench.arguments import arguments
+from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
-from symgrad.shapes import extent
 from symgrad.spec import load_spec
-from symgrad.workbench import hyperparameter_values
-
-_DIMENSION = 64  # the size of named dimensions, but for the first one: it takes what is left of the elements
-
-
-def arguments(operation: Operation, count: int) -> list[Any]:
-    """Tensors in their domains, so that the largest value has about `count` elements; the first hyperparameters."""
-    spec = operation.program.spec
-    first = next((t.shape[0] for t in spec.tensors if t.shape), None)
-    size = next(n for n in (count >> k for k in range(64)) if n <= 1 or _largest(operation, first, n) <= count)
-    found: list[Any] = []
-    for tensor in spec.tensors:
-        low, high = spec.test.ranges.get(tensor.name, (-3.0, 3.0))
-        if tensor.domain is not None:
-            low = max(tensor.domain.lower + (0.1 if tensor.domain.lower_open else 0), low)
-            high = min(tensor.domain.upper, low + 3.0) if low >= high else min(tensor.domain.upper, high)
-        across = _DIMENSION if count >= _DIMENSION else 2
-        shape: tuple[int, ...] = (count // across, across)
-        if tensor.shape is not None:
-            shape = tuple(_size(d, first, size) for d in tensor.shape)
-        if tensor.dtype == "int":
-            found.append(torch.randint(0, 3, shape))
-        elif tensor.dtype == "bool":
-            found.append(torch.rand(shape) < 0.5)
-        else:
-            found.append((low + (high - low) * torch.rand(shape)).requires_grad_(tensor.grad))
-    return found + [hyperparameter_values(spec, h)[0] for h in spec.hyperparameters]
-
-
-def _size(dim: int | str, first: int | str | None, size: int) -> int:
-    if isinstance(dim, int):
-        return dim
-    return size if dim == first else min(_DIMENSION, max(2, size))
-
-
-def _largest(operation: Operation, first: int | str | None, size: int) -> int:
-    """The elements of the largest value of forward, if the first named dimension has `size`."""
-    values = topological(*(form for _, v in operation.variants() for form in v.outputs.values()))
-    largest = 1
-    for known in map(extent, values):
-        dims = [_size(d, first, size) for d in known.dims if not isinstance(d, tuple)]
-        largest = max(largest, math.prod(dims) * (size if known.lead and known.dims else 1))
-    return largest
 
 
 def backward_of(function: Callable[..., Any], args: Sequence[Any]) -> Callable[[], float]:
@@ -125,7 +80,7 @@ def main() -> None:
             continue  # the composite of an overridden gradient is another operation
         operation = compile_operation(parse_formulas(spec))
         ours, theirs = getattr(symgrad.load(path), spec.op), load_composite(operation)
-        args = arguments(operation, 8 if options.overhead else options.elements)
+        args = arguments(spec, 8 if options.overhead else options.elements, torch.float32)
         if options.overhead:
             modes = [partial(both_ways, args=args, backward=b) for b in (False, True)]
         else:

@@ -96,6 +96,11 @@ class Expr:
         """The tensor-valued symbols it depends on; empty for a Python scalar."""
         return frozenset(s for s in self.symbols if s["kind"] in TENSOR_KINDS)
 
+    @cached_property
+    def is_differential(self) -> bool:
+        """Whether it depends on a cotangent or tangent."""
+        return any(s["kind"] in ("cotangent", "tangent") for s in self.symbols)
+
     @property
     def is_static(self) -> bool:
         """Whether it is a Python value in generated code (constants and hyperparameters only)."""

@@ -17,13 +17,8 @@ def hoisted(root: Expr) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         result = ex.rebuild(node, [mapped[a] for a in node.args])
-        mapped[node] = _simplified(result) if is_differential(result) else result
+        mapped[node] = _simplified(result) if result.is_differential else result
     return mapped[root]
-
-
-def is_differential(node: Expr) -> bool:
-    """Whether a value depends on a cotangent or tangent."""
-    return any(s["kind"] in ("cotangent", "tangent") for s in node.symbols)
 
 
 def _simplified(node: Expr) -> Expr:
@@ -80,7 +75,7 @@ def _is_open(node: Expr) -> bool:
     stack = [node]
     while stack:
         part = stack.pop()
-        if part.op == "sym" and part["kind"] in ("cotangent", "tangent"):
+        if part.op == "sym" and part.is_differential:
             return True
         if part.op not in TENSOR_OPS:
             stack += part.args

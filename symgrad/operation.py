@@ -57,6 +57,11 @@ class Variant:
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
 
+    def gradients_of(self, tensor: str) -> list[Expr]:
+        """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
+        override = self.overrides.get(tensor)
+        return [g for (_, t), g in self.gradients.items() if t == tensor] if override is None else [override.gradient]
+
     def is_without(self, tensor: str, other: Variant) -> bool:
         """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
         return (
@@ -274,7 +279,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     bench = Workbench(program)
     read = {name: bench.recognise(root) for name, root in formulas.items()}
     recognised = {name: form for name, (form, _) in read.items()}
-    value_choices = {name: bench.choose_value(name, root) for name, root in recognised.items()}
+    value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
     outputs = {name: bench.settle(root) for name, root in recognised.items()}
     present = frozenset(s for r in formulas.values() for s in r.tensors)
     wanted = [

@@ -92,7 +92,7 @@ def plan(
         saved = (*base, *(Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras))
         kept = frozenset(s.value for s in saved)
         spent = remaining_cost(gradients, kept, sizes)
-        repeated = sum(is_product(n) and _carries_data(n) for n in _read(gradients, kept) if n not in kept)
+        repeated = sum(is_product(n) and _carries_data(n) for n in read_by(gradients, kept) if n not in kept)
         return Plan(saved, _rounded(sum(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
 
     plans = []
@@ -177,8 +177,8 @@ def _carries_data(node: Expr) -> bool:
     cached: bool | None = node.__dict__.get("carries_data")
     if cached is None:
         if node.op == "sym":
-            cached = bool(node.tensors) and node["kind"] not in ("cotangent", "tangent")
-        elif any(s["kind"] in ("cotangent", "tangent") for s in node.symbols):
+            cached = bool(node.tensors) and not node.is_differential
+        elif node.is_differential:
             cached = False
         else:
             cached = any(_carries_data(a) for a in data_arguments(node))
@@ -229,13 +229,13 @@ def _rounded(figure: float) -> float:
 def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
     """Float values that forward computes and the gradients need, the dearest first."""
     forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
-    needed = _read(gradients, kept)
+    needed = read_by(gradients, kept)
     shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     return shared[:_MOST_EXTRAS]
 
 
-def _read(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
+def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
     """The values whose data the gradients read when `kept` values are at hand."""
     found: set[Expr] = set()
     stack = [*gradients]

@@ -43,7 +43,7 @@ def _shape_sources(root: Expr) -> frozenset[Expr]:
         return frozenset() if extent(root) == SCALAR else frozenset({root})
     if root.op == "sym":
         # A cotangent or tangent has the shape of a value that its user knows and adds.
-        own = root.tensors and root["kind"] not in ("cotangent", "tangent") and extent(root) != SCALAR
+        own = root.tensors and not root.is_differential and extent(root) != SCALAR
         return frozenset({root}) if own else frozenset()
     return absorbed(frozenset().union(*(shape_sources(a) for a in root.args)))
 

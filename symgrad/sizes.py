@@ -18,7 +18,6 @@ from symgrad.tensor_ops import TENSOR_OPS
 _NAMED = 64.0  # elements of a dimension
 _LEADING = 4096.0  # of all dimensions of a tensor of which nothing was declared, and of those before the declared ones
 UNKNOWN = 1e12  # of a cotangent or tangent whose shape is not known: as large as can be
-_GIVEN = ("cotangent", "tangent")
 _BOOL, _FLOAT, _INT = 1.0, 4.0, 8.0  # bytes
 
 
@@ -50,7 +49,7 @@ def _leading(part: Any, node: Expr) -> float:
         lead, before = part
         return _count(before) * max((_leading(p, node) for p in lead), default=1.0)
     if part.op not in TENSOR_OPS:
-        unknown = part.op == "sym" and part["kind"] in _GIVEN and part.get("shape") is None
+        unknown = part.op == "sym" and part.is_differential and part.get("shape") is None
         return UNKNOWN if unknown else _LEADING
     operands = max((elements(a) for a in part.args if not a.is_static), default=1.0)
     return max(1.0, operands / _NAMED) if _reduces(part) else operands
@@ -69,7 +68,7 @@ class Sizes:
     @staticmethod
     def of(formulas: Iterable[Expr]) -> Sizes:
         """Relative to the largest value in some formulas, beside what depends on a cotangent or tangent."""
-        values = (n for n in topological(*formulas) if not any(s["kind"] in _GIVEN for s in n.symbols))
+        values = (n for n in topological(*formulas) if not n.is_differential)
         return Sizes(max(map(elements, values), default=1.0))
 
     def share(self, value: Expr) -> float:

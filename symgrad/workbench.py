@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from symgrad import expr as ex
 from symgrad.accuracy import Judge, Sample
 from symgrad.alignment import cancelled
 from symgrad.branches import guard
@@ -21,7 +20,7 @@ from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.expr import Expr, rebuild, substitute, symbol, topological
-from symgrad.hoist import hoisted, is_differential
+from symgrad.hoist import hoisted
 from symgrad.parse import Program
 from symgrad.rewrite import Step, rewrite
 from symgrad.rules import TENSORS
@@ -119,13 +118,9 @@ class Workbench:
         form = self._by_region(whole, visit)
         return form, tuple(dict.fromkeys(steps))
 
-    def choose_value(self, name: str, root: Expr) -> Choice:
-        """Choose the form of an output's own region."""
-        return self._value(root)
-
     def settle(self, root: Expr) -> Expr:
         """The formula with every region in its chosen form."""
-        return self._by_region(root, lambda region: self._placed(self._value(region), region))
+        return self._by_region(root, lambda region: self._placed(self.chosen(region), region))
 
     def slope_form(self, partial: Expr) -> Expr:
         """The chosen form of a partial derivative."""
@@ -155,7 +150,8 @@ class Workbench:
         chosen = Candidate(flat, *scores, cost(flat), wide)
         return replace(choice, chosen=chosen, candidates=(*choice.candidates, chosen))
 
-    def _value(self, region: Expr) -> Choice:
+    def chosen(self, region: Expr) -> Choice:
+        """How the form of a region of forward was chosen."""
         flat, _ = isolate(region)
         if flat not in self.values:
             self.values[flat] = choose(flat, self.judge(flat), self._within, may_widen=self._may_widen)
@@ -170,7 +166,7 @@ class Workbench:
         settled = cancelled(self._settle_operations(hoisted(root)))
         flat, back = isolate(settled)
         points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
-        moderate = [{**p, **{s: 1.0 for s in flat.tensors if s["kind"] in ("cotangent", "tangent")}} for p in points]
+        moderate = [{**p, **{s: 1.0 for s in flat.tensors if s.is_differential}} for p in points]
         return substitute(self._within(guard(flat, moderate)), back) if flat.tensors else settled
 
     def _settle_operations(self, root: Expr) -> Expr:
@@ -178,7 +174,7 @@ class Workbench:
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
             args = [mapped[a] for a in node.args]
-            if is_tensor_op(node) and not is_differential(node):
+            if is_tensor_op(node) and not node.is_differential:
                 mapped[node] = self.settle(node)
             else:
                 mapped[node] = rebuild(node, args)
@@ -238,4 +234,4 @@ def hyperparameter_values(spec: Any, hyperparameter: Any) -> list[Any]:
     return list(dict.fromkeys([*tried, *inside]))[:3]
 
 
-__all__ = ["Workbench", "ex", "hyperparameter_values", "isolate"]
+__all__ = ["Slope", "Workbench", "hyperparameter_values", "isolate"]

@@ -19,6 +19,8 @@ tensors: {x: {shape: [N, C, T]}, alpha: {shape: [C], domain: "(0, oo)"}}
 outputs: {y: x * alpha}
 module: {parameters: {alpha: {init: 1.0, shape: [C]}}}
 """
+SCORES = "op: scores\ntensors: {x: {shape: [N, D]}, y: {shape: [N, D]}}\noutputs: {z: x @ y.T}\n"
+LAYER = "op: layer\ntensors: {x: {shape: [..., I]}, w: {shape: [O, I]}}\noutputs: {z: x @ w.T}\n"
 GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\nmodule: {parameters: {beta: 1.0}}\n"
 
 
@@ -29,6 +31,21 @@ def test_arguments_have_about_the_elements_asked_for():
     x, beta = arguments(parse_spec(GATE), 1 << 12, torch.bfloat16)
     assert x.shape == (4, 1024) and beta.shape == () and x.dtype == torch.bfloat16
     assert arguments(parse_spec(GATE), 100, torch.float64)[0].shape == (100,)
+
+
+def test_products_are_no_larger_than_asked_for() -> None:
+    x, y = arguments(parse_spec(SCORES), 1 << 22, torch.float32)
+    assert x.shape == y.shape == (2048, 1024)  # of 4096 rows the product would have 1 << 24
+    x, weight = arguments(parse_spec(LAYER), 1 << 16, torch.float32)
+    assert x.shape[-1] == weight.shape[-1]
+    assert x.shape[0] * weight.shape[0] <= 1 << 16
+
+
+def test_values_lie_in_a_domain_beyond_the_usual_range() -> None:
+    (x,) = arguments(
+        parse_spec("op: far\ntensors: {x: {domain: '(5, oo)'}}\noutputs: {y: log(x)}\n"), 64, torch.float32
+    )
+    assert (x > 5).all()
 
 
 def row(op: str, form: str, total: float) -> Row:

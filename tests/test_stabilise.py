@@ -94,7 +94,7 @@ def chosen(formula: str) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
     program = parse_formulas(parse_spec(f"\nop: unstable\ntensors: {{{tensors}}}\noutputs: {{z: '{formula}'}}\n"))
     bench = Workbench(program)
     root = bench.recognise(program.outputs["z"])[0]
-    value = bench.choose_value("z", root)
+    value = bench.chosen(root)
     _, slopes = bench.pointwise_slopes({"z": root}, [n for n, _ in zip("xy", domains, strict=False)])
     return (value,), tuple(s.choice for s in slopes.values())
 

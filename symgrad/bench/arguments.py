@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from symgrad.expr import topological
+from symgrad.parse import parse_formulas
+from symgrad.shapes import Extent, extent
 from symgrad.spec.model import Spec, Tensor
 from symgrad.workbench import hyperparameter_values
 
@@ -43,6 +46,7 @@ def _range(spec: Spec, tensor: Tensor) -> tuple[float, float]:
     if tensor.domain is not None:
         low = max(low, tensor.domain.lower + 0.1) if math.isfinite(tensor.domain.lower) else low
         high = min(high, tensor.domain.upper - 0.1) if math.isfinite(tensor.domain.upper) else high
+        high = high if low < high else min(tensor.domain.upper, low + 3.0)
     return float(low), float(high)
 
 
@@ -55,6 +59,12 @@ def _shapes(spec: Spec, elements: int) -> Callable[[Tensor], tuple[int, ...]]:
     for place, dim in enumerate(reversed(widest)):
         middle = min(_MIDDLE, rest) if len(widest) > 2 else rest
         sizes[dim] = row if place == 0 else middle if place < len(widest) - 1 else rest // (middle if place > 1 else 1)
+    for tensor in spec.tensors:
+        for dim in tensor.shape or ():
+            sizes.setdefault(dim, dim if isinstance(dim, int) else min(_MIDDLE, elements))
+    values = [extent(v) for v in topological(*parse_formulas(spec).outputs.values())]
+    while widest and sizes[widest[0]] > 1 and max(_count(v, sizes) for v in values) > elements:
+        sizes[widest[0]] //= 2  # products of matrices may be larger than these
     owned = {p.tensor: p.shape or () for p in spec.module.parameters} if spec.module is not None else {}
 
     def shape_of(tensor: Tensor) -> tuple[int, ...]:
@@ -66,6 +76,12 @@ def _shapes(spec: Spec, elements: int) -> Callable[[Tensor], tuple[int, ...]]:
         return tuple(max(1, sizes[d]) if isinstance(d, str) else d for d in tensor.shape)
 
     return shape_of
+
+
+def _count(of: Extent, sizes: Mapping[int | str, int]) -> int:
+    """The elements of a value of declared shape; 1 where dimensions were not declared."""
+    known = math.prod(d if isinstance(d, int) else sizes.get(d, 1) for d in of.dims if not isinstance(d, tuple))
+    return known * sizes.get("...", 1) if of.lead and of.dims else known
 
 
 __all__ = ["arguments"]

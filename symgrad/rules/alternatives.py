@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad import expr as ex
-from symgrad.expr import HALF, ONE, PI, Expr, compare, make, sqrt, where
+from symgrad.expr import HALF, ONE, PI, Expr, compare, sqrt, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -20,13 +19,8 @@ from symgrad.rules.words import (
     sigmoid,
     size,
     softplus,
-    t,
     tanh,
 )
-
-
-def _nearest(x: Expr) -> Expr:
-    return x - f("round", x)
 
 
 def _cos_pi(x: Expr) -> Expr:
@@ -202,4 +196,4 @@ ALTERNATIVE_RULES = (
     Rule("cosh-as-exp", f("cosh", a) ** -2, 4 * sigmoid(2 * a) * sigmoid(-2 * a), "cosh overflows"),
 )
 
-__all__ = ["ALTERNATIVE_RULES", "ex", "make", "t"]
+__all__ = ["ALTERNATIVE_RULES"]

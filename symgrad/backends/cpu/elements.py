@@ -123,7 +123,7 @@ class Elements:
     def _lifted_leaf(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
         tensor = self.views[leaf].tensor
         known = extent(tensor)
-        if known == SCALAR and tensor["kind"] not in ("cotangent", "tangent"):
+        if known == SCALAR and not tensor.is_differential:
             return leaf
         if dims == (-1,):
             return self.leaf(tensor, dims)

@@ -157,11 +157,8 @@ def _backward(layout: Layout, variant: Variant, name: str, shape: tuple[tuple[in
 
 
 def _gradients(variant: Variant, tensor: str) -> list[Expr]:
-    override = variant.overrides.get(tensor)
-    if override is not None:
-        return [] if override.gradient is ex.ZERO else [override.gradient]
     plain = {cotangent(o, formula): cotangent(o) for o, formula in variant.formulas.items()}
-    return [ex.substitute(g, plain) for (_, t), g in variant.gradients.items() if t == tensor]
+    return [ex.substitute(g, plain) for g in variant.gradients_of(tensor) if g is not ex.ZERO]
 
 
 def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:

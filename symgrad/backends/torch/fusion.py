@@ -133,7 +133,7 @@ def _has_float(value: Expr) -> bool:
 def _alike(arguments: tuple[Expr, ...]) -> bool:
     own: set[Expr] = set()
     for argument in arguments:
-        own |= {s for s in argument.tensors if s["kind"] not in ("cotangent", "tangent")}
+        own |= {s for s in argument.tensors if not s.is_differential}
     return len(own) == 1
 
 

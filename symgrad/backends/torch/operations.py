@@ -103,7 +103,7 @@ def _with_shapes(printer: Printer) -> list[tuple[Expr, str]]:
     named = [
         (v, f"{text}.shape")
         for v, text in printer.names.items()
-        if v.tensors and text.isidentifier() and v.get("kind") not in ("cotangent", "tangent")
+        if v.tensors and text.isidentifier() and not (v.op == "sym" and v.is_differential)
     ]
     return [*named, *printer.shapes.items()]
 
@@ -266,7 +266,7 @@ def _matmul_right(printer: Printer, node: Expr) -> str:
 
 def _einsum(printer: Printer, node: Expr) -> str:
     """Of a cotangent or tangent by products that autograd can batch."""
-    name = "_einsum" if any(s["kind"] in ("cotangent", "tangent") for s in node.symbols) else "torch.einsum"
+    name = "_einsum" if node.is_differential else "torch.einsum"
     return f'{name}("{node["equation"]}", {", ".join(map(printer, node.args))})'
 
 

@@ -165,7 +165,7 @@ class Printer:
     def _filled(self, branch: Expr, choice: Expr) -> str:
         if not branch.is_static:
             return self._at(branch, _OR)
-        differential = [s for s in choice.tensors if s["kind"] in ("cotangent", "tangent")]
+        differential = [s for s in choice.tensors if s.is_differential]
         like = self.names[min(differential or choice.tensors, key=lambda s: s.name)]
         return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
@@ -178,7 +178,7 @@ class Printer:
         if not floats:
             floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
         if not floats:  # of cotangents and tangents only those that are surely there have a known shape
-            floats = [s for s in self.shapes if s.get("kind") in ("cotangent", "tangent") and s in self.names]
+            floats = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
         if not floats:
             return None
         first = min(floats, key=lambda s: s.name)
@@ -360,7 +360,7 @@ def number(value: Fraction) -> tuple[str, int]:
 
 
 def _is_name(node: Expr) -> bool:
-    return node.op == "sym" and node["kind"] not in ("cotangent", "tangent")
+    return node.op == "sym" and not node.is_differential
 
 
 def _is_power_of_two(node: Expr) -> bool:

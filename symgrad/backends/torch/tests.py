@@ -11,7 +11,7 @@ from symgrad.backends.torch import docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
-from symgrad.backends.torch.methods import data_below
+from symgrad.backends.torch.methods import readers
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
@@ -231,25 +231,17 @@ class _Facts:
         symbols = self.layout.symbols()
 
         def leaf(variant: Variant) -> list[str]:
-            kept = frozenset(s.value for s in variant.plan.base)
+            base = variant.plan.base
             extras = () if self.layout.wide_values else self.layout.keeps  # a plain call in float32 keeps no float64
-            reused = frozenset(s.value for s in extras)
             scope = self._scope()
             targets, rows = [], []
-            for saved in (*variant.plan.base, *extras):
+            for saved in (*base, *extras):
                 name = symbols.get(saved.value)
                 if name is None:
                     name = scope.names.for_value(saved.value, symbols)
                     targets.append(Target(name, saved.value))
-                readers = [
-                    self.places[t]
-                    for t in self.layout.differentiable
-                    if any(
-                        saved.value in data_below(g, reused if saved in extras else kept)
-                        for g in _gradients(variant, t)
-                    )
-                ]
-                rows.append(f"({name}, {_literal(readers)})")
+                tensors = readers(saved.value, variant, self.layout, extras if saved in extras else base)
+                rows.append(f"({name}, {_literal([self.places[t] for t in tensors])})")
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
 
         printer = Printer(self.layout.symbols(), self.constants)
@@ -327,12 +319,6 @@ class _Facts:
                 {"name": p.tensor, "index": self.places[p.tensor], "init": float(p.init)} for p in owned.values()
             ],
         }
-
-
-def _gradients(variant: Variant, tensor: str) -> list[Expr]:
-    if tensor in variant.overrides:
-        return [variant.overrides[tensor].gradient]
-    return [g for (_, t), g in variant.gradients.items() if t == tensor]
 
 
 def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from symgrad.backends.torch.methods.backward import Backward
-from symgrad.backends.torch.methods.common import data_below, joined, reads, unpacking
+from symgrad.backends.torch.methods.common import joined, readers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
 from symgrad.backends.torch.methods.jvp import Jvp
 from symgrad.backends.torch.printer import Printer
 from symgrad.machine import machine
 from symgrad.operation import Variant
 
-__all__ = ["Methods", "data_below", "joined"]
+__all__ = ["Methods", "joined", "readers"]
 
 
 class Methods(Forward, Backward, Jvp):

@@ -13,9 +13,8 @@ from symgrad.backends.torch.schedule import Scope
 from symgrad.expr import Expr
 from symgrad.naming import describe
 from symgrad.operation import Variant, absent
-from symgrad.plan import Saved
+from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
-from symgrad.tensor_ops import TENSOR_OPS
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
 
@@ -58,24 +57,14 @@ class Common:
 
     def _needed_by(self, value: Expr, variant: Variant) -> list[str]:
         """The tensors whose gradients read a saved value."""
-        kept = frozenset(s.value for s in variant.plan.base)
-        needing: set[str] = set()
-        gradients = [(t, g) for (_, t), g in variant.gradients.items()]
-        gradients += [(t, o.gradient) for t, o in variant.overrides.items()]
-        for tensor, gradient in gradients:
-            if value in data_below(gradient, kept):
-                needing.add(tensor)
-        return [t for t in self.layout.differentiable if t in needing]
+        return readers(value, variant, self.layout, variant.plan.base)
 
     def _readers(self, value: Expr, variant: Variant) -> tuple[str, ...]:
         """The conditions under which a kept value is read; for others its operands need not have been saved."""
-        values = frozenset(s.value for s in self.layout.keeps)
-        gradients = [(t, g) for (_, t), g in variant.gradients.items()]
-        gradients += [(t, o.gradient) for t, o in variant.overrides.items()]
-        readers = {t for t, g in gradients if value in data_below(g, values)}
-        if len(self.layout.differentiable) < 2 or readers == set(self._wanted_tensors(variant)):
+        found = readers(value, variant, self.layout, self.layout.keeps)
+        if len(self.layout.differentiable) < 2 or set(found) == set(self._wanted_tensors(variant)):
             return ()
-        return tuple(f"wants_{t}" for t in self.layout.differentiable if t in readers)
+        return tuple(f"wants_{t}" for t in found)
 
     def _mentions(self, lines: Sequence[str], argument: str) -> bool:
         return any(self.layout.arguments[argument] in line for line in lines)
@@ -96,7 +85,7 @@ class Common:
         layout = self.layout
         for t in layout.absences_on_ctx:
             scope.known[absent(t)] = f"ctx.without_{t}"
-        for symbol in [s for s in scope.known if s.tensors and s["kind"] not in ("cotangent", "tangent")]:
+        for symbol in [s for s in scope.known if s.tensors and not s.is_differential]:
             del scope.known[symbol]
         for i, tensor in enumerate(layout.spec.tensors):
             scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
@@ -167,19 +156,7 @@ def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
     return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
 
 
-def data_below(root: Expr, stop: frozenset[Expr]) -> frozenset[Expr]:
-    """The values of `stop` whose data (not only shape) `root` reads."""
-    found: set[Expr] = set()
-    seen: set[Expr] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in stop:
-            found.add(node)
-            continue
-        skip = TENSOR_OPS[node.op].shape_only if node.op in TENSOR_OPS else frozenset()
-        stack.extend(a for k, a in enumerate(node.args) if k not in skip)
-    return frozenset(found)
+def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:
+    """The tensors whose gradients read a value, where the `saved` ones are at hand."""
+    kept = frozenset(s.value for s in saved)
+    return [t for t in layout.differentiable if value in read_by(variant.gradients_of(t), kept)]
