@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 61d08c512b27f36e302af7a7bf1d4790ad6f76d5b80b466b6a805b451fe0b637
+# body-sha256: b3b61638d8908fac1dbff152fd10bac225fff07d2120f7c70b3719ddd82ba495
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -96,8 +96,10 @@ class AttentionWeightsFunction(Function):
                 )
             if wants_key:
                 grad_key = _fit(
-                    _matmul_right(
-                        scale_query, product, _shape_of(lambda key: key.mT, ctx.inputs[1].shape)
+                    (
+                        _matmul_right(
+                            scale_query, product, _shape_of(lambda key: key.mT, ctx.inputs[1].shape)
+                        )
                     ).mT,
                     ctx.inputs[1],
                 )

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: c93883ab4e27e240b28aff970f65928d66073c06645210df5b776464c919e29f
+# body-sha256: ee963538dba0e997ea3b23be5c5fa79f3be58df6eea15b71dc2d69e4c65f0b0a
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -89,7 +89,7 @@ class ClippedGradientLinearFunction(Function):
             if wants_x:
                 grad_x = _fit(torch.clamp(grad_y @ weight, min=-limit, max=limit), ctx.inputs[0])
             if wants_weight:
-                grad_weight = _fit((_rows(grad_y).mT @ _rows(x)), ctx.inputs[1])
+                grad_weight = _fit(_rows(grad_y).mT @ _rows(x), ctx.inputs[1])
             return grad_x, grad_weight, None
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 4131e0d19263daf41c79994a3f525c52ddd4e685f6082c3a5178bc5653a99658
+# body-sha256: beb2518aef8c5b6040c32a566d5a04e7c01188b2778726836cb68b5c97f95471
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -120,9 +120,9 @@ class GegluFunction(Function):
             if wants_x:
                 grad_x = _fit(product @ gate + product2 @ up, saved[2])
             if wants_gate:
-                grad_gate = _fit((_rows(product).mT @ _rows(x)), saved[0])
+                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[0])
             if wants_up:
-                grad_up = _fit((_rows(product2).mT @ _rows(x)), ctx.inputs[2])
+                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 84a2c4de0f5cae9d0eb15020b87ee6ca3093fb745f2df59ddd6ff3a6fc9657a9
+# body-sha256: 7da8ac15550e877ff0cd321c01be9351577fc19d7449428e00ed252e6e029c6e
 """Affine map.
 
     y = x @ weight.T + bias
@@ -82,7 +82,7 @@ class LinearFunction(Function):
             if wants_x:
                 grad_x = _fit(grad_y @ weight, ctx.inputs[0])
             if wants_weight:
-                grad_weight = _fit((_rows(grad_y).mT @ _rows(x)), ctx.inputs[1])
+                grad_weight = _fit(_rows(grad_y).mT @ _rows(x), ctx.inputs[1])
             if wants_bias:
                 grad_bias = _fit(grad_y, ctx.inputs[2])
             return grad_x, grad_weight, grad_bias

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: d5d5424559a1ba9996dd369e15a0fd3fa2dd47d4789735fe2046d181ee9d7a0a
+# body-sha256: b1d345bb5a45985fc6955875accf68166bdf9348a027d075ccdaeddb1a8160be
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -70,22 +70,13 @@ class LinearReluFunction(Function):
         ctx.inputs = _like(x, weight, bias)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, wants_bias = _wanted(ctx)
-        if bias is None:
-            _save(
-                ctx,
-                (y,),
-                weight if wants_x else None,
-                x if wants_weight else None,
-                y > 0 if wants_x or wants_weight else None,
-            )
-        else:
-            _save(
-                ctx,
-                (y,),
-                weight if wants_x else None,
-                x if wants_weight else None,
-                y > 0 if wants_x or wants_weight or wants_bias else None,
-            )
+        _save(
+            ctx,
+            (y,),
+            weight if wants_x else None,
+            x if wants_weight else None,
+            y > 0 if wants_x or wants_weight or wants_bias else None,
+        )
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -100,7 +91,7 @@ class LinearReluFunction(Function):
             if wants_x:
                 grad_x = _fit(chosen @ weight, ctx.inputs[0])
             if wants_weight:
-                grad_weight = _fit((_rows(chosen).mT @ _rows(x)), ctx.inputs[1])
+                grad_weight = _fit(_rows(chosen).mT @ _rows(x), ctx.inputs[1])
             if wants_bias:
                 grad_bias = _fit(chosen, ctx.inputs[2])
             return grad_x, grad_weight, grad_bias

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: ca67a3652bb03744fdbcf5b596818ef8a525aabb151df35c055801240d7d8357
+# body-sha256: 6ba6554c11162e370cedfca9ec8150133d54f0ff3383516a88ebdcb4228fb51a
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -121,9 +121,9 @@ class LoraLinearFunction(Function):
             if wants_x:
                 grad_x = _fit(product2 @ down + grad_y @ weight, ctx.inputs[0])
             if wants_down:
-                grad_down = _fit((_rows(product2).mT @ _rows(x)), ctx.inputs[2])
+                grad_down = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
-                grad_up = _fit((_rows(grad_y).mT @ _rows(product)), ctx.inputs[3])
+                grad_up = _fit(_rows(grad_y).mT @ _rows(product), ctx.inputs[3])
             return grad_x, None, grad_down, grad_up, None
 
     @staticmethod

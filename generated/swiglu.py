@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 80b19eeec659db25d641012e81692954212985baef4fbd230189b5b4ce4d9d7f
+# body-sha256: 874adbf504e27ae293566654380faae111e18fcc095f3d2f5ad5541c01bf82cc
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -116,9 +116,9 @@ class SwigluFunction(Function):
             if wants_x:
                 grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
             if wants_gate:
-                grad_gate = _fit((_rows(product2).mT @ _rows(x)), saved[0])
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[0])
             if wants_up:
-                grad_up = _fit((_rows(product3).mT @ _rows(x)), ctx.inputs[2])
+                grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
 
     @staticmethod

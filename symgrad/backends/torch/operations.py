@@ -260,7 +260,7 @@ def _matmul_right(printer: Printer, node: Expr) -> str:
     a, g, like = node.args
     known = extent(like)
     if known.exact and len(known.dims) == 2:
-        return f"(_rows({printer(a)}).mT @ _rows({printer(g)}))"
+        return f"_rows({printer(a)}).mT @ _rows({printer(g)})"
     return f"_matmul_right({printer(a)}, {printer(g)}, {print_shape(printer, like)})"
 
 

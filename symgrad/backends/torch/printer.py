@@ -224,7 +224,7 @@ class Printer:
     def _tensor_operation(self, node: Expr) -> tuple[str, int]:
         from symgrad.backends.torch.operations import print_operation
 
-        return print_operation(self, node), _ATOM
+        return print_operation(self, node), _PRODUCT if node.op == "matmul_right" else _ATOM
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> tuple[str, int]:

@@ -34,7 +34,7 @@ class Methods(Forward, Backward, Jvp):
             lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
         lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
         lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
-        body = self._branches(self._setup)
+        body = self._branches(layout.operation.derivative_body, self._setup)
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants:
             lines.append(self._wants_line("_wanted(ctx)", wants))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from symgrad import expr as ex
@@ -12,7 +12,7 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.expr import Expr
 from symgrad.naming import describe
-from symgrad.operation import Variant, absent
+from symgrad.operation import Body, Variant, absent
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
 
@@ -25,14 +25,15 @@ class Common:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def _branches(self, leaf: Leaf) -> list[str]:
-        """The lines of `leaf` under the conditions of each variant."""
-        return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.layout.constants))
+    def _branches(self, body: Body, leaf: Leaf, known: Mapping[Expr, str] | None = None) -> list[str]:
+        """The lines of `leaf` under the conditions of each variant, in which `known` names are used first."""
+        names = self.layout.symbols() | dict(known or {})
+        return branches(body, leaf, Printer(names, self.layout.constants))
 
     def _stored_branches(self, leaf: Leaf) -> list[str]:
         """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
-        names = self.layout.symbols() | {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
-        return branches(self.layout.operation.derivative_body, leaf, Printer(names, self.layout.constants))
+        known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
+        return self._branches(self.layout.operation.derivative_body, leaf, known)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())

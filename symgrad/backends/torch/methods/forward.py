@@ -15,7 +15,7 @@ class Forward(Common):
 
     def forward(self) -> list[str]:
         """The formula; with intermediates to keep, they follow the outputs."""
-        return self._branches(self._forward)
+        return self._branches(self.layout.operation.body, self._forward)
 
     def _forward(self, variant: Variant) -> list[str]:
         layout = self.layout
