@@ -2,58 +2,10 @@ import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_spec import FULL, SWISH
 
 from symgrad.errors import SpecError
 from symgrad.spec import Spec, parse_spec
-
-SWISH = """\
-op: swish
-summary: Swish activation with a learnable slope.
-reference: Ramachandran et al., "Searching for Activation Functions", 2017
-tensors:
-  x:
-  beta:
-outputs:
-  y: x * sigmoid(beta * x)
-module:
-  parameters: {beta: 1.0}
-"""
-
-FULL = """\
-op: everything
-doc: |
-  Several
-  lines.
-tensors:
-  input: {shape: [..., features], domain: "(0, oo)", doc: what comes in}
-  weight: {shape: [features, 3]}
-  bias: {default: 0}
-  target: {grad: false}
-  index: {dtype: int}
-hyperparameters:
-  beta: {type: float, default: 1, domain: "[0, 10]"}
-  power: 2
-  flag: true
-  mode: {type: str, choices: [none, mean], default: mean, doc: how}
-  eps: 1e-3
-  required: {type: int}
-let:
-  d: input - target
-  e: d**2
-outputs:
-  loss: where(abs(d) < beta, e, d)
-  mask: {expr: d > 0, grad: false, doc: where}
-  one: 1
-gradients:
-  input: grad_loss
-  weight: 0
-module: {parameters: {weight: {init: 0.5, shape: [features, 3]}, bias: 0}}
-options: {save: memory, double_backward: false, accumulate: same, kernels: true}
-test:
-  shapes: {input: [2, 4], weight: [4, 3]}
-  ranges: {input: [0.5, 3]}
-  values: {beta: [0.5, 2], mode: [none]}
-"""
 
 
 def only_spec_or_error(text: str | bytes) -> None:
