@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from symgrad.backends.cpu.elements import ELEMENTS, ROW
-from symgrad.backends.cpu.kernels import Kernel, Kernels, Result, kernels
 from symgrad.backends.cpu.source import render_source
+from symgrad.backends.cpu.spellings import can_spell
+from symgrad.backends.fused.elements import ELEMENTS, ROW
+from symgrad.backends.fused.kernels import Kernel, Kernels, Result, kernels
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.operation import Variant, absent
@@ -28,7 +29,7 @@ def fused(layout: Layout) -> Fused | None:
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
-        own = by_variant[id(variant)] = kernels(layout, variant, "" if number == 1 else f"_{number}")
+        own = by_variant[id(variant)] = kernels(layout, variant, "" if number == 1 else f"_{number}", can_spell)
         found += [k for k in (own.forward, own.backward) if k is not None]
     if not found:
         return None

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.backends.cpu.elements import ROW_OPS
-from symgrad.backends.cpu.kernels import Kernel
 from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
+from symgrad.backends.fused.elements import ROW_OPS
+from symgrad.backends.fused.kernels import Kernel
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value

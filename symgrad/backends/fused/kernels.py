@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad import expr as ex
-from symgrad.backends.cpu.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
-from symgrad.backends.cpu.forms import rational_forms, with_reciprocals, with_row_values
-from symgrad.backends.cpu.spellings import can_spell
+from symgrad.backends.fused.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
+from symgrad.backends.fused.forms import rational_forms, with_reciprocals, with_row_values
 from symgrad.backends.torch.layout import Layout
 from symgrad.expr import Expr, symbol, topological
 from symgrad.machine import machine
 from symgrad.operation import Variant, cotangent
 from symgrad.shapes import extent, shape_sources
+
+CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 
 _MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
 
@@ -78,8 +79,8 @@ class Kernels:
     missing: tuple[tuple[str, str], ...] = ()
 
 
-def kernels(layout: Layout, variant: Variant, suffix: str) -> Kernels:
-    """The passes of a variant, with `suffix` in their names."""
+def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
+    """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
     missing: list[tuple[str, str]] = []
     found: list[Kernel | None] = []
     shape: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -87,7 +88,7 @@ def kernels(layout: Layout, variant: Variant, suffix: str) -> Kernels:
         try:
             if missing:
                 raise Unsupported("forward has none")
-            kernel = build(layout, variant, f"{name}{suffix}", shape)
+            kernel = build(layout, variant, f"{name}{suffix}", shape, can_spell)
             shape = kernel.shape
             found.append(kernel)
         except Unsupported as error:
@@ -96,7 +97,7 @@ def kernels(layout: Layout, variant: Variant, suffix: str) -> Kernels:
     return Kernels(found[0], found[1], tuple(missing))
 
 
-def _forward(layout: Layout, variant: Variant, name: str, shape: object) -> Kernel:
+def _forward(layout: Layout, variant: Variant, name: str, _: object, can_spell: CanSpell) -> Kernel:
     elements = Elements({}, _rank(variant))
     tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
     results, shapes = [], []
@@ -116,7 +117,9 @@ def _forward(layout: Layout, variant: Variant, name: str, shape: object) -> Kern
     operands = _operands(elements, shapes[0], tensors)
     if not operands:
         raise Unsupported("a formula without tensors")
-    return _kernel(layout, name, operands, results, tuple((o.place, o.dims) for o in operands), variant.wide_values)
+    return _kernel(
+        layout, name, operands, results, tuple((o.place, o.dims) for o in operands), variant.wide_values, can_spell
+    )
 
 
 def _rank(variant: Variant) -> int | None:
@@ -134,7 +137,9 @@ def _belongs_to_row(value: Expr) -> bool:
     return any(n.op in ROW_OPS for n in nodes) and not any(n.op == "sym" and n.tensors for n in nodes)
 
 
-def _backward(layout: Layout, variant: Variant, name: str, shape: tuple[tuple[int, tuple[int, ...]], ...]) -> Kernel:
+def _backward(
+    layout: Layout, variant: Variant, name: str, shape: tuple[tuple[int, tuple[int, ...]], ...], can_spell: CanSpell
+) -> Kernel:
     spec = layout.spec
     known = {form: symbol(o, "tensor") for o, form in variant.outputs.items() if form.op != "sym"}
     saved = [known.get(s.value, s.value) for s in variant.plan.base]
@@ -153,7 +158,7 @@ def _backward(layout: Layout, variant: Variant, name: str, shape: tuple[tuple[in
     operands = _operands(elements, frozenset(s for r in results for s in r.value.symbols if s.tensors), given)
     if not operands:
         raise Unsupported("no gradient")
-    return _kernel(layout, name, operands, results, shape, variant.wide_slopes)
+    return _kernel(layout, name, operands, results, shape, variant.wide_slopes, can_spell)
 
 
 def _gradients(variant: Variant, tensor: str) -> list[Expr]:
@@ -190,6 +195,7 @@ def _kernel(
     results: Sequence[Result],
     shape: tuple[tuple[int, tuple[int, ...]], ...],
     wide: bool,
+    can_spell: CanSpell,
 ) -> Kernel:
     forms = with_row_values(with_reciprocals(rational_forms([r.value for r in results], wide=wide)))
     results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from symgrad.backends.cpu.elements import ELEMENTS, ROW, Elements, Unsupported, View
+from symgrad.backends.fused.elements import ELEMENTS, ROW, Elements, Unsupported, View
 from symgrad.expr import make, symbol
 from symgrad.tensor_ops.shaping import unsqueeze
 

@@ -4,7 +4,7 @@ import mpmath as mp
 import pytest
 
 from symgrad import expr as ex
-from symgrad.backends.cpu.forms import rational_forms, with_reciprocals
+from symgrad.backends.fused.forms import rational_forms, with_reciprocals
 from symgrad.evaluate import exact
 from symgrad.expr import make, symbol, topological
 
