@@ -59,12 +59,12 @@ def _forward(x: Tensor, target: Tensor, reduction: str) -> tuple[Tensor, Tensor]
     difference = x - target
     if reduction == "mean":
         loss = (difference * difference).mean()
-        return _round(loss, dtype), _round(difference, dtype)
+        return _round(loss, dtype), difference
     if reduction == "none":
         loss = difference * difference
-        return _round(loss, dtype), _round(difference, dtype)
+        return _round(loss, dtype), difference
     loss = (difference * difference).sum()
-    return _round(loss, dtype), _round(difference, dtype)
+    return _round(loss, dtype), difference
 
 
 class StrChoicesFunction(Function):
