@@ -87,8 +87,6 @@ RECOGNISE_RULES = (
         POSITIVE,
     ),
     Rule("log-erfc", log(f("erfc", a)), f("log_ndtr", -sqrt(2) * a) + log(2), "erfc underflows"),
-    Rule("scaled-erfc", exp(a**2) * f("erfc", a), f("erfcx", a), "exp overflows"),
-    Rule("inverse-mills", exp(-(a**2)) / f("erfc", a), 1 / f("erfcx", a), "both underflow"),
     Rule("log-softmax", a - f("logaddexp", a, b), f("logsigmoid", a - b), "the difference cancels"),
     Rule("log-softmax-2", b - f("logaddexp", a, b), f("logsigmoid", b - a), "the difference cancels"),
     Rule("tan", f("sin", a) / f("cos", a), f("tan", a), "one function for two", domain=(-1.4, 1.4)),
