@@ -87,6 +87,8 @@ RECOGNISE_RULES = (
         POSITIVE,
     ),
     Rule("log-erfc", log(f("erfc", a)), f("log_ndtr", -sqrt(2) * a) + log(2), "erfc underflows"),
+    Rule("lgamma-step", f("lgamma", a + 1) - f("lgamma", a), log(f("abs", a)), "the difference cancels"),
+    Rule("digamma-step", f("digamma", a + 1) - f("digamma", a), 1 / a, "the difference cancels"),
     Rule("log-softmax", a - f("logaddexp", a, b), f("logsigmoid", a - b), "the difference cancels"),
     Rule("log-softmax-2", b - f("logaddexp", a, b), f("logsigmoid", b - a), "the difference cancels"),
     Rule("tan", f("sin", a) / f("cos", a), f("tan", a), "one function for two", domain=(-1.4, 1.4)),
