@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: b8a8038ae5f85ca33913f695b832264bbb0ccc639303d3bfeb498320a05ddec0
+# body-sha256: a75d38e528bd525ac25d186c33aeba5a5536f9b2ac10849e62a08055ab12818e
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -80,15 +80,13 @@ class AsinhLossFunction(Function):
         if grad_loss is None:
             return None, None
         scale = ctx.scale
-        x, *kept = ctx.saved_tensors
+        x, *_ = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_loss.dtype in _HALF:
             x, grad_loss, dtype = _widen(x, grad_loss)
-        if kept and not _differentiated():
-            (asinh,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            asinh = torch.asinh(x / scale)
-        grad_x = scale**2 * (asinh * grad_loss / torch.hypot(x, x.new_full((), scale)))
+        grad_x = scale**2 * (
+            torch.asinh(x / scale) * grad_loss / torch.hypot(x, x.new_full((), scale))
+        )
         return _round(grad_x, dtype), None
 
     @staticmethod
@@ -106,21 +104,30 @@ class AsinhLossFunction(Function):
             )
 
 
-class _AsinhLossKeeping(Function):
+class _AsinhLossPlain(Function):
     """AsinhLossFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = AsinhLossFunction.backward
     jvp = AsinhLossFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
         loss, *kept = _forward(x, scale)
+        ctx._kept = bool(kept)
         ctx.scale = scale
         _save(ctx, (loss,), x, *kept)
         return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+            return AsinhLossFunction.backward(ctx, grad_loss)
+        scale = ctx.scale
+        x, asinh = ctx.saved_tensors
+        grad_x = (asinh * grad_loss).div_(torch.hypot(x, x.new_full((), scale))).mul_(scale**2)
+        return grad_x, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -237,4 +244,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(AsinhLossFunction, _AsinhLossKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(AsinhLossFunction, _AsinhLossPlain)

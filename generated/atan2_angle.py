@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 34724d4639db2a3d083aa0e0ab5f02168285451cf711d7f4a054af77f6e61c35
+# body-sha256: 99dddb5cf3ba880f21a5a50c67ca9fbd23725a11b1243810dfdc7cecfd0d45bd
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -86,6 +86,30 @@ class Atan2AngleFunction(Function):
             return _total(ctx, terms)
 
 
+class _Atan2AnglePlain(Function):
+    """Atan2AngleFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = Atan2AngleFunction.forward
+    setup_context = Atan2AngleFunction.setup_context
+    jvp = Atan2AngleFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
+        if type(grad_angle) is not Tensor or _differentiated():
+            return Atan2AngleFunction.backward(ctx, grad_angle)
+        wants_y, wants_x = ctx.needs_input_grad
+        x, y = saved = ctx.saved_tensors
+        if x.dtype in _HALF or y.dtype in _HALF or grad_angle.dtype in _HALF:
+            x, y, grad_angle, _ = _widen(x, y, grad_angle)
+        grad_y = grad_x = None
+        length = torch.hypot(x, y)
+        if wants_y:
+            grad_y = _fit((grad_angle * x).div_(length).div_(length), saved[1])
+        if wants_x:
+            grad_x = _fit((grad_angle * y).div_(length).div_(length).neg_(), saved[0])
+        return grad_y, grad_x
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -148,6 +172,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -224,4 +253,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(Atan2AngleFunction)
+_apply: Callable[..., Tensor] = _dispatcher(Atan2AngleFunction, _Atan2AnglePlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 69c59eff9926581c15b9b0f66a475af8aa2c7e59e44434742b4e300ed25aa0d5
+# body-sha256: 438c3e9428cbdd6c16d7977c605a331a1892b8e20920e58e193a66eb90941cef
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -306,6 +306,113 @@ class BlackScholesCallFunction(Function):
             return _total(ctx, terms)
 
 
+class _BlackScholesCallPlain(Function):
+    """BlackScholesCallFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = BlackScholesCallFunction.forward
+    setup_context = BlackScholesCallFunction.setup_context
+    jvp = BlackScholesCallFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_price: Tensor | None) -> Any:
+        if type(grad_price) is not Tensor or _differentiated():
+            return BlackScholesCallFunction.backward(ctx, grad_price)
+        wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
+        rate, spot, strike, time, volatility = saved = ctx.saved_tensors
+        rate, spot, strike, time, volatility, grad_price, _ = _widen_all(
+            rate, spot, strike, time, volatility, grad_price
+        )
+        grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
+        ratio = spot / strike
+        rate_time = rate * time
+        if wants_spot or wants_time or wants_rate or wants_volatility:
+            total = torch.log(ratio) + rate_time
+        root_time = torch.sqrt(time)
+        product = root_time * volatility
+        if wants_spot or wants_time or wants_rate or wants_volatility:
+            ratio2 = total / product
+        if wants_spot or wants_volatility:
+            ratio3 = ratio2 / product
+        if wants_spot or wants_strike:
+            ratio4 = product / product
+        if wants_spot or wants_strike or wants_volatility:
+            product2 = time * volatility * volatility
+        if wants_spot or wants_volatility:
+            product3 = 0.125 * product2
+        if wants_spot:
+            product4 = (ratio3 + ratio4).mul_(total).mul_(-0.5).sub_(product3).exp_().mul_(spot)
+            ratio5 = product4.div_(strike).div_(product).div_(ratio)
+            ratio6 = ratio5.div_(_SQRT_2_SQRT_PI)
+        if wants_spot or wants_strike or wants_time or wants_rate:
+            product5 = 0.5 * product
+        if wants_spot or wants_time or wants_rate:
+            total2 = ratio2 + product5
+        if wants_spot:
+            exp = (ratio4 - ratio3).mul_(total).mul_(0.5).sub_(product3).sub_(rate_time).exp_()
+            ratio7 = exp.div_(product).div_(ratio).div_(_SQRT_2_SQRT_PI)
+            diff = ratio6.add_((-total2).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio7)
+            grad_spot = _fit(diff * grad_price, saved[1])
+        if wants_strike:
+            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio8 = total3 / product
+            diff2 = ratio8 - product5
+            ratio9 = (diff2 * diff2).mul_(-0.5).sub_(rate_time).exp_().mul_(spot).div_(strike)
+            product6 = (
+                ratio8.div_(product).add_(ratio4).mul_(total3).add_(product2, alpha=0.25).mul_(-0.5)
+            )
+            ratio10 = product6.exp_().mul_(spot).div_(strike).div_(product).div_(_SQRT_2)
+            diff3 = ratio9.div_(product).div_(ratio).div_(_SQRT_2).sub_(ratio10)
+        if wants_strike or wants_time or wants_rate:
+            exp2 = torch.exp(-rate_time)
+        if wants_strike:
+            product7 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
+            grad_strike = _fit(
+                diff3.div_(_SQRT_PI).sub_(product7, alpha=0.5) * grad_price, saved[2]
+            )
+        if wants_time or wants_rate:
+            product8 = total2.square_().mul_(-0.5).exp_().mul_(spot)
+        if wants_time:
+            ratio11 = rate / product
+            ratio12 = 0.25 * volatility / root_time
+            ratio13 = (total * volatility).mul_(0.5).div_(root_time).div_(product).div_(product)
+            product9 = (ratio11 + ratio12 - ratio13).mul_(product8)
+            ratio14 = product9.div_(_SQRT_2_SQRT_PI)
+        if wants_time or wants_rate:
+            diff4 = ratio2 - product5
+            product10 = (-diff4).div_(_SQRT_2).erfc_().mul_(exp2)
+            exp3 = diff4.square_().mul_(-0.5).sub_(rate_time).exp_()
+        if wants_time:
+            product11 = ratio13.neg_().add_(ratio11).sub_(ratio12).mul_(exp3)
+            ratio15 = product11.div_(_SQRT_2_SQRT_PI)
+            grad_time = _fit(
+                ratio14.addcmul_((product10 * rate).mul_(0.5).sub_(ratio15), strike) * grad_price,
+                saved[3],
+            )
+        if wants_rate:
+            product12 = product10.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
+            product13 = (grad_price * time).mul_(product8.addcmul_(product12.sub_(exp3), strike))
+            grad_rate = _fit(product13.div_(product).div_(_SQRT_2_SQRT_PI), saved[0])
+        if wants_volatility:
+            product14 = product * total
+            ratio2_squared = ratio2.square_()
+            exp4 = (product14 / product).add_(ratio2_squared).mul_(-0.5).sub_(product3).exp_()
+            diff5 = (
+                product14.mul_(0.5)
+                .div_(product)
+                .sub_(ratio2_squared, alpha=0.5)
+                .sub_(product3)
+                .sub_(rate_time)
+            )
+            product15 = diff5.exp_().mul_((-ratio3).sub_(0.5))
+            diff6 = (
+                exp4.mul_(ratio3.neg_().add_(0.5)).mul_(spot).addcmul_(product15, strike, value=-1)
+            )
+            grad_volatility = _fit(
+                (grad_price * root_time).mul_(diff6).div_(_SQRT_2_SQRT_PI), saved[4]
+            )
+        return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -389,6 +496,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -463,4 +575,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(BlackScholesCallFunction)
+_apply: Callable[..., Tensor] = _dispatcher(BlackScholesCallFunction, _BlackScholesCallPlain)

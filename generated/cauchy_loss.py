@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: f2b22e55a85e83a9f6277b80b039cee04fa97e4d78db339a508868e6a9818bf5
+# body-sha256: e7e44f785585067b350c867d2e2b4813c18acfab706a5e8eb9c187d9fb067804
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -96,6 +96,27 @@ class CauchyLossFunction(Function):
             return _round(2 * tangent_x * x / length_x / length_x, dtype)
 
 
+class _CauchyLossPlain(Function):
+    """CauchyLossFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = CauchyLossFunction.forward
+    setup_context = CauchyLossFunction.setup_context
+    jvp = CauchyLossFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if type(grad_loss) is not Tensor or _differentiated():
+            return CauchyLossFunction.backward(ctx, grad_loss)
+        c = ctx.c
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+            x, grad_loss, dtype = _widen(x, grad_loss)
+        length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
+        grad_x = (grad_loss * x).div_(length_x).div_(length_x).mul_(2)
+        return _round(grad_x, dtype), None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -152,6 +173,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -205,4 +231,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CauchyLossFunction)
+_apply: Callable[..., Tensor] = _dispatcher(CauchyLossFunction, _CauchyLossPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: 5b22f1758a73e7890b465bdc67b21b12811f55900fe55163b552ecfb04c18dd6
+# body-sha256: c4db44139db6eb6f58486ca40845bb95d619f6b1630f3abbf90955997fab5585
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -91,6 +91,27 @@ class CeluFunction(Function):
             return _round(torch.where(x == 0, torch.full_like(x, 0.5), 1) * exp * tangent_x, dtype)
 
 
+class _CeluPlain(Function):
+    """CeluFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = CeluFunction.forward
+    setup_context = CeluFunction.setup_context
+    jvp = CeluFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return CeluFunction.backward(ctx, grad_y)
+        alpha = ctx.alpha
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        exp = torch.clamp(x / alpha, max=0).exp_()
+        grad_x = torch.where(x == 0, torch.full_like(x, 0.5), 1).mul_(exp) * grad_y
+        return _round(grad_x, dtype), None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -147,6 +168,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -200,4 +226,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CeluFunction)
+_apply: Callable[..., Tensor] = _dispatcher(CeluFunction, _CeluPlain)

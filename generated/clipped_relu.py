@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 6b057cf62ee212410d208fa1e19bff9a441fc4b6094df71cafdfde6ea93587bb
+# body-sha256: fbc46401a452ae62a89e40f38f561425ad9286b11264121a3ecace9d59dff01a
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -86,6 +86,27 @@ class ClippedReluFunction(Function):
             return _round(0.5 * product * tangent_x, dtype)
 
 
+class _ClippedReluPlain(Function):
+    """ClippedReluFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = ClippedReluFunction.forward
+    setup_context = ClippedReluFunction.setup_context
+    jvp = ClippedReluFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return ClippedReluFunction.backward(ctx, grad_y)
+        clip = ctx.clip
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        product = (x > 0).to(x.dtype).mul_(torch.relu(x).neg_().add_(clip).sign_().add_(1))
+        grad_x = (product * grad_y).mul_(0.5)
+        return _round(grad_x, dtype), None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -142,6 +163,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -195,4 +221,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(ClippedReluFunction)
+_apply: Callable[..., Tensor] = _dispatcher(ClippedReluFunction, _ClippedReluPlain)

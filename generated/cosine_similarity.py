@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 46c9a3fe513fa9020b23a167d496ef152263c5f476c4c568a7b61396d4f09c98
+# body-sha256: 03ee5bfcd9dc07dbccbbe8736ce6c48f0e9f7134db59f272e7c2e14a561f5285
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -94,36 +94,29 @@ class CosineSimilarityFunction(Function):
             return None, None, None
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
-        a, b, *kept = saved = ctx.saved_tensors
+        a, b, *_ = saved = ctx.saved_tensors
         if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
             a, b, grad_y, _ = _widen(a, b, grad_y)
-        if kept and not _differentiated():
-            (total,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            total = (a * b).sum(dim=-1)
         grad_a = grad_b = None
         norm_a = torch.linalg.vector_norm(a, dim=-1)
         upper_norm_a = torch.clamp(norm_a, min=eps)
         norm_b = torch.linalg.vector_norm(b, dim=-1)
         upper_norm_b = torch.clamp(norm_b, min=eps)
         product = upper_norm_a * upper_norm_b
-        spread = (
-            (grad_y / product)
-            .unsqueeze(-1)
-            .expand(_broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape))
-        )
-        total_grad_y = total * grad_y
+        a_b = a * b
+        spread = (grad_y / product).unsqueeze(-1).expand(a_b.shape)
+        product2 = a_b.sum(dim=-1) * grad_y
         if wants_a:
-            product2 = -0.5 * (total_grad_y * upper_norm_b * (torch.sign(norm_a - eps) + 1))
-            unsqueeze = (product2 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            product3 = -0.5 * (product2 * upper_norm_b * (torch.sign(norm_a - eps) + 1))
+            unsqueeze = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
             unsqueeze2 = norm_a.unsqueeze(-1)
             ratio = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
             grad_a = _fit(
                 torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
             )
         if wants_b:
-            product3 = -0.5 * (total_grad_y * upper_norm_a * (torch.sign(norm_b - eps) + 1))
-            unsqueeze3 = (product3 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            product4 = -0.5 * (product2 * upper_norm_a * (torch.sign(norm_b - eps) + 1))
+            unsqueeze3 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
             unsqueeze4 = norm_b.unsqueeze(-1)
             ratio2 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
             grad_b = _fit(
@@ -172,22 +165,61 @@ class CosineSimilarityFunction(Function):
             return _total(ctx, terms)
 
 
-class _CosineSimilarityKeeping(Function):
+class _CosineSimilarityPlain(Function):
     """CosineSimilarityFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = CosineSimilarityFunction.backward
     jvp = CosineSimilarityFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
         y, *kept = _forward(a, b, eps)
+        ctx._kept = bool(kept)
         ctx.inputs = _like(a, b)
         ctx.eps = eps
         _save(ctx, (y,), a, b, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return CosineSimilarityFunction.backward(ctx, grad_y)
+        wants_a, wants_b, _ = ctx.needs_input_grad
+        eps = ctx.eps
+        a, b, total = saved = ctx.saved_tensors
+        grad_a = grad_b = None
+        norm_a = torch.linalg.vector_norm(a, dim=-1)
+        upper_norm_a = torch.clamp(norm_a, min=eps)
+        norm_b = torch.linalg.vector_norm(b, dim=-1)
+        upper_norm_b = torch.clamp(norm_b, min=eps)
+        product = upper_norm_a * upper_norm_b
+        spread = (
+            (grad_y / product)
+            .unsqueeze(-1)
+            .expand(_broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape))
+        )
+        total_grad_y = total * grad_y
+        if wants_a:
+            product2 = (total_grad_y * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
+            unsqueeze = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            unsqueeze2 = norm_a.unsqueeze(-1)
+            ratio = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
+            grad_a = _fit(
+                torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
+            )
+        if wants_b:
+            product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
+            unsqueeze3 = (
+                product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            )
+            unsqueeze4 = norm_b.unsqueeze(-1)
+            ratio2 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
+            grad_b = _fit(
+                torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
+            )
+        return grad_a, grad_b, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -369,4 +401,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CosineSimilarityFunction, _CosineSimilarityKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(CosineSimilarityFunction, _CosineSimilarityPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 18d64cf5949eda140cbe1359141932a3cea800abcf93c79cee54389e3d859ab8
+# body-sha256: 6c84caf1d97e2ba7378f1d38034bd3ac1867ddadbf4cd33d22dcaf59a20a557e
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -76,6 +76,24 @@ class CubeFirstOrderFunction(Function):
             (x,) = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
             return _once("cube_first_order", _round(3 * (tangent_x * x * x), dtype))
+
+
+class _CubeFirstOrderPlain(Function):
+    """CubeFirstOrderFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = CubeFirstOrderFunction.forward
+    setup_context = CubeFirstOrderFunction.setup_context
+    jvp = CubeFirstOrderFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return CubeFirstOrderFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        return _round((grad_y * x).mul_(x).mul_(3), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -215,4 +233,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CubeFirstOrderFunction)
+_apply: Callable[..., Tensor] = _dispatcher(CubeFirstOrderFunction, _CubeFirstOrderPlain)

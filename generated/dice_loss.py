@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 6aaeb852d149eb6e514603ca60d6510b6b62a2573f27a93708c72a789df67522
+# body-sha256: e653c3108cd6f9757e7ed1a9568e8495533fbf542cf0e079b12c1ba7c0dd691c
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -98,25 +98,17 @@ class DiceLossFunction(Function):
         if grad_loss is None:
             return None, None, None
         smooth = ctx.smooth
-        logits, target, *kept = saved = ctx.saved_tensors
+        logits, target, *_ = saved = ctx.saved_tensors
         if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        if kept and not _differentiated():
-            total, total2 = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            sig_logits = torch.sigmoid(logits)
-            total = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
-            total2 = (sig_logits * target).sum()
-        sig_logits2 = torch.sigmoid(logits)
+        sig_logits = torch.sigmoid(logits)
         sig_neg_logits = torch.sigmoid(-logits)
-        product = sig_logits2 * sig_neg_logits * target * (-2 * (grad_loss / total))
-        product2 = 2 * (2 * total2 + smooth) * grad_loss / total / total
+        total = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
+        product = sig_logits * sig_neg_logits * target * (-2 * (grad_loss / total))
+        product2 = sig_logits * sig_logits * sig_neg_logits
+        ratio = (2 * (sig_logits * target).sum() + smooth) * grad_loss / total
         grad_logits = _fit(
-            torch.addcmul(
-                product.sum_to_size(ctx.inputs[0].shape),
-                sig_logits2 * sig_logits2 * sig_neg_logits,
-                product2,
-            ),
+            torch.addcmul(product.sum_to_size(ctx.inputs[0].shape), product2, 2 * ratio / total),
             saved[0],
         )
         return grad_logits, None, None
@@ -138,22 +130,42 @@ class DiceLossFunction(Function):
             return _total(ctx, [torch.sub(2 * ratio / total2, ratio2, alpha=2)])
 
 
-class _DiceLossKeeping(Function):
+class _DiceLossPlain(Function):
     """DiceLossFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = DiceLossFunction.backward
     jvp = DiceLossFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
         loss, *kept = _forward(logits, target, smooth)
+        ctx._kept = bool(kept)
         ctx.inputs = _like(logits, target)
         ctx.smooth = smooth
         _save(ctx, (loss,), logits, target, *kept)
         return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+            return DiceLossFunction.backward(ctx, grad_loss)
+        smooth = ctx.smooth
+        logits, target, total, total2 = saved = ctx.saved_tensors
+        sig_logits = torch.sigmoid(logits)
+        sig_neg_logits = torch.sigmoid(-logits)
+        product = sig_logits * sig_neg_logits * target * (grad_loss / total).mul_(-2)
+        product2 = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
+        grad_logits = _fit(
+            torch.addcmul(
+                product.sum_to_size(ctx.inputs[0].shape),
+                sig_logits * sig_logits * sig_neg_logits,
+                product2,
+            ),
+            saved[0],
+        )
+        return grad_logits, None, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -311,4 +323,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(DiceLossFunction, _DiceLossKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(DiceLossFunction, _DiceLossPlain)

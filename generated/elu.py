@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: dd8af22e19ea758e731a33fbd0e63968adeb84a759e285c96902121edbd77430
+# body-sha256: 6d0d80372513cea8c3f0c084f7247f7c19ec79f29c1bb95b6d0bd7480fab965b
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -89,6 +89,27 @@ class EluFunction(Function):
             return _round(torch.where(x > 0, tangent_x, product), dtype)
 
 
+class _EluPlain(Function):
+    """EluFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = EluFunction.forward
+    setup_context = EluFunction.setup_context
+    jvp = EluFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return EluFunction.backward(ctx, grad_y)
+        alpha = ctx.alpha
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        product = (torch.clamp(x, max=0).exp_() * grad_y).mul_(alpha)
+        grad_x = torch.where(x > 0, grad_y, product)
+        return _round(grad_x, dtype), None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -145,6 +166,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -198,4 +224,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(EluFunction)
+_apply: Callable[..., Tensor] = _dispatcher(EluFunction, _EluPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 3b656c3db0233024d170cc89914651e7476cbd4f968c7f0e71688089faf8b347
+# body-sha256: 3ba6146574792f2daa1c13b83783d1e80429b4f797c948c87b3352d2c9679b27
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -101,22 +101,20 @@ class FocalLossWithLogitsFunction(Function):
         if grad_loss is None:
             return None, None, None, None
         alpha, gamma = ctx.alpha, ctx.gamma
-        logits, target, *kept = saved = ctx.saved_tensors
+        logits, target, *_ = saved = ctx.saved_tensors
         if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        if kept and not _differentiated():
-            log_sig, log_sig_logits = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            log_sig = F.logsigmoid(-logits)
-            log_sig_logits = F.logsigmoid(logits)
-        sig_neg_logits = torch.sigmoid(-logits)
+        neg_logits = -logits
+        sig_neg_logits = torch.sigmoid(neg_logits)
         sig_logits = torch.sigmoid(logits)
-        product = sig_neg_logits**gamma * sig_logits * log_sig_logits * target
+        product = sig_neg_logits**gamma * sig_logits * F.logsigmoid(logits) * target
         product2 = alpha * gamma * product
         diff = 1 - target
         total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
         diff2 = torch.sub(
-            total, sig_logits**gamma * sig_neg_logits * diff * log_sig, alpha=gamma * (1 - alpha)
+            total,
+            sig_logits**gamma * sig_neg_logits * diff * F.logsigmoid(neg_logits),
+            alpha=gamma * (1 - alpha),
         )
         diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
         grad_logits = _fit(diff3 * grad_loss, saved[0])
@@ -146,22 +144,41 @@ class FocalLossWithLogitsFunction(Function):
             return _total(ctx, [diff3 * tangent_logits])
 
 
-class _FocalLossWithLogitsKeeping(Function):
+class _FocalLossWithLogitsPlain(Function):
     """FocalLossWithLogitsFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = FocalLossWithLogitsFunction.backward
     jvp = FocalLossWithLogitsFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, alpha: float, gamma: float) -> Tensor:
         loss, *kept = _forward(logits, target, alpha, gamma)
+        ctx._kept = bool(kept)
         ctx.alpha = alpha
         ctx.gamma = gamma
         _save(ctx, (loss,), logits, target, *kept)
         return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+            return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
+        alpha, gamma = ctx.alpha, ctx.gamma
+        logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
+        sig_neg_logits = torch.sigmoid(-logits)
+        sig_logits = torch.sigmoid(logits)
+        product = sig_neg_logits**gamma * sig_logits * log_sig_logits * target
+        product2 = product.mul_(alpha * gamma)
+        diff = 1 - target
+        total = product2.addcmul_(sig_logits ** (gamma + 1), diff, value=1 - alpha)
+        diff2 = total.sub_(
+            (sig_logits**gamma * sig_neg_logits * diff).mul_(log_sig), alpha=gamma * (1 - alpha)
+        )
+        diff3 = diff2.sub_(sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
+        grad_logits = _fit(diff3 * grad_loss, saved[0])
+        return grad_logits, None, None, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -313,6 +330,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(
-    FocalLossWithLogitsFunction, _FocalLossWithLogitsKeeping
-)
+_apply: Callable[..., Tensor] = _dispatcher(FocalLossWithLogitsFunction, _FocalLossWithLogitsPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 06549d6d06d5a4906a6445c4b00e02e723054c62d94c1f46ba8883edf312f927
+# body-sha256: 7b486a9063f3ac1a4441bef83ca06ac6bc6ca52bc4705cc69d86b808559dbcbc
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -106,21 +106,16 @@ class GegluFunction(Function):
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gate, up, x, *kept = saved = ctx.saved_tensors
+            gate, up, x, *_ = saved = ctx.saved_tensors
             gate, up, x, grad_y, _ = _widen(gate, up, x, grad_y)
-            if kept and not _differentiated():
-                matmul, matmul2 = kept
-            else:  # a kept intermediate would lose its part of the second derivative
-                matmul = x @ gate.T
-                if wants_x or wants_gate:
-                    matmul2 = x @ up.T
             grad_x = grad_gate = grad_up = None
+            matmul = x @ gate.T
             erfc = torch.erfc(-_SQRT_1_2 * matmul)
             if wants_x or wants_gate:
                 total = torch.addcmul(
                     0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
                 )
-                product = matmul2 * total * grad_y
+                product = x @ up.T * total * grad_y
             if wants_x or wants_up:
                 product2 = 0.5 * erfc * matmul * grad_y
             if wants_x:
@@ -164,20 +159,46 @@ class GegluFunction(Function):
             return _total(ctx, terms)
 
 
-class _GegluKeeping(Function):
+class _GegluPlain(Function):
     """GegluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = GegluFunction.backward
     jvp = GegluFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
         y, *kept = _forward(x, gate, up)
+        ctx._kept = bool(kept)
         GegluFunction.setup_context(ctx, (x, gate, up), y, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or _differentiated():
+            return GegluFunction.backward(ctx, grad_y)
+        if grad_y is None:
+            return None, None, None
+        wants_x, wants_gate, wants_up = ctx.needs_input_grad
+        with torch.autocast(**ctx.autocast):
+            gate, up, x, matmul, matmul2 = saved = ctx.saved_tensors
+            grad_x = grad_gate = grad_up = None
+            erfc = torch.erfc(-_SQRT_1_2 * matmul)
+            if wants_x or wants_gate:
+                total = torch.addcmul(
+                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                )
+                product = matmul2 * total * grad_y
+            if wants_x or wants_up:
+                product2 = 0.5 * erfc * matmul * grad_y
+            if wants_x:
+                grad_x = _fit(product @ gate + product2 @ up, saved[2])
+            if wants_gate:
+                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[0])
+            if wants_up:
+                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
+            return grad_x, grad_gate, grad_up
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -375,4 +396,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(GegluFunction, _GegluKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(GegluFunction, _GegluPlain)

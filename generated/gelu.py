@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 6b2885492d202a1aeb27b4ffd13da97a08c596bd4e880abaff984ea13bc7db22
+# body-sha256: 080455d3ab88ad60f5740a8f2190c86e15b9690b3e8b4e09ac966e2be8d00f43
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -75,16 +75,13 @@ class GeluFunction(Function):
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None
-        x, *kept = ctx.saved_tensors
+        x, *_ = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        if kept and not _differentiated():
-            (erfc,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            erfc = torch.erfc(-x / _SQRT_2)
         ratio = torch.exp(-0.5 * (x * x)) * x / _SQRT_2_SQRT_PI
-        return _round(torch.add(ratio, erfc, alpha=0.5) * grad_y, dtype)
+        grad_x = torch.add(ratio, torch.erfc(-x / _SQRT_2), alpha=0.5) * grad_y
+        return _round(grad_x, dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -97,20 +94,28 @@ class GeluFunction(Function):
             return _round(torch.add(ratio, torch.erfc(-x / _SQRT_2), alpha=0.5) * tangent_x, dtype)
 
 
-class _GeluKeeping(Function):
+class _GeluPlain(Function):
     """GeluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = GeluFunction.backward
     jvp = GeluFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, *kept = _forward(x)
+        ctx._kept = bool(kept)
         _save(ctx, (y,), x, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return GeluFunction.backward(ctx, grad_y)
+        x, erfc = ctx.saved_tensors
+        ratio = (x * x).mul_(-0.5).exp_().mul_(x).div_(_SQRT_2_SQRT_PI)
+        return ratio.add_(erfc, alpha=0.5) * grad_y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -235,4 +240,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(GeluFunction, _GeluKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(GeluFunction, _GeluPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 0e37e56bb654a0819de2db19de76d85a2500988abc91f4178ff8084d803111fd
+# body-sha256: 11dbbb736b5f843c03e8c47e0e2c5442f84bfe7f7f179937d0f160d60b28f204
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -107,6 +107,32 @@ class GeluTanhFunction(Function):
             return _round(torch.sigmoid(total) * (total2 + 1) * tangent_x, dtype)
 
 
+class _GeluTanhPlain(Function):
+    """GeluTanhFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = GeluTanhFunction.forward
+    setup_context = GeluTanhFunction.setup_context
+    jvp = GeluTanhFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return GeluTanhFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        clamped_x = torch.clamp(x, min=-40, max=40)
+        product = _2_SQRT_2_PI * clamped_x
+        clamped_x_power = clamped_x**3
+        total = product.add_(clamped_x_power, alpha=_0_08943_SQRT_2_PI)
+        product2 = torch.add(clamped_x, clamped_x_power, alpha=0.044715).mul_(-_2_SQRT_2_PI)
+        sig_product2 = product2.sigmoid_()
+        product3 = clamped_x.mul_(sig_product2).mul_(_2_SQRT_2_PI)
+        total2 = product3.addcmul_(sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI)
+        return _round(total.sigmoid_().mul_(total2.add_(1)) * grad_y, dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -155,6 +181,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -210,4 +241,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(GeluTanhFunction)
+_apply: Callable[..., Tensor] = _dispatcher(GeluTanhFunction, _GeluTanhPlain)

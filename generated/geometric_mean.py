@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 89ec015dcd934d0679ecb546ec688c88cc97f87b0e75167611ca322444bfbd62
+# body-sha256: 8011dcf5a22c83cc6f646727e7acce6f201b62c2360f6a396e3baf6cde827c4b
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -91,6 +91,31 @@ class GeometricMeanFunction(Function):
             return _total(ctx, terms)
 
 
+class _GeometricMeanPlain(Function):
+    """GeometricMeanFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = GeometricMeanFunction.forward
+    setup_context = GeometricMeanFunction.setup_context
+    jvp = GeometricMeanFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return GeometricMeanFunction.backward(ctx, grad_y)
+        wants_a, wants_b = ctx.needs_input_grad
+        a, b = saved = ctx.saved_tensors
+        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+            a, b, grad_y, _ = _widen(a, b, grad_y)
+        grad_a = grad_b = None
+        root_b = torch.sqrt(b)
+        root_a = torch.sqrt(a)
+        if wants_a:
+            grad_a = _fit((root_b * grad_y).mul_(0.5).div_(root_a), saved[0])
+        if wants_b:
+            grad_b = _fit((root_a * grad_y).mul_(0.5).div_(root_b), saved[1])
+        return grad_a, grad_b
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -158,6 +183,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -234,4 +264,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(GeometricMeanFunction)
+_apply: Callable[..., Tensor] = _dispatcher(GeometricMeanFunction, _GeometricMeanPlain)

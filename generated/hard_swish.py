@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: e8f2dd8f12e88094de2375aafb560b0ddb58366cef866b57d3de7b391e653ebc
+# body-sha256: 23e886ccc30cf9c18b7d5aebb1e3eb19538362ea0026dfdeb3c71a780f81ec3c
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -83,6 +83,27 @@ class HardSwishFunction(Function):
             return _round((chosen + torch.clamp(total, min=0, max=6) / 6) * tangent_x, dtype)
 
 
+class _HardSwishPlain(Function):
+    """HardSwishFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = HardSwishFunction.forward
+    setup_context = HardSwishFunction.setup_context
+    jvp = HardSwishFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return HardSwishFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        total = x + 3
+        chosen = torch.where((total >= 0) & (total <= 6), x / 6, 0)
+        grad_x = chosen.add_(torch.clamp(total, min=0, max=6).div_(6)) * grad_y
+        return _round(grad_x, dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -131,6 +152,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -186,4 +212,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(HardSwishFunction)
+_apply: Callable[..., Tensor] = _dispatcher(HardSwishFunction, _HardSwishPlain)

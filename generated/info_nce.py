@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: e6f398a465734ef42daf763ba21282b754d3c25847ef43f5af70d45539fc4740
+# body-sha256: 68c0cf7fca57ec6f3b48e7a02a046a9ce27a6d8879078f14d403f83f914e9c6e
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -103,22 +103,18 @@ class InfoNceFunction(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
-            key, query, *kept = saved = ctx.saved_tensors
+            key, query, *_ = saved = ctx.saved_tensors
             if key.dtype in _HALF or query.dtype in _HALF or grad_loss.dtype in _HALF:
                 key, query, grad_loss, _ = _widen(key, query, grad_loss)
-            if kept and not _differentiated():
-                logsumexp, product = kept
-            else:  # a kept intermediate would lose its part of the second derivative
-                product = query @ key.T / temperature
-                logsumexp = product.logsumexp(dim=-1)
             grad_query = grad_key = None
-            ratio = grad_loss / key.shape[0] / temperature
-            product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
+            ratio = query @ key.T / temperature
+            ratio2 = grad_loss / key.shape[0] / temperature
+            product = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1)) * ratio2
             if wants_query:
-                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[1])
+                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[1])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[0]
+                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[0]
                 )
             return grad_query, grad_key, None
 
@@ -143,22 +139,43 @@ class InfoNceFunction(Function):
             return _total(ctx, terms)
 
 
-class _InfoNceKeeping(Function):
+class _InfoNcePlain(Function):
     """InfoNceFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = InfoNceFunction.backward
     jvp = InfoNceFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
         loss, *kept = _forward(query, key, temperature)
+        ctx._kept = bool(kept)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
         _save(ctx, (loss,), key, query, *kept)
         return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if not ctx._kept or _differentiated():
+            return InfoNceFunction.backward(ctx, grad_loss)
+        if grad_loss is None:
+            return None, None, None
+        wants_query, wants_key, _ = ctx.needs_input_grad
+        temperature = ctx.temperature
+        with torch.autocast(**ctx.autocast):
+            key, query, logsumexp, product = saved = ctx.saved_tensors
+            grad_query = grad_key = None
+            ratio = grad_loss / key.shape[0] / temperature
+            product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
+            if wants_query:
+                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[1])
+            if wants_key:
+                grad_key = _fit(
+                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[0]
+                )
+            return grad_query, grad_key, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -345,4 +362,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(InfoNceFunction, _InfoNceKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(InfoNceFunction, _InfoNcePlain)

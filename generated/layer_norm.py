@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: e6300f8e38e7a1c53a6e1400133c0b61be9f7b9da585771c0e507ed00048cfcd
+# body-sha256: 5e14330e33e5b722a357a786c8ec7ef89e8d8024d6c6e752e74cc53143d78fb7
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -153,6 +153,47 @@ class LayerNormFunction(Function):
             return _total(ctx, terms)
 
 
+class _LayerNormPlain(Function):
+    """LayerNormFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = LayerNormFunction.forward
+    setup_context = LayerNormFunction.setup_context
+    jvp = LayerNormFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return LayerNormFunction.backward(ctx, grad_y)
+        wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        eps = ctx.eps
+        weight, x = saved = ctx.saved_tensors
+        weight, x, grad_y, _ = _widen(weight, x, grad_y)
+        grad_x = grad_weight = grad_bias = None
+        if wants_x:
+            product = grad_y * weight
+        if wants_x or wants_weight:
+            diff = x - x.mean(dim=-1, keepdim=True)
+            diff_squared = diff * diff
+            total = diff_squared.mean(dim=-1, keepdim=True) + eps
+            root_total = torch.sqrt(total)
+        if wants_x:
+            ratio = (product * diff).sum(dim=-1, keepdim=True).div_(
+                diff_squared.shape[-1]
+            ) / total**1.5
+            diff2 = (product / root_total).addcmul_(diff, ratio, value=-1)
+            grad_x = _fit(
+                diff2.sub_(
+                    product.sum(dim=-1, keepdim=True).div_(ctx.inputs[0].shape[-1]) / root_total
+                ),
+                saved[1],
+            )
+        if wants_weight:
+            grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
+        if wants_bias:
+            grad_bias = _fit(grad_y, ctx.inputs[2])
+        return grad_x, grad_weight, grad_bias, None
+
+
 class LayerNorm(torch.nn.Module):
     """Layer normalisation over the last dimension, as a module that owns weight and bias."""
 
@@ -288,6 +329,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -373,4 +419,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(LayerNormFunction)
+_apply: Callable[..., Tensor] = _dispatcher(LayerNormFunction, _LayerNormPlain)

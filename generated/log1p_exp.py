@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: dd1bc587a6cc61b7e0aee7612bc16d8c4b6275433f756ec252d6775bc1694703
-# body-sha256: 383d7a8a4efb01f3abe1d86404fd227b2e19919efd5673db4b941585901305f7
+# body-sha256: 67aa835e5db97dec1ff921bbfbceda9da12e38a85bc873876f2dbf4214397c3a
 """log(1 + exp(x)); keeps only its input and recomputes the rest.
 
     e = exp(x)
@@ -75,6 +75,24 @@ class Log1pExpFunction(Function):
             return _round(-(torch.expm1(-y) * tangent_x), dtype)
 
 
+class _Log1pExpPlain(Function):
+    """Log1pExpFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = Log1pExpFunction.forward
+    setup_context = Log1pExpFunction.setup_context
+    jvp = Log1pExpFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return Log1pExpFunction.backward(ctx, grad_y)
+        (y,) = ctx.saved_tensors
+        dtype = None
+        if y.dtype in _HALF or grad_y.dtype in _HALF:
+            y, grad_y, dtype = _widen(y, grad_y)
+        return _round(((-y).expm1_() * grad_y).neg_(), dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -123,6 +141,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -178,4 +201,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(Log1pExpFunction)
+_apply: Callable[..., Tensor] = _dispatcher(Log1pExpFunction, _Log1pExpPlain)

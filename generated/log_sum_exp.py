@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: 6ecd3f058b3ff6c8fc04d1479aab1f3d688a4ce4a45d1106a81a33d5a7e922cf
+# body-sha256: a59e98d2eaee8729ada8f035ef408ba60c3998fe7ad01852720a620eaaa82745
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -71,14 +71,10 @@ class LogSumExpFunction(Function):
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None
-        x, *kept = saved = ctx.saved_tensors
+        x, *_ = saved = ctx.saved_tensors
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, _ = _widen(x, grad_y)
-        if kept and not _differentiated():
-            (y,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            y = x.flatten().logsumexp(dim=0)
-        return _fit(torch.exp(x - y) * grad_y, saved[0])
+        return _fit(torch.exp(x - x.flatten().logsumexp(dim=0)) * grad_y, saved[0])
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -90,20 +86,27 @@ class LogSumExpFunction(Function):
             return _total(ctx, [(torch.exp(x - x.flatten().logsumexp(dim=0)) * tangent_x).sum()])
 
 
-class _LogSumExpKeeping(Function):
+class _LogSumExpPlain(Function):
     """LogSumExpFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = LogSumExpFunction.backward
     jvp = LogSumExpFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, *kept = _forward(x)
+        ctx._kept = bool(kept)
         _save(ctx, (y,), x, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return LogSumExpFunction.backward(ctx, grad_y)
+        x, y = saved = ctx.saved_tensors
+        return _fit((x - y).exp_() * grad_y, saved[0])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -230,4 +233,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(LogSumExpFunction, _LogSumExpKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(LogSumExpFunction, _LogSumExpPlain)

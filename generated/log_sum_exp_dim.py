@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: e47a5681c250b23c7e202a274657a31272e92500894eff802245160743141b78
+# body-sha256: 3c8de2013d9d4c97dabf0d62d72b85723f08e2a3c3dca7aa39494221c7e41676
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -83,15 +83,11 @@ class LogSumExpDimFunction(Function):
         if grad_y is None:
             return None, None, None
         dim, keepdim = ctx.dim, ctx.keepdim
-        x, *kept = saved = ctx.saved_tensors
+        x, *_ = saved = ctx.saved_tensors
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, _ = _widen(x, grad_y)
-        if kept and not _differentiated():
-            (y,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            y = x.logsumexp(dim=dim, keepdim=keepdim)
         grad_x = _fit(
-            torch.exp(x - _restore(y, dim, ctx.inputs[0].shape))
+            torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, ctx.inputs[0].shape))
             * _restore(grad_y, dim, ctx.inputs[0].shape),
             saved[0],
         )
@@ -121,23 +117,36 @@ class LogSumExpDimFunction(Function):
             )
 
 
-class _LogSumExpDimKeeping(Function):
+class _LogSumExpDimPlain(Function):
     """LogSumExpDimFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = LogSumExpDimFunction.backward
     jvp = LogSumExpDimFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
         y, *kept = _forward(x, dim, keepdim)
+        ctx._kept = bool(kept)
         ctx.inputs = _like(x)
         ctx.dim = dim
         ctx.keepdim = keepdim
         _save(ctx, (y,), x, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return LogSumExpDimFunction.backward(ctx, grad_y)
+        dim = ctx.dim
+        x, y = saved = ctx.saved_tensors
+        grad_x = _fit(
+            (x - _restore(y, dim, ctx.inputs[0].shape)).exp_()
+            * _restore(grad_y, dim, ctx.inputs[0].shape),
+            saved[0],
+        )
+        return grad_x, None, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -284,4 +293,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(LogSumExpDimFunction, _LogSumExpDimKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(LogSumExpDimFunction, _LogSumExpDimPlain)

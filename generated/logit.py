@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: 9fa080c9e9b807ba987710b9a4f024fd70ea949ab1f31ec173baff9bb8e4f06d
+# body-sha256: 0c156834bd513b3b1ba6604c1469e54c51a716acb3d6b06dd5977433747a7496
 """Logarithm of the odds, the inverse of the sigmoid.
 
     y = log(p / (1 - p))
@@ -81,6 +81,26 @@ class LogitFunction(Function):
             return _round((ratio + 1) * tangent_p / diff / ratio, dtype)
 
 
+class _LogitPlain(Function):
+    """LogitFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = LogitFunction.forward
+    setup_context = LogitFunction.setup_context
+    jvp = LogitFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return LogitFunction.backward(ctx, grad_y)
+        (p,) = ctx.saved_tensors
+        dtype = None
+        if p.dtype in _HALF or grad_y.dtype in _HALF:
+            p, grad_y, dtype = _widen(p, grad_y)
+        diff = 1 - p
+        ratio = p / diff
+        return _round(((ratio + 1) * grad_y).div_(diff).div_(ratio), dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -129,6 +149,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -184,4 +209,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(LogitFunction)
+_apply: Callable[..., Tensor] = _dispatcher(LogitFunction, _LogitPlain)

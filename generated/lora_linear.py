@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 612b64486fb7903c720c219c4c3cf8d1312e1d04eb7b5730c6b99a4719701aaa
+# body-sha256: 17e389a0a3248ceee897de6b5ea13c4998ff0b6345570363e4732142fa7678a0
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -112,22 +112,17 @@ class LoraLinearFunction(Function):
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with torch.autocast(**ctx.autocast):
-            down, up, weight, x, *kept = ctx.saved_tensors
+            down, up, weight, x, *_ = ctx.saved_tensors
             down, up, weight, x, grad_y, _ = _widen(down, up, weight, x, grad_y)
-            if kept and not _differentiated():
-                (product,) = kept
-            else:  # a kept intermediate would lose its part of the second derivative
-                if wants_up:
-                    product = scale * (x @ down.T)
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
-                product2 = scale * (grad_y @ up)
+                product = scale * (grad_y @ up)
             if wants_x:
-                grad_x = _fit(product2 @ down + grad_y @ weight, ctx.inputs[0])
+                grad_x = _fit(product @ down + grad_y @ weight, ctx.inputs[0])
             if wants_down:
-                grad_down = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
+                grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
-                grad_up = _fit(_rows(grad_y).mT @ _rows(product), ctx.inputs[3])
+                grad_up = _fit(_rows(grad_y).mT @ _rows(scale * (x @ down.T)), ctx.inputs[3])
             return grad_x, None, grad_down, grad_up, None
 
     @staticmethod
@@ -160,13 +155,12 @@ class LoraLinearFunction(Function):
             return _total(ctx, terms)
 
 
-class _LoraLinearKeeping(Function):
+class _LoraLinearPlain(Function):
     """LoraLinearFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = LoraLinearFunction.backward
     jvp = LoraLinearFunction.jvp
 
     @staticmethod
@@ -174,8 +168,30 @@ class _LoraLinearKeeping(Function):
         ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
     ) -> Tensor:
         y, *kept = _forward(x, weight, down, up, scale)
+        ctx._kept = bool(kept)
         LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or _differentiated():
+            return LoraLinearFunction.backward(ctx, grad_y)
+        if grad_y is None:
+            return None, None, None, None, None
+        wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
+        scale = ctx.scale
+        with torch.autocast(**ctx.autocast):
+            down, up, weight, x, product = ctx.saved_tensors
+            grad_x = grad_down = grad_up = None
+            if wants_x or wants_down:
+                product2 = scale * (grad_y @ up)
+            if wants_x:
+                grad_x = _fit(product2 @ down + grad_y @ weight, ctx.inputs[0])
+            if wants_down:
+                grad_down = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
+            if wants_up:
+                grad_up = _fit(_rows(grad_y).mT @ _rows(product), ctx.inputs[3])
+            return grad_x, None, grad_down, grad_up, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -379,4 +395,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(LoraLinearFunction, _LoraLinearKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(LoraLinearFunction, _LoraLinearPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 02ae68585f3fa748416d8f607ba754e62b190642e4d741eb71ba15dc4339fc03
+# body-sha256: 63969e0b83848d4f710b0bf062d69bc33d5b2aa82777913d0663f87145ac84d4
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -94,20 +94,17 @@ class LsqFakeQuantiseFunction(Function):
             return None, None, None, None, None
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
-        step, x, *kept = saved = ctx.saved_tensors
+        step, x, *_ = saved = ctx.saved_tensors
         if step.dtype in _HALF or x.dtype in _HALF or grad_y.dtype in _HALF:
             step, x, grad_y, _ = _widen(step, x, grad_y)
-        if kept and not _differentiated():
-            (round,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            if wants_step:
-                round = torch.round(x / step)
         grad_x = grad_step = None
         ratio = x / step
         if wants_x:
             grad_x = _fit(torch.where((ratio > low) & (ratio < high), grad_y, 0), saved[1])
         if wants_step:
-            chosen = torch.where(ratio <= low, low, torch.where(ratio >= high, high, round - ratio))
+            chosen = torch.where(
+                ratio <= low, low, torch.where(ratio >= high, high, torch.round(ratio) - ratio)
+            )
             grad_step = _fit(grad_scale * (chosen * grad_y), saved[0])
         return grad_x, grad_step, None, None, None
 
@@ -129,24 +126,6 @@ class LsqFakeQuantiseFunction(Function):
                 )
                 terms.append(grad_scale * (chosen * tangent_step))
             return _total(ctx, terms)
-
-
-class _LsqFakeQuantiseKeeping(Function):
-    """LsqFakeQuantiseFunction for a plain call, whose backward reuses intermediates of forward.
-
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
-    """
-
-    backward = LsqFakeQuantiseFunction.backward
-    jvp = LsqFakeQuantiseFunction.jvp
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, step: Tensor, low: int, high: int, grad_scale: float
-    ) -> Tensor:
-        y, *kept = _forward(x, step, low, high, grad_scale)
-        LsqFakeQuantiseFunction.setup_context(ctx, (x, step, low, high, grad_scale), y, *kept)
-        return y
 
 
 def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> Tensor:
@@ -243,11 +222,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -334,6 +308,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(
-    LsqFakeQuantiseFunction, _LsqFakeQuantiseKeeping, compiled=_detached
-)
+_apply: Callable[..., Tensor] = _dispatcher(LsqFakeQuantiseFunction, compiled=_detached)

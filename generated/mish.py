@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 8421efd6e527fd324cee0d490fcdf6b532f0c98aa6ec6a889724b7c4ee8ca0b4
+# body-sha256: 87db7f808226bb82879d95769348e7b24c2b0b63c99888d6eec52759dc7c6def
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -77,18 +77,17 @@ class MishFunction(Function):
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None
-        x, *kept = ctx.saved_tensors
+        x, *_ = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        if kept and not _differentiated():
-            (exp,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            exp = torch.exp(torch.clamp(x, max=20))
         clamped_x = torch.clamp(x, max=20)
-        product = exp * (torch.add(exp * (exp + 4), clamped_x, alpha=4) + 6)
-        total = exp * (exp + 2) + 2
-        ratio = exp * torch.add(product, clamped_x + 1, alpha=4) * grad_y / total
+        exp_clamped_x = torch.exp(clamped_x)
+        product = exp_clamped_x * (
+            torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
+        )
+        total = exp_clamped_x * (exp_clamped_x + 2) + 2
+        ratio = exp_clamped_x * torch.add(product, clamped_x + 1, alpha=4) * grad_y / total
         return _round(ratio / total, dtype)
 
     @staticmethod
@@ -108,20 +107,31 @@ class MishFunction(Function):
             return _round(product2 / total / total, dtype)
 
 
-class _MishKeeping(Function):
+class _MishPlain(Function):
     """MishFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = MishFunction.backward
     jvp = MishFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, *kept = _forward(x)
+        ctx._kept = bool(kept)
         _save(ctx, (y,), x, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return MishFunction.backward(ctx, grad_y)
+        x, exp = ctx.saved_tensors
+        clamped_x = torch.clamp(x, max=20)
+        product = (exp + 4).mul_(exp).add_(clamped_x, alpha=4).add_(6).mul_(exp)
+        total = (exp + 2).mul_(exp).add_(2)
+        ratio = (product.add_(clamped_x.add_(1), alpha=4).mul_(exp) * grad_y).div_(total)
+        return ratio.div_(total)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -232,4 +242,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(MishFunction, _MishKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(MishFunction, _MishPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 93b63d66eab52f472d362ff3dd86e3d5aede0e68fbd55281c1bec02ab0fef60c
+# body-sha256: d9a9e2ef554b38528a43639f753f4f4dd843f21180b17f750e36370e70544fc4
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -97,30 +97,31 @@ class RbfKernelFunction(Function):
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gamma, x, y, *kept = saved = ctx.saved_tensors
+            gamma, x, y, *_ = saved = ctx.saved_tensors
             gamma, x, y, grad_k, _ = _widen(gamma, x, y, grad_k)
-            if kept and not _differentiated():
-                (total,) = kept
-            else:  # a kept intermediate would lose its part of the second derivative
-                total = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
             grad_x = grad_y = grad_gamma = None
-            product = torch.exp(-(total * gamma)) * grad_k
+            product = 2 * x
+            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
+            product2 = torch.exp(-(diff * gamma)) * grad_k
             if wants_x or wants_y:
-                product2 = product * gamma
+                product3 = product2 * gamma
             if wants_x:
                 grad_x = _fit(
                     torch.addcmul(
-                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
+                        2 * product3 @ y,
+                        x,
+                        2 * product2.sum(dim=-1, keepdim=True) * gamma,
+                        value=-1,
                     ),
                     saved[1],
                 )
             if wants_y:
-                unsqueeze = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                unsqueeze = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
                 grad_y = _fit(
-                    torch.addcmul(((2 * x).mT @ product2).T, unsqueeze, y, value=2), saved[2]
+                    torch.addcmul((product.mT @ product3).T, unsqueeze, y, value=2), saved[2]
                 )
             if wants_gamma:
-                grad_gamma = _fit(-(product * total), saved[0])
+                grad_gamma = _fit(-(product2 * diff), saved[0])
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -163,21 +164,50 @@ class RbfKernelFunction(Function):
             return _total(ctx, terms)
 
 
-class _RbfKernelKeeping(Function):
+class _RbfKernelPlain(Function):
     """RbfKernelFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = RbfKernelFunction.backward
     jvp = RbfKernelFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
         k, *kept = _forward(x, y, gamma)
+        ctx._kept = bool(kept)
         ctx.autocast = _autocast(x)
         _save(ctx, (k,), gamma, x, y, *kept)
         return k
+
+    @staticmethod
+    def backward(ctx: Any, grad_k: Tensor | None) -> Any:
+        if not ctx._kept or _differentiated():
+            return RbfKernelFunction.backward(ctx, grad_k)
+        if grad_k is None:
+            return None, None, None
+        wants_x, wants_y, wants_gamma = ctx.needs_input_grad
+        with torch.autocast(**ctx.autocast):
+            gamma, x, y, total = saved = ctx.saved_tensors
+            grad_x = grad_y = grad_gamma = None
+            product = torch.exp(-(total * gamma)) * grad_k
+            if wants_x or wants_y:
+                product2 = product * gamma
+            if wants_x:
+                grad_x = _fit(
+                    torch.addcmul(
+                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
+                    ),
+                    saved[1],
+                )
+            if wants_y:
+                unsqueeze = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                grad_y = _fit(
+                    torch.addcmul(((2 * x).mT @ product2).T, unsqueeze, y, value=2), saved[2]
+                )
+            if wants_gamma:
+                grad_gamma = _fit(-(product * total), saved[0])
+            return grad_x, grad_y, grad_gamma
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -358,4 +388,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(RbfKernelFunction, _RbfKernelKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(RbfKernelFunction, _RbfKernelPlain)

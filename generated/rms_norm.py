@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 2349e1dd6a23d06e91242b18d6754d52169954ba65a6ae4be42647912a3545ce
+# body-sha256: 6c507e13a4923910fde0c3fd1f5eb7defcd4b62dda04d70ec612568bc57038d7
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -121,6 +121,35 @@ class RmsNormFunction(Function):
             if tangent_weight is not None:
                 terms.append(tangent_weight * x / root_total)
             return _total(ctx, terms)
+
+
+class _RmsNormPlain(Function):
+    """RmsNormFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = RmsNormFunction.forward
+    setup_context = RmsNormFunction.setup_context
+    jvp = RmsNormFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return RmsNormFunction.backward(ctx, grad_y)
+        wants_x, wants_weight, _ = ctx.needs_input_grad
+        eps = ctx.eps
+        weight, x = saved = ctx.saved_tensors
+        weight, x, grad_y, _ = _widen(weight, x, grad_y)
+        grad_x = grad_weight = None
+        if wants_x:
+            product = grad_y * weight
+        x_squared = x * x
+        total = x_squared.mean(dim=-1, keepdim=True) + eps
+        root_total = torch.sqrt(total)
+        if wants_x:
+            ratio = (product * x).sum(dim=-1, keepdim=True).div_(x_squared.shape[-1]) / total**1.5
+            grad_x = _fit(product.div_(root_total).addcmul_(x, ratio, value=-1), saved[1])
+        if wants_weight:
+            grad_weight = _fit((grad_y * x).div_(root_total), ctx.inputs[1])
+        return grad_x, grad_weight, None
 
 
 class RmsNorm(torch.nn.Module):
@@ -253,6 +282,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -338,4 +372,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(RmsNormFunction)
+_apply: Callable[..., Tensor] = _dispatcher(RmsNormFunction, _RmsNormPlain)

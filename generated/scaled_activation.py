@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: b0aeda18130d3c41dee78b1ccf4a67d45cca9e9f8caa59799c849e92c58861e0
+# body-sha256: 0ce6c26313a76d16e2714d25d071acf753aa1b25a1287e64928a5aad23fb1327
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -100,6 +100,30 @@ class ScaledActivationFunction(Function):
             return _round(scale * (tangent_x / cosh_x / cosh_x), dtype)
 
 
+class _ScaledActivationPlain(Function):
+    """ScaledActivationFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = ScaledActivationFunction.forward
+    setup_context = ScaledActivationFunction.setup_context
+    jvp = ScaledActivationFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return ScaledActivationFunction.backward(ctx, grad_y)
+        scale, use_relu = ctx.scale, ctx.use_relu
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        if use_relu:
+            grad_x = torch.ops.aten.threshold_backward(scale * grad_y, x, 0)
+            return _round(grad_x, dtype), None, None
+        cosh_x = torch.cosh(x)
+        grad_x = (grad_y / cosh_x).div_(cosh_x).mul_(scale)
+        return _round(grad_x, dtype), None, None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -156,6 +180,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -209,4 +238,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(ScaledActivationFunction)
+_apply: Callable[..., Tensor] = _dispatcher(ScaledActivationFunction, _ScaledActivationPlain)

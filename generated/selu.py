@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: f7533e7bd40fe9f3176f19811f3ed65241653464c603dc6f64b77cb5ec2b834e
+# body-sha256: e792c514a85f8d917a299e2c776129a7ad24b0c308a29797f250717392d9323f
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -87,6 +87,25 @@ class SeluFunction(Function):
             return _round(torch.where(x > 0, 1.0507009873554805 * tangent_x, product), dtype)
 
 
+class _SeluPlain(Function):
+    """SeluFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SeluFunction.forward
+    setup_context = SeluFunction.setup_context
+    jvp = SeluFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return SeluFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        product = (torch.clamp(x, max=0).exp_() * grad_y).mul_(1.7580993408473768)
+        return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -135,6 +154,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -190,4 +214,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SeluFunction)
+_apply: Callable[..., Tensor] = _dispatcher(SeluFunction, _SeluPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 1372ade733532876c39ed00d137640989af11fe25e9d608adc2b46976e3aa0c5
+# body-sha256: 69d42bd51ae38cf526ae3d4d0727c0380f62c2e753f74dd5446a511f969822e7
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -80,6 +80,25 @@ class SiluFunction(Function):
             return _round(torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1) * tangent_x, dtype)
 
 
+class _SiluPlain(Function):
+    """SiluFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SiluFunction.forward
+    setup_context = SiluFunction.setup_context
+    jvp = SiluFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return SiluFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        grad_x = torch.sigmoid(x).mul_((-x).sigmoid_().mul_(x).add_(1)) * grad_y
+        return _round(grad_x, dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -128,6 +147,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -183,4 +207,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SiluFunction)
+_apply: Callable[..., Tensor] = _dispatcher(SiluFunction, _SiluPlain)

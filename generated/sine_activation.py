@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 324da9546e21a956cdb881631c693c6c819c6bda0b0d907b0346295c394f7fe9
+# body-sha256: b2e3dbc273dffcb8724c002cd5a3ccda43f387be906dd3decbba747a751ae6e1
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -85,6 +85,24 @@ class SineActivationFunction(Function):
             (x,) = saved
             x, tangent_x, dtype = _widen_all(x, tangent_x)
             return _round(omega * (torch.cos(omega * x) * tangent_x), dtype)
+
+
+class _SineActivationPlain(Function):
+    """SineActivationFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SineActivationFunction.forward
+    setup_context = SineActivationFunction.setup_context
+    jvp = SineActivationFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return SineActivationFunction.backward(ctx, grad_y)
+        omega = ctx.omega
+        (x,) = ctx.saved_tensors
+        x, grad_y, dtype = _widen_all(x, grad_y)
+        grad_x = ((omega * x).cos_() * grad_y).mul_(omega)
+        return _round(grad_x, dtype), None
 
 
 class SineActivation(torch.nn.Module):
@@ -171,6 +189,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -224,4 +247,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SineActivationFunction)
+_apply: Callable[..., Tensor] = _dispatcher(SineActivationFunction, _SineActivationPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softsign.yaml
 # spec-sha256: 531fed75307930439f37da2dc7064c8574ec3e8e928b6f76428c7f3f19078da7
-# body-sha256: d72fe1c781f686fe4ba19020955acb8da1e2dab11b9e98aa60d904bdacafab6f
+# body-sha256: 907e7e14723a947393644db5daa5e0b13ba4bd5c3577f5fd70eb79680ccfe377
 """Softsign activation.
 
     y = x / (1 + abs(x))
@@ -79,6 +79,25 @@ class SoftsignFunction(Function):
             return _round(tangent_x / total / total, dtype)
 
 
+class _SoftsignPlain(Function):
+    """SoftsignFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SoftsignFunction.forward
+    setup_context = SoftsignFunction.setup_context
+    jvp = SoftsignFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return SoftsignFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        total = torch.abs(x).add_(1)
+        return _round((grad_y / total).div_(total), dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -127,6 +146,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -182,4 +206,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SoftsignFunction)
+_apply: Callable[..., Tensor] = _dispatcher(SoftsignFunction, _SoftsignPlain)

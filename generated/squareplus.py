@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 151e6a5c1f50930eb08228481243b14fa1984af3e267a143062200ac85f453ce
+# body-sha256: ff7fd971eb9568204db392e7c20c418e1657c8f33901b76ccd3f0ee22395ed3c
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -84,14 +84,11 @@ class SquareplusFunction(Function):
         if grad_y is None:
             return None, None
         b = ctx.b
-        x, *kept = ctx.saved_tensors
+        x, *_ = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        if kept and not _differentiated():
-            (length_x,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
+        length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
         ratio = b / (length_x - torch.clamp(x, max=0))
         grad_x = 0.5 * torch.where(x < 0, ratio, length_x + x) * grad_y / length_x
         return _round(grad_x, dtype), None
@@ -111,21 +108,31 @@ class SquareplusFunction(Function):
             )
 
 
-class _SquareplusKeeping(Function):
+class _SquareplusPlain(Function):
     """SquareplusFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = SquareplusFunction.backward
     jvp = SquareplusFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, b: float) -> Tensor:
         y, *kept = _forward(x, b)
+        ctx._kept = bool(kept)
         ctx.b = b
         _save(ctx, (y,), x, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return SquareplusFunction.backward(ctx, grad_y)
+        b = ctx.b
+        x, length_x = ctx.saved_tensors
+        ratio = b / torch.clamp(x, max=0).neg_().add_(length_x)
+        grad_x = (torch.where(x < 0, ratio, length_x + x) * grad_y).mul_(0.5).div_(length_x)
+        return grad_x, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -242,4 +249,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SquareplusFunction, _SquareplusKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(SquareplusFunction, _SquareplusPlain)

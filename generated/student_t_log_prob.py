@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: ad22b054ca1b6f2f131ebdd79e2ec7faddefa99a31557c07cc0428a3388f23ee
+# body-sha256: e4972e3aa9c0d225843942e87f62c741486729b34d089bcdcc8bad60eadf8d07
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -183,6 +183,60 @@ class StudentTLogProbFunction(Function):
             return _total(ctx, terms)
 
 
+class _StudentTLogProbPlain(Function):
+    """StudentTLogProbFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = StudentTLogProbFunction.forward
+    setup_context = StudentTLogProbFunction.setup_context
+    jvp = StudentTLogProbFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
+        if type(grad_log_prob) is not Tensor or _differentiated():
+            return StudentTLogProbFunction.backward(ctx, grad_log_prob)
+        wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
+        df, loc, scale, x = saved = ctx.saved_tensors
+        df, loc, scale, x, grad_log_prob, _ = _widen_all(df, loc, scale, x, grad_log_prob)
+        grad_x = grad_df = grad_loc = grad_scale = None
+        total = df + 1
+        diff = x - loc
+        ratio = diff / scale
+        if wants_x or wants_loc:
+            length = torch.hypot(ratio, torch.sqrt(df))
+            ratio2 = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
+            ratio3 = ratio2.div_(length)
+        if wants_x:
+            grad_x = _fit(-ratio3, saved[3])
+        if wants_df or wants_scale:
+            below = torch.abs(ratio) < 1
+            ratio_squared = ratio * ratio
+        if wants_df:
+            product = (ratio / df).mul_(ratio)
+            ratio4 = (ratio_squared / df).div_(df).add_(product).div_(product + 1)
+        if wants_df or wants_scale:
+            ratio5 = 1 / df
+            total2 = 1 / ratio / ratio + ratio5
+        if wants_df:
+            chosen = torch.where(below, ratio4, total / df / df / total2)
+            log = torch.hypot(
+                torch.sqrt(ratio5) * diff / scale,
+                (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
+            ).log_()
+            diff2 = chosen.add_(torch.digamma(0.5 * total)).sub_(log, alpha=2)
+            grad_df = _fit(
+                (diff2.sub_(torch.digamma(0.5 * df)).sub_(ratio5) * grad_log_prob).mul_(0.5),
+                saved[0],
+            )
+        if wants_loc:
+            grad_loc = _fit(ratio3, saved[1])
+        if wants_scale:
+            ratio6 = diff * diff * total / df / (ratio_squared + df).div_(df)
+            ratio7 = diff / ratio
+            chosen2 = torch.where(below, ratio6, (ratio7 * ratio7 * (ratio5 + 1)).div_(total2))
+            grad_scale = _fit(chosen2.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[2])
+        return grad_x, grad_df, grad_loc, grad_scale
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -266,6 +320,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -340,4 +399,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(StudentTLogProbFunction)
+_apply: Callable[..., Tensor] = _dispatcher(StudentTLogProbFunction, _StudentTLogProbPlain)

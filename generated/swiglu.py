@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: b599c8d815d48d0bb6c5b4f92e96f5c3c712ca57042e6341227fa91a2edc5c5e
+# body-sha256: 0511b476e9a8dc8165d3917ccd40eec18cdfeaefa6a576173c84d84252f01274
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -102,19 +102,16 @@ class SwigluFunction(Function):
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gate, up, x, *kept = saved = ctx.saved_tensors
+            gate, up, x, *_ = saved = ctx.saved_tensors
             gate, up, x, grad_y, _ = _widen(gate, up, x, grad_y)
-            if kept and not _differentiated():
-                matmul, matmul2 = kept
-            else:  # a kept intermediate would lose its part of the second derivative
-                matmul = x @ gate.T
-                if wants_x or wants_gate:
-                    matmul2 = x @ up.T
             grad_x = grad_gate = grad_up = None
+            matmul = x @ gate.T
             sig_matmul = torch.sigmoid(matmul)
             if wants_x or wants_gate:
-                product = matmul2 * torch.addcmul(
-                    sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul
+                product = (
+                    x
+                    @ up.T
+                    * torch.addcmul(sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul)
                 )
                 product2 = product * grad_y
             if wants_x or wants_up:
@@ -160,20 +157,46 @@ class SwigluFunction(Function):
             return _total(ctx, terms)
 
 
-class _SwigluKeeping(Function):
+class _SwigluPlain(Function):
     """SwigluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = SwigluFunction.backward
     jvp = SwigluFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
         y, *kept = _forward(x, gate, up)
+        ctx._kept = bool(kept)
         SwigluFunction.setup_context(ctx, (x, gate, up), y, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or _differentiated():
+            return SwigluFunction.backward(ctx, grad_y)
+        if grad_y is None:
+            return None, None, None
+        wants_x, wants_gate, wants_up = ctx.needs_input_grad
+        with torch.autocast(**ctx.autocast):
+            gate, up, x, matmul, matmul2 = saved = ctx.saved_tensors
+            grad_x = grad_gate = grad_up = None
+            sig_matmul = torch.sigmoid(matmul)
+            if wants_x or wants_gate:
+                product = matmul2 * torch.addcmul(
+                    sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul
+                )
+                product2 = product * grad_y
+            if wants_x or wants_up:
+                product3 = sig_matmul * matmul * grad_y
+            if wants_x:
+                grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
+            if wants_gate:
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[0])
+            if wants_up:
+                grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
+            return grad_x, grad_gate, grad_up
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -371,4 +394,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SwigluFunction, _SwigluKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(SwigluFunction, _SwigluPlain)

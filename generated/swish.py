@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 0d39835db0f37380e50c64a77458d21db11c28a610cf129c3ae17e2a6bfd8c46
+# body-sha256: 8bf3f8e93f4427a1cfe5e5197c97031424270831a83f2f892614f17ef4cd1032
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -79,17 +79,15 @@ class SwishFunction(Function):
         if grad_y is None:
             return None, None
         wants_x, wants_beta = ctx.needs_input_grad
-        beta, x, *kept = saved = ctx.saved_tensors
+        beta, x, *_ = saved = ctx.saved_tensors
         if beta.dtype in _HALF or x.dtype in _HALF or grad_y.dtype in _HALF:
             beta, x, grad_y, _ = _widen(beta, x, grad_y)
-        if kept and not _differentiated():
-            (sig,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            sig = torch.sigmoid(beta * x)
         grad_x = grad_beta = None
-        product = sig * torch.sigmoid(-(beta * x)) * grad_y * x
+        beta_x = beta * x
+        sig_beta_x = torch.sigmoid(beta_x)
+        product = sig_beta_x * torch.sigmoid(-beta_x) * grad_y * x
         if wants_x:
-            grad_x = _fit(torch.addcmul(sig * grad_y, product, beta), saved[1])
+            grad_x = _fit(torch.addcmul(sig_beta_x * grad_y, product, beta), saved[1])
         if wants_beta:
             grad_beta = _fit(product * x, saved[0])
         return grad_x, grad_beta
@@ -110,20 +108,34 @@ class SwishFunction(Function):
             return _total(ctx, terms)
 
 
-class _SwishKeeping(Function):
+class _SwishPlain(Function):
     """SwishFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = SwishFunction.backward
     jvp = SwishFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, beta: Tensor) -> Tensor:
         y, *kept = _forward(x, beta)
+        ctx._kept = bool(kept)
         _save(ctx, (y,), beta, x, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return SwishFunction.backward(ctx, grad_y)
+        wants_x, wants_beta = ctx.needs_input_grad
+        beta, x, sig = saved = ctx.saved_tensors
+        grad_x = grad_beta = None
+        product = ((beta * x).neg_().sigmoid_().mul_(sig) * grad_y).mul_(x)
+        if wants_x:
+            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[1])
+        if wants_beta:
+            grad_beta = _fit(product.mul_(x), saved[0])
+        return grad_x, grad_beta
 
 
 class Swish(torch.nn.Module):
@@ -296,4 +308,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SwishFunction, _SwishKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(SwishFunction, _SwishPlain)

@@ -82,7 +82,8 @@ HOSTILE = " ".join(
     (
         "ctx torch grad_y S N I Q O C beta lambda_ self saved dtype inputs output outputs math F Any Tensor",
         "Function sum tuple isinstance type wants_x tangent_x kept terms _apply _tensors _fit _x __class__ β ﬁ",
-        "hostile Hostile HostileFunction _HostileKeeping _forward _detached _save _round _primals _total _HALF",
+        "hostile Hostile HostileFunction _HostileKeeping _HostilePlain _forward _detached _save _round _primals",
+        "_total _HALF",
         "_Like _typed _ __ float int bool str args kwargs len super staticmethod device value grad sin exp sigmoid",
         "x x_ x__ wants_x_ grad_x grad_grad_x tangent target product total exp_x forward backward setup_context",
         "vmap info in_dims generate_vmap_rule saved_tensors metadata needs_input_grad requires_grad",

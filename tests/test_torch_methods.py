@@ -135,8 +135,7 @@ def test_a_mask_is_computed_only_where_it_is_wanted() -> None:
 
 def test_a_kept_intermediate_is_not_used_under_differentiation() -> None:
     item = stem("kept_intermediate")
-    text = ast.unparse(method(item, "backward"))
-    assert "not _differentiated()" in text
+    assert "_differentiated()" in item.text and "_differentiated" not in ast.unparse(method(item, "backward"))
     tensors = item.tensors(item.differentiable)
     y = item.function(*tensors)
     first = torch.autograd.grad(y.sum(), tensors, create_graph=True)

@@ -34,11 +34,17 @@ def scope(**known: Expr) -> Scope:
 
 def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str, Any]:
     space: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional}
-    space |= {s.name: torch.tensor([v], dtype=torch.float64) if s in TENSORS else v for s, v in POINT.items()}
+    given = {s.name: torch.tensor([v], dtype=torch.float64) if s in TENSORS else v for s, v in POINT.items()}
     space |= {name: constant_value(node) for node, name in constants.items()}
-    space |= values
+    space |= {**given, **values}
     exec("\n".join(lines), space)
+    assert all(float(space[s.name]) == POINT[s] for s in TENSORS), lines  # nothing given is overwritten
     return space
+
+
+def alike(value: Expr, other: Expr) -> bool:
+    """All tensors of these tests have one shape and dtype."""
+    return True
 
 
 def equal(found: Any, true: Any) -> bool:
@@ -80,17 +86,17 @@ def several(draw: st.DrawFn) -> list[Expr]:
 
 
 @SETTINGS
-@given(several(), st.booleans())
-def test_statements_compute_the_values_each_operation_once(values: list[Expr], fused: bool) -> None:
+@given(several(), st.booleans(), st.booleans())
+def test_statements_compute_the_values_each_operation_once(values: list[Expr], fused: bool, overwrite: bool) -> None:
     true = [well_conditioned(v) for v in values]
     assume(values and None not in true)
     constants: dict[Expr, str] = {}
     targets = [Target(f"r{i}", v) for i, v in enumerate(values)]
-    lines = statements(targets, scope(), constants, fused=fused)
+    lines = statements(targets, scope(), constants, fused=fused, fits=alike if overwrite else None)
     space = run(lines, constants)
     for i, value in enumerate(true):
         assert equal(space[f"r{i}"], value), lines
-    assert not repeated(lines), lines
+    assert overwrite or not repeated(lines), lines
 
 
 @SETTINGS
@@ -101,7 +107,8 @@ def test_under_conditions_each_wanted_value_is_there_and_no_other(values: list[E
     wants = [data.draw(st.sampled_from([(), *((c,) for c in CONDITIONS)])) for _ in values]
     constants: dict[Expr, str] = {}
     targets = [Target(f"r{i}", v, w) for i, (v, w) in enumerate(zip(values, wants, strict=True))]
-    lines = statements(targets, scope(), constants, fused=data.draw(st.booleans()))
+    fused, fits = data.draw(st.booleans()), data.draw(st.sampled_from([alike, None]))
+    lines = statements(targets, scope(), constants, fused=fused, fits=fits)
     for held in product([True, False], repeat=3):
         holds = dict(zip(CONDITIONS, held, strict=True))
         space = run(lines, constants, **holds)

@@ -82,6 +82,25 @@ class IntAndBoolFunction(Function):
             return _total(ctx, [torch.where(mask, chosen, tangent_x)])
 
 
+class _IntAndBoolPlain(Function):
+    """IntAndBoolFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = IntAndBoolFunction.forward
+    setup_context = IntAndBoolFunction.setup_context
+    jvp = IntAndBoolFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return IntAndBoolFunction.backward(ctx, grad_y)
+        n = ctx.n
+        count, mask, x = saved = ctx.saved_tensors
+        count, mask, x, grad_y, _ = _widen(count, mask, x, grad_y)
+        chosen = torch.zeros_like(grad_y) if n == 0 else (count * grad_y).mul_(x ** (n - 1)).mul_(n)
+        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[2])
+        return grad_x, None, None, None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -169,6 +188,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -243,4 +267,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(IntAndBoolFunction)
+_apply: Callable[..., Tensor] = _dispatcher(IntAndBoolFunction, _IntAndBoolPlain)

@@ -75,13 +75,10 @@ class KeptIntermediateFunction(Function):
         if grad_y is None:
             return None, None
         wants_x, wants_scale = ctx.needs_input_grad
-        scale, x, *kept = saved = ctx.saved_tensors
+        scale, x, *_ = saved = ctx.saved_tensors
         scale, x, grad_y, _ = _widen(scale, x, grad_y)
-        if kept and not _differentiated():
-            (erf_x,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            erf_x = torch.erf(x)
         grad_x = grad_scale = None
+        erf_x = torch.erf(x)
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
             grad_x = _fit(total * grad_y * scale, saved[1])
@@ -104,20 +101,34 @@ class KeptIntermediateFunction(Function):
             return _total(ctx, terms)
 
 
-class _KeptIntermediateKeeping(Function):
+class _KeptIntermediatePlain(Function):
     """KeptIntermediateFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = KeptIntermediateFunction.backward
     jvp = KeptIntermediateFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor) -> Tensor:
         y, *kept = _forward(x, scale)
+        ctx._kept = bool(kept)
         KeptIntermediateFunction.setup_context(ctx, (x, scale), y, *kept)
         return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return KeptIntermediateFunction.backward(ctx, grad_y)
+        wants_x, wants_scale = ctx.needs_input_grad
+        scale, x, erf_x = saved = ctx.saved_tensors
+        grad_x = grad_scale = None
+        if wants_x:
+            total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
+            grad_x = _fit((total * grad_y).mul_(scale), saved[1])
+        if wants_scale:
+            grad_scale = _fit((erf_x * grad_y).mul_(x), ctx.inputs[1])
+        return grad_x, grad_scale
 
 
 class KeptIntermediate(torch.nn.Module):
@@ -302,4 +313,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(KeptIntermediateFunction, _KeptIntermediateKeeping)
+_apply: Callable[..., Tensor] = _dispatcher(KeptIntermediateFunction, _KeptIntermediatePlain)

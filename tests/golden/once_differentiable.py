@@ -73,6 +73,24 @@ class OnceDifferentiableFunction(Function):
             return _once("once_differentiable", _round(3 * (tangent_x * x * x), dtype))
 
 
+class _OnceDifferentiablePlain(Function):
+    """OnceDifferentiableFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = OnceDifferentiableFunction.forward
+    setup_context = OnceDifferentiableFunction.setup_context
+    jvp = OnceDifferentiableFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return OnceDifferentiableFunction.backward(ctx, grad_y)
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        return _round((grad_y * x).mul_(x).mul_(3), dtype)
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -210,4 +228,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(OnceDifferentiableFunction)
+_apply: Callable[..., Tensor] = _dispatcher(OnceDifferentiableFunction, _OnceDifferentiablePlain)

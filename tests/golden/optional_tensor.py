@@ -104,6 +104,35 @@ class OptionalTensorFunction(Function):
             return _total(ctx, terms)
 
 
+class _OptionalTensorPlain(Function):
+    """OptionalTensorFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = OptionalTensorFunction.forward
+    setup_context = OptionalTensorFunction.setup_context
+    jvp = OptionalTensorFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _differentiated():
+            return OptionalTensorFunction.backward(ctx, grad_y)
+        wants_x, wants_offset = ctx.needs_input_grad
+        (x,) = saved = ctx.saved_tensors
+        x, grad_y, _ = _widen(x, grad_y)
+        if ctx.without_offset:
+            grad_x = None
+            if wants_x:
+                cosh_x = torch.cosh(x)
+                grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
+            return grad_x, None
+        grad_x = grad_offset = None
+        if wants_x:
+            cosh_x = torch.cosh(x)
+            grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
+        if wants_offset:
+            grad_offset = _fit(grad_y, ctx.inputs[1])
+        return grad_x, grad_offset
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -172,6 +201,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -259,4 +293,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(OptionalTensorFunction)
+_apply: Callable[..., Tensor] = _dispatcher(OptionalTensorFunction, _OptionalTensorPlain)

@@ -77,21 +77,18 @@ class TwoResultsFunction(Function):
         if grad_radius is None and grad_angle is None:
             return None, None
         wants_x, wants_y = ctx.needs_input_grad
-        x, y, *kept = saved = ctx.saved_tensors
+        x, y, *_ = saved = ctx.saved_tensors
         x, y, grad_radius, grad_angle, _ = _widen(x, y, grad_radius, grad_angle)
-        if kept and not _differentiated():
-            (radius,) = kept
-        else:  # a kept intermediate would lose its part of the second derivative
-            radius = torch.hypot(x, y)
         grad_x = grad_y = None
+        length = torch.hypot(x, y)
         if wants_x and grad_radius is not None:
-            grad_x = _summed(grad_radius * x / radius, saved[0])
+            grad_x = _summed(grad_radius * x / length, saved[0])
         if wants_x and grad_angle is not None:
-            grad_x = _plus(grad_x, _summed(-(grad_angle * y / radius / radius), saved[0]))
+            grad_x = _plus(grad_x, _summed(-(grad_angle * y / length / length), saved[0]))
         if wants_y and grad_radius is not None:
-            grad_y = _summed(grad_radius * y / radius, saved[1])
+            grad_y = _summed(grad_radius * y / length, saved[1])
         if wants_y and grad_angle is not None:
-            grad_y = _plus(grad_y, _summed(grad_angle * x / radius / radius, saved[1]))
+            grad_y = _plus(grad_y, _summed(grad_angle * x / length / length, saved[1]))
         return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
     @staticmethod
@@ -111,20 +108,39 @@ class TwoResultsFunction(Function):
             return _total(ctx, terms_radius), _total(ctx, terms_angle, 1), None
 
 
-class _TwoResultsKeeping(Function):
+class _TwoResultsPlain(Function):
     """TwoResultsFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so backward recomputes them.
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
     """
 
-    backward = TwoResultsFunction.backward
     jvp = TwoResultsFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         radius, angle, quadrant, *kept = _forward(x, y)
+        ctx._kept = bool(kept)
         TwoResultsFunction.setup_context(ctx, (x, y), (radius, angle, quadrant), *kept)
         return radius, angle, quadrant
+
+    @staticmethod
+    def backward(ctx: Any, grad_radius: Tensor | None, grad_angle: Tensor | None, _2: Any) -> Any:
+        if not ctx._kept or _differentiated():
+            return TwoResultsFunction.backward(ctx, grad_radius, grad_angle, _2)
+        if grad_radius is None and grad_angle is None:
+            return None, None
+        wants_x, wants_y = ctx.needs_input_grad
+        x, y, radius = saved = ctx.saved_tensors
+        grad_x = grad_y = None
+        if wants_x and grad_radius is not None:
+            grad_x = _summed(grad_radius * x / radius, saved[0])
+        if wants_x and grad_angle is not None:
+            grad_x = _plus(grad_x, _summed(-(grad_angle * y / radius / radius), saved[0]))
+        if wants_y and grad_radius is not None:
+            grad_y = _summed(grad_radius * y / radius, saved[1])
+        if wants_y and grad_angle is not None:
+            grad_y = _plus(grad_y, _summed(grad_angle * x / radius / radius, saved[1]))
+        return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -279,5 +295,5 @@ def _dispatcher(
 
 
 _apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _dispatcher(
-    TwoResultsFunction, _TwoResultsKeeping
+    TwoResultsFunction, _TwoResultsPlain
 )

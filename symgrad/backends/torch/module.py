@@ -42,6 +42,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     call = ", ".join(names)
     inplace = public.inplace(layout, bodies)
     keeping = bool(layout.keeps) or operation_keeps(layout)
+    plain = methods.plain_backward() if fused is None else []
     return {
         **bodies,
         "name": layout.class_name,
@@ -65,11 +66,13 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
             bool(layout.spec.hyperparameters),
         ),
         "keeping": keeping,
+        "widens": layout.widens,
+        "plain": plain,
         "pivot": pivot,
         "inplace": inplace,
         "detached": public.detached(layout),
         "module": public.module(layout),
-        "dispatched": public.dispatched(layout, fused=fused is not None),
+        "dispatched": public.dispatched(layout, fused=fused is not None, plain=bool(plain)),
         "fused": fused.context if fused else None,
         "several": len(outputs) > 1,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from symgrad.functions import FUNCTIONS
 from symgrad.tensor_ops import TENSOR_OPS
 
 # Binding strength of Python's operators, weakest first.
-_CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(12)
+_CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, ATOM = range(12)
 
 _INFIX = {
     "add": ("+", _SUM),
@@ -42,7 +43,7 @@ class Printer:
         self.names = names
         self.shapes = shapes or {}
         self.constants = constants if constants is not None else {}
-        self.used: set[Expr] = set()
+        self.used: Counter[Expr] = Counter()  # how often each name was printed
 
     def __call__(self, node: Expr) -> str:
         """The source of an expression."""
@@ -50,7 +51,7 @@ class Printer:
 
     def atom(self, node: Expr) -> str:
         """Source to which a method call or an index can be appended."""
-        return self._at(node, _ATOM)
+        return self._at(node, ATOM)
 
     def local(self, name: str) -> str:
         """The local name of the symbol that the spec calls `name`."""
@@ -73,14 +74,14 @@ class Printer:
 
     def _print(self, node: Expr) -> tuple[str, int]:
         if node in self.names:
-            self.used.add(node)
-            return self.names[node], _ATOM
+            self.used[node] += 1
+            return self.names[node], ATOM
         if node.op == "num":
             return number(node["value"])
         if node.op == "text":
-            return quoted(node["value"]), _ATOM
+            return quoted(node["value"]), ATOM
         if node.op in ("true", "false"):
-            return node.op.capitalize(), _ATOM
+            return node.op.capitalize(), ATOM
         if not node.symbols:
             return self._constant(node)
         return self._scalar(node) if _is_scalar(node) else self._tensor(node)
@@ -97,7 +98,7 @@ class Printer:
         if node.op in TENSOR_OPS:
             return self._tensor_operation(node)
         if node.op in SPELLING:
-            return SPELLING[node.op].format(*(self._at(a, _CONDITIONAL) for a in node.args)), _ATOM
+            return SPELLING[node.op].format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
         row = FUNCTIONS[node.op]
         arguments = [self._at(a, _CONDITIONAL) for a in node.args]
         if row.tensor_args:
@@ -106,13 +107,13 @@ class Printer:
                 f"{like}.new_full((), {text})" if a.is_static else text
                 for a, text in zip(node.args, arguments, strict=True)
             ]
-        return row.torch.format(*arguments), _ATOM
+        return row.torch.format(*arguments), ATOM
 
     def _lender(self, value: Expr) -> str:
         """A tensor of the value's dtype and device for a number beside it: one with a name, which costs nothing."""
         floats = (n for n in topological(value, leaves=self.names.keys()) if n in self.names and not n.is_static)
         named = [n for n in floats if not n.is_boolean and n.get("kind") != "int_tensor"]
-        return self._at(value if len(named) != 1 else named[0], _ATOM)
+        return self._at(value if len(named) != 1 else named[0], ATOM)
 
     def _infix(self, node: Expr) -> tuple[str, int]:
         symbol, strength = _INFIX[node.op]
@@ -144,14 +145,14 @@ class Printer:
         if then.is_static and otherwise.is_static and not node.is_boolean:
             like = self._float_tensor(condition)
             if like is None:
-                return f"torch.where({', '.join(self(a) for a in node.args)})", _ATOM
+                return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
             if (then, otherwise) == (ONE, ZERO):
-                return f"{self._at(condition, _ATOM)}.to({like}.dtype)", _ATOM
+                return f"{self._at(condition, ATOM)}.to({like}.dtype)", ATOM
             if like not in (self.names.get(s, s.name) for s in condition.tensors):
-                return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({like}.dtype)", _ATOM
+                return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({like}.dtype)", ATOM
             filled = f"torch.full_like({like}, {self(then)})"
-            return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", _ATOM
-        return f"torch.where({', '.join(self(a) for a in node.args)})", _ATOM
+            return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", ATOM
+        return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
 
     def _conditional(self, node: Expr) -> tuple[str, int]:
         """A Python choice; a number beside a tensor becomes a tensor of its shape."""
@@ -182,7 +183,7 @@ class Printer:
         if not floats:
             return None
         first = min(floats, key=lambda s: s.name)
-        self.used.add(first)
+        self.used[first] += 1
         return self.names.get(first, first.name)
 
     def _pow(self, node: Expr) -> tuple[str, int]:
@@ -190,12 +191,12 @@ class Printer:
         n = exponent.number
         if n == 2:
             text = self._at(base, _PRODUCT)
-            return (f"{text} * {text}", _PRODUCT) if text.isidentifier() else (f"torch.square({self(base)})", _ATOM)
+            return (f"{text} * {text}", _PRODUCT) if text.isidentifier() else (f"torch.square({self(base)})", ATOM)
         if n == Fraction(1, 2):
-            return f"torch.sqrt({self(base)})", _ATOM
+            return f"torch.sqrt({self(base)})", ATOM
         if n == Fraction(-1, 2):
-            return f"torch.rsqrt({self(base)})", _ATOM
-        return f"{self._at(base, _ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
+            return f"torch.rsqrt({self(base)})", ATOM
+        return f"{self._at(base, ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
 
     def _clamp(self, node: Expr) -> tuple[str, int]:
         x, low, high = node.args
@@ -203,28 +204,28 @@ class Printer:
         text = self(x)
         if x.is_static:
             like = next(b for b in bounds.values() if not b.is_static)
-            text = f"{self._at(like, _ATOM)}.new_full((), {text})"
+            text = f"{self._at(like, ATOM)}.new_full((), {text})"
         if len({b.is_static for b in bounds.values()}) > 1:  # torch wants two numbers or two tensors
-            text = text if x.is_static else self._at(x, _ATOM)
+            text = text if x.is_static else self._at(x, ATOM)
             for name, bound in bounds.items():
                 text = f"{text}.clamp({name}={self(bound)})"
-            return text, _ATOM
+            return text, ATOM
         if not bounds:
-            return f"torch.clone({text})", _ATOM
-        return f"torch.clamp({', '.join([text, *(f'{name}={self(bound)}' for name, bound in bounds.items())])})", _ATOM
+            return f"torch.clone({text})", ATOM
+        return f"torch.clamp({', '.join([text, *(f'{name}={self(bound)}' for name, bound in bounds.items())])})", ATOM
 
     def _extremum(self, node: Expr) -> tuple[str, int]:
         static = [a for a in node.args if a.is_static]
         if not static:
-            return f"torch.{node.op}({', '.join(self(a) for a in node.args)})", _ATOM
+            return f"torch.{node.op}({', '.join(self(a) for a in node.args)})", ATOM
         (tensor,) = (a for a in node.args if not a.is_static)
         keyword = "min" if node.op == "maximum" else "max"
-        return f"torch.clamp({self(tensor)}, {keyword}={self(static[0])})", _ATOM
+        return f"torch.clamp({self(tensor)}, {keyword}={self(static[0])})", ATOM
 
     def _tensor_operation(self, node: Expr) -> tuple[str, int]:
         from symgrad.backends.torch.operations import print_operation
 
-        return print_operation(self, node), _PRODUCT if node.op == "matmul_right" else _ATOM
+        return print_operation(self, node), _PRODUCT if node.op == "matmul_right" else ATOM
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> tuple[str, int]:
@@ -249,7 +250,7 @@ class Printer:
             return self._infix(node)
         if node.op == "neg":
             return self._neg(node)
-        return FUNCTIONS[node.op].python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), _ATOM
+        return FUNCTIONS[node.op].python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
 
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:
         text = self._at(node.args[0], _SUM)
@@ -283,34 +284,34 @@ class Printer:
     def _inverse_power(self, factor: Expr) -> str:
         base, exponent = factor.args
         assert exponent.number is not None
-        return f"{self._at(base, _ATOM)} ** {self._at(ex.num(-exponent.number), _UNARY)}"
+        return f"{self._at(base, ATOM)} ** {self._at(ex.num(-exponent.number), _UNARY)}"
 
     def _scalar_power(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args
         if exponent.number == Fraction(1, 2):
-            return f"math.sqrt({self(base)})", _ATOM
+            return f"math.sqrt({self(base)})", ATOM
         if exponent.number is not None and exponent.number < 0:
             return (
                 f"1 / {self._inverse_power(node) if exponent.number != -1 else self._at(base, _UNARY)}",
                 _PRODUCT,
             )
-        return f"{self._at(base, _ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
+        return f"{self._at(base, ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
 
     def _constant(self, node: Expr) -> tuple[str, int]:
         """A constant expression: pi and the like by name, others defined once at the top of the module."""
         if node.op == "const":
-            return {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}[node["name"]], _ATOM
+            return {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}[node["name"]], ATOM
         value = constant_value(node)
         if value is None:  # beyond every float: Python says so, or overflows as it should
             return self._scalar(node)
         if value == int(value) and abs(value) < 1e6:
-            return str(int(value)), _ATOM if value >= 0 else _UNARY
+            return str(int(value)), ATOM if value >= 0 else _UNARY
         if value < 0:
             positive, strength = self._constant(-node)
             return f"-{positive}", _UNARY if strength >= _UNARY else _SUM
         if node not in self.constants:
             self.constants[node] = constant_name(node, set(self.constants.values()))
-        return self.constants[node], _ATOM
+        return self.constants[node], ATOM
 
 
 def _is_scalar(node: Expr) -> bool:
@@ -356,7 +357,7 @@ def number(value: Fraction) -> tuple[str, int]:
         text = repr(float(value))
     else:
         return f"{value.numerator} / {value.denominator}", _PRODUCT
-    return text, _ATOM if value >= 0 else _UNARY
+    return text, ATOM if value >= 0 else _UNARY
 
 
 def _is_name(node: Expr) -> bool:

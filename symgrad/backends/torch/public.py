@@ -272,13 +272,13 @@ def _shape_checks(layout: Layout, op: str) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ variants
-def dispatched(layout: Layout, *, fused: bool = False) -> str:
+def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:
     """The arguments of `_dispatcher`."""
     name = f"{layout.class_name}Function"
     if fused:
         name += f", _{layout.class_name}Fused"
-    if layout.keeps:
-        name += f", _{layout.class_name}Keeping"
+    if plain:
+        name += f", _{layout.class_name}Plain"
     if layout.operation.keeping is not None:
         name += f", _{layout.class_name}Keeping, extra=True"
     if detached(layout):

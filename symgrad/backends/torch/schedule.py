@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.backends.torch.fusion import fuse
+from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
@@ -44,13 +45,13 @@ def statements(
     constants: dict[Expr, str],
     *,
     fused: bool = False,
-    always: Sequence[str] = (),
+    fits: MayOverwrite | None = None,
 ) -> list[str]:
     """Source lines that compute the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
-    uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions `always` at
-    least one holds, as of those of all targets together where it is not given.
+    uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions of all
+    targets together at least one holds. With `fits`, temporaries are overwritten where it allows it.
     """
     known = dict(scope.known)
     lowered = machine([*(t.value for t in targets), *known])
@@ -61,42 +62,75 @@ def statements(
     order = [n for n in _computed(roots, leaves) if n not in named]
     users = _conditions_of_uses(roots, targets, order, leaves)
     temporaries = choose_temporaries(roots, order, named)
-    names = dict(named)
-    blocks: list[tuple[frozenset[str] | None, str]] = []
-    everyone = frozenset(always) or frozenset(c for t in targets for c in t.conditions)
-    pending = [n for n in order if n in temporaries]
-    emitted: set[Expr] = set()
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
     wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
+    everyone = frozenset(c for t in targets for c in t.conditions)
+    sequence = _sequence(roots, targets, [n for n in order if n in temporaries], wished, leaves)
+    names = dict(named)
+    for node, target in sequence:
+        if target is None:
+            names[node] = wished.get(node) or scope.names.for_value(node, names)
 
-    def write(node: Expr, condition: frozenset[str] | None) -> str:
-        """The source of a value under a condition, by the names that have a value whenever it holds."""
-        surely = {
-            n: name
-            for n, name in names.items()
-            if (_holds(partly.get(n), condition) if n in named else _covers(users.get(n), condition, everyone))
-        }
-        return Printer(surely, constants, scope.shapes)(node)
+    def printer(place: int) -> Printer:
+        """A printer with the names that surely have a value at a place of the sequence."""
+        node, target = sequence[place]
+        condition = users[node] if target is None else frozenset(target.conditions) or None
+        surely = {n: name for n, name in named.items() if _holds(partly.get(n), condition)}
+        before = (n for n, t in sequence[:place] if t is None)
+        surely |= {n: names[n] for n in before if _covers(users.get(n), condition, everyone)}
+        return Printer(surely, constants, scope.shapes)
 
-    def emit(node: Expr) -> None:
+    printers = [printer(place) for place in range(len(sequence))]
+    texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
+    if fits is not None:
+        own = overwritable((n for n, target in sequence if target is None), order).difference(roots)
+        dying = _last_reads([p.used for p in printers], own)
+        printers = [
+            OverwritingPrinter(p.names, constants, scope.shapes, fits, last)
+            for p, last in zip(printers, dying, strict=True)
+        ]
+        texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
+    blocks: list[tuple[frozenset[str] | None, str]] = []
+    for (node, target), text in zip(sequence, texts, strict=True):
+        if target is not None:
+            blocks.append(
+                (frozenset(target.conditions) or None, target.template.format(target=target.name, value=text))
+            )
+            continue
         condition = users[node]
-        text = write(node, condition)
-        names[node] = wished.get(node) or scope.names.for_value(node, names)
-        emitted.add(node)
         unconditional = condition is None or (len(everyone) > 1 and condition == everyone and _is_there(node, everyone))
         blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
+    return _grouped(blocks, [c for t in targets for c in t.conditions])
 
+
+def _sequence(
+    roots: Sequence[Expr],
+    targets: Sequence[Target],
+    temporaries: Sequence[Expr],
+    wished: Mapping[Expr, str],
+    leaves: frozenset[Expr],
+) -> list[tuple[Expr, Target | None]]:
+    """What is computed in which order: each temporary (None) before the first target that needs it."""
+    found: list[tuple[Expr, Target | None]] = []
+    done: set[Expr] = set()
     for root, target in zip(roots, targets, strict=True):
         below = frozenset(topological(root, leaves=leaves))
-        for node in pending:
-            if node in below and node not in emitted:
-                emit(node)
-        if root in emitted and wished.get(root) == target.name:
-            continue  # it was needed before, by this name
-        conditions = frozenset(target.conditions) or None
-        text = target.template.format(target=target.name, value=write(root, conditions))
-        blocks.append((conditions, text))
-    return _grouped(blocks, [c for t in targets for c in t.conditions])
+        new = [n for n in temporaries if n in below and n not in done]
+        found += [(n, None) for n in new]
+        done.update(new)
+        if root not in done or wished.get(root) != target.name:  # else it was needed before, by this name
+            found.append((root, target))
+    return found
+
+
+def _last_reads(reads: Sequence[Mapping[Expr, int]], temporaries: set[Expr]) -> list[frozenset[Expr]]:
+    """For each statement the temporaries that it alone still reads, and reads once."""
+    found: list[frozenset[Expr]] = []
+    later: set[Expr] = set()
+    for read in reversed(reads):
+        found.append(frozenset(n for n, times in read.items() if times == 1 and n in temporaries and n not in later))
+        later.update(read)
+    return found[::-1]
 
 
 def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:

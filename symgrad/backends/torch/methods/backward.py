@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from symgrad.backends.torch.methods.common import Common, widening
-from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.backends.torch.overwrite import Room
+from symgrad.backends.torch.schedule import Target, statements
 from symgrad.expr import Expr
 from symgrad.operation import Variant, cotangent
+
+_WORTHWHILE = 2  # temporaries that are overwritten, for a backward of its own
 
 
 class Backward(Common):
@@ -13,12 +18,44 @@ class Backward(Common):
 
     def backward(self) -> list[str]:
         """The gradients that are wanted, from the cotangents that are there."""
+        return self._whole(self._stored_branches(self._backward))
+
+    def plain_backward(self) -> list[str]:
+        """Backward where nothing differentiates or batches it: reads what is kept, and overwrites its temporaries.
+
+        Empty where that would gain nothing.
+        """
+        layout = self.layout
+        if layout.operation.keeping is not None or layout.pivot or not any(v.gradients for v in layout.variants):
+            return []
+        body = self._stored_branches(self._plain_backward)
+        if not layout.keeps and sum(line.count("_(") for line in map(_methods_alone, body)) < _WORTHWHILE:
+            return []
+        lines = self._whole(body)
+        if self._overwrites:
+            lines = lines[2:]  # an undefined cotangent is no tensor
+        outputs = layout.spec.outputs
+        tests = ["not ctx._kept"] if layout.keeps and layout.widens else []
+        tests += [f"type(grad_{outputs[0].name}) is not Tensor"] if self._overwrites else []
+        grads = ", ".join(f"grad_{o.name}" if o.grad else f"_{k}" for k, o in enumerate(outputs))
+        return [
+            f"if {' or '.join([*tests, '_differentiated()'])}:",
+            f"    return {layout.class_name}Function.backward(ctx, {grads})",
+            *lines,
+        ]
+
+    @property
+    def _overwrites(self) -> bool:
+        """Whether a plain backward may overwrite its temporaries; autocast gives products a dtype of their own."""
+        return len(self.layout.spec.outputs) == 1 and not self.layout.multiplies
+
+    def _whole(self, body: list[str]) -> list[str]:
+        """A body of all variants, with what precedes it."""
         layout = self.layout
         grads = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
         nothing = ", ".join(["None"] * len(layout.argument_names))
         test = " and ".join(f"{g} is None" for g in grads)
         lines = [f"if {test}:", f"    return {nothing}"] if grads else []
-        body = self._stored_branches(self._backward)
         if body in ([f"return {g}"] for g in grads) or body == [f"return {nothing}"]:
             return body  # undefined in, undefined out
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
@@ -29,24 +66,28 @@ class Backward(Common):
             body = ["with torch.autocast(**ctx.autocast):", *(f"    {line}" for line in body)]
         return [*lines, *body]
 
-    def _backward(self, variant: Variant) -> list[str]:
+    def _plain_backward(self, variant: Variant) -> list[str]:
+        return self._backward(variant, plain=True)
+
+    def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
         scope = self._scope()
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
             (name,) = (o.name for o in layout.spec.outputs if o.grad)
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
-        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=True)
+        lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
             if set(needed) < set(self._wanted_tensors(variant)):
                 scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
-        if layout.widens_slopes:
-            rounds = "dtype" if self._rounds(variant) else "_"
+        rounds = self._rounds(variant)
+        if plain and layout.keeps and not layout.wide_slopes:
+            rounds = False  # nothing was widened
+        elif layout.widens_slopes:
             names = [*self._float_names(variant, scope), *cotangents]
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
-            lines += widening(names, rounds, layout.wide_slopes, given=given)
-        lines += self._recomputed(variant, scope)
+            lines += widening(names, "dtype" if rounds else "_", layout.wide_slopes, given=given)
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
@@ -56,33 +97,12 @@ class Backward(Common):
         targets = []
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
-        lines += [*statements(targets, scope, layout.constants, fused=True), self._return(variant)]
+        fits = Room(variant).fits if plain and self._overwrites else None
+        lines += statements(targets, scope, layout.constants, fused=True, fits=fits)
+        lines.append(self._return(variant, rounds=rounds, plain=plain))
         if any("saved[" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
         return _direct(lines)
-
-    def _recomputed(self, variant: Variant, scope: Scope) -> list[str]:
-        """Kept intermediates, or their recomputation where something differentiates this backward."""
-        layout = self.layout
-        if not layout.keeps:
-            return []
-        kept = self._kept_names(scope)
-        targets = [
-            Target(local, saved.value, self._readers(saved.value, variant))
-            for local, saved in zip(kept, layout.keeps, strict=True)
-        ]
-        wants = [f"wants_{t}" for t in self._wanted_tensors(variant)]
-        inner = Scope(scope.names, dict(scope.known), scope.shapes, dict(scope.partly))
-        again = statements(targets, inner, layout.constants, always=wants)
-        scope.known.update({saved.value: local for local, saved in zip(kept, layout.keeps, strict=True)})
-        scope.partly.update({k.value: frozenset(r) for k in layout.keeps if (r := self._readers(k.value, variant))})
-        taken = f"({kept[0]},) = kept" if len(kept) == 1 else f"{', '.join(kept)} = kept"
-        return [
-            "if kept and not _differentiated():",
-            f"    {taken}",
-            "else:  # a kept intermediate would lose its part of the second derivative",
-            *(f"    {line}" for line in again),
-        ]
 
     def _materialised(self, variant: Variant) -> list[str]:
         """Zeros for cotangents that an override of several outputs reads and that may be undefined."""
@@ -135,7 +155,7 @@ class Backward(Common):
                 return f"saved[{k}]"
         return f"ctx.inputs[{[t.name for t in layout.spec.tensors].index(tensor)}]"
 
-    def _return(self, variant: Variant) -> str:
+    def _return(self, variant: Variant, *, rounds: bool, plain: bool) -> str:
         layout = self.layout
         wanted = self._wanted_tensors(variant)
         grads = []
@@ -146,9 +166,10 @@ class Backward(Common):
         rest = ", None" * (len(layout.argument_names) - len(grads))
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
-        if len(grads) == 1 and self._rounds(variant):
+        if len(grads) == 1 and rounds:
             grads = [f"_round({grads[0]}, dtype)"]
-        return self._once(f"{', '.join(grads)}{rest}")
+        found = f"{', '.join(grads)}{rest}"
+        return f"return {found}" if plain else self._once(found)
 
 
 def _direct(lines: list[str]) -> list[str]:
@@ -165,3 +186,8 @@ def _direct(lines: list[str]) -> list[str]:
 def _without_outer_sum(gradient: Expr) -> Expr:
     """The gradient before it is summed to its input's shape, which `_fit` does at the return."""
     return gradient.args[0] if gradient.op == "sum_to" else gradient
+
+
+def _methods_alone(line: str) -> str:
+    """A line without what its helpers are called."""
+    return re.sub(r"(?<![.\w])_\w+\(", "(", line)

@@ -98,14 +98,16 @@ class Common:
             local = self._saved_name(saved, variant, scope)
             scope.known[saved.value] = local
             names.append(local)
-        if layout.keeps and with_kept:
-            names.append("*kept")
-        elif layout.keeps:
-            names.append("*_")
+        if with_kept:
+            for local, kept in zip(self._kept_names(scope), layout.keeps, strict=True):
+                scope.known[kept.value] = local
+                if conditions := self._readers(kept.value, variant):
+                    scope.partly[kept.value] = frozenset(conditions)
+                names.append(local)
         if not names:
             return []
-        if names == ["*kept"]:
-            return ["kept = ctx.saved_tensors"]
+        if layout.keeps and not with_kept:
+            names.append("*_")
         return [f"{joined(names)} = {source}" if len(names) > 1 else f"({names[0]},) = {source}"]
 
     def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
