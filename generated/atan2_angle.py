@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 99dddb5cf3ba880f21a5a50c67ca9fbd23725a11b1243810dfdc7cecfd0d45bd
+# body-sha256: fd1fb909f1b88d9cf0785b48fef960572d311166b1b6337615c2ffa82127e340
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -90,7 +90,7 @@ class _Atan2AnglePlain(Function):
     """Atan2AngleFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = Atan2AngleFunction.forward
-    setup_context = Atan2AngleFunction.setup_context
+    setup_context: Any = Atan2AngleFunction.setup_context
     jvp = Atan2AngleFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 438c3e9428cbdd6c16d7977c605a331a1892b8e20920e58e193a66eb90941cef
+# body-sha256: f3c084ab1007cf2b92b830992f635f30150acc2bede40c6273905a5d3bbeba10
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -310,7 +310,7 @@ class _BlackScholesCallPlain(Function):
     """BlackScholesCallFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = BlackScholesCallFunction.forward
-    setup_context = BlackScholesCallFunction.setup_context
+    setup_context: Any = BlackScholesCallFunction.setup_context
     jvp = BlackScholesCallFunction.jvp
 
     @staticmethod

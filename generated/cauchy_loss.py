@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: e7e44f785585067b350c867d2e2b4813c18acfab706a5e8eb9c187d9fb067804
+# body-sha256: a29765a3516095846f89abe83d90d19f2c43ef41bddda31febaa875366c1fe0b
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -100,7 +100,7 @@ class _CauchyLossPlain(Function):
     """CauchyLossFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = CauchyLossFunction.forward
-    setup_context = CauchyLossFunction.setup_context
+    setup_context: Any = CauchyLossFunction.setup_context
     jvp = CauchyLossFunction.jvp
 
     @staticmethod

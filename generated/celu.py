@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: c4db44139db6eb6f58486ca40845bb95d619f6b1630f3abbf90955997fab5585
+# body-sha256: dbe43c93693cc4c32c3f7acc19112adead7a369dce492d8bf8ad5cd99dc5b3e1
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -95,7 +95,7 @@ class _CeluPlain(Function):
     """CeluFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = CeluFunction.forward
-    setup_context = CeluFunction.setup_context
+    setup_context: Any = CeluFunction.setup_context
     jvp = CeluFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: fbc46401a452ae62a89e40f38f561425ad9286b11264121a3ecace9d59dff01a
+# body-sha256: 541bcafd6564df3a14f8b354cc3258c9af1f68a5a91ac8b456c8a0cdec09da81
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -90,7 +90,7 @@ class _ClippedReluPlain(Function):
     """ClippedReluFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = ClippedReluFunction.forward
-    setup_context = ClippedReluFunction.setup_context
+    setup_context: Any = ClippedReluFunction.setup_context
     jvp = ClippedReluFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 6c84caf1d97e2ba7378f1d38034bd3ac1867ddadbf4cd33d22dcaf59a20a557e
+# body-sha256: f37d0f37b051b42b6bda4966a67b6a528fb39bb776dd701bca04d677e36e1817
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -82,7 +82,7 @@ class _CubeFirstOrderPlain(Function):
     """CubeFirstOrderFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = CubeFirstOrderFunction.forward
-    setup_context = CubeFirstOrderFunction.setup_context
+    setup_context: Any = CubeFirstOrderFunction.setup_context
     jvp = CubeFirstOrderFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: 6d0d80372513cea8c3f0c084f7247f7c19ec79f29c1bb95b6d0bd7480fab965b
+# body-sha256: e37b9c052577f49af50b7356f128c81515ef8b8a42ba63c9e904ac7ef80f4991
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -93,7 +93,7 @@ class _EluPlain(Function):
     """EluFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = EluFunction.forward
-    setup_context = EluFunction.setup_context
+    setup_context: Any = EluFunction.setup_context
     jvp = EluFunction.jvp
 
     @staticmethod

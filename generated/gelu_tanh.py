@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 11dbbb736b5f843c03e8c47e0e2c5442f84bfe7f7f179937d0f160d60b28f204
+# body-sha256: 0918d0479421e3761c5bc0d1f7fd87bd10f6a389e2e734e1c8d0153630a8244c
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -111,7 +111,7 @@ class _GeluTanhPlain(Function):
     """GeluTanhFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = GeluTanhFunction.forward
-    setup_context = GeluTanhFunction.setup_context
+    setup_context: Any = GeluTanhFunction.setup_context
     jvp = GeluTanhFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 8011dcf5a22c83cc6f646727e7acce6f201b62c2360f6a396e3baf6cde827c4b
+# body-sha256: 653d32fe163627998c874a5b2d070f7488a0eb1703335a42a79f81af4d55bc57
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -95,7 +95,7 @@ class _GeometricMeanPlain(Function):
     """GeometricMeanFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = GeometricMeanFunction.forward
-    setup_context = GeometricMeanFunction.setup_context
+    setup_context: Any = GeometricMeanFunction.setup_context
     jvp = GeometricMeanFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 23e886ccc30cf9c18b7d5aebb1e3eb19538362ea0026dfdeb3c71a780f81ec3c
+# body-sha256: 0cd177d41887bf8d544b1b58be34f98e8bf8df50516980fe42e5747cab192404
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -87,7 +87,7 @@ class _HardSwishPlain(Function):
     """HardSwishFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = HardSwishFunction.forward
-    setup_context = HardSwishFunction.setup_context
+    setup_context: Any = HardSwishFunction.setup_context
     jvp = HardSwishFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 5e14330e33e5b722a357a786c8ec7ef89e8d8024d6c6e752e74cc53143d78fb7
+# body-sha256: 3f613e1b51390a2565c7bf4330880f680499aa0ae6a873a1be3f1a4bce023709
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -157,7 +157,7 @@ class _LayerNormPlain(Function):
     """LayerNormFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = LayerNormFunction.forward
-    setup_context = LayerNormFunction.setup_context
+    setup_context: Any = LayerNormFunction.setup_context
     jvp = LayerNormFunction.jvp
 
     @staticmethod

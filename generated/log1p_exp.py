@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: dd1bc587a6cc61b7e0aee7612bc16d8c4b6275433f756ec252d6775bc1694703
-# body-sha256: 67aa835e5db97dec1ff921bbfbceda9da12e38a85bc873876f2dbf4214397c3a
+# body-sha256: 10aca9bfcf37109297d9c37dba269e451caa31120af8a3c107c5a6e31af9f1ad
 """log(1 + exp(x)); keeps only its input and recomputes the rest.
 
     e = exp(x)
@@ -79,7 +79,7 @@ class _Log1pExpPlain(Function):
     """Log1pExpFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = Log1pExpFunction.forward
-    setup_context = Log1pExpFunction.setup_context
+    setup_context: Any = Log1pExpFunction.setup_context
     jvp = Log1pExpFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: 0c156834bd513b3b1ba6604c1469e54c51a716acb3d6b06dd5977433747a7496
+# body-sha256: fbe8f1a65ae022519efc4be8e2319b2a21182a48f2be6a0ccc0f8aa562a2079e
 """Logarithm of the odds, the inverse of the sigmoid.
 
     y = log(p / (1 - p))
@@ -85,7 +85,7 @@ class _LogitPlain(Function):
     """LogitFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = LogitFunction.forward
-    setup_context = LogitFunction.setup_context
+    setup_context: Any = LogitFunction.setup_context
     jvp = LogitFunction.jvp
 
     @staticmethod

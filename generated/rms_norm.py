@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 6c507e13a4923910fde0c3fd1f5eb7defcd4b62dda04d70ec612568bc57038d7
+# body-sha256: de2e5cb361e9ae13e396f0375a40245cdf56381826e858ef75f49fcb88ef806c
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -127,7 +127,7 @@ class _RmsNormPlain(Function):
     """RmsNormFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = RmsNormFunction.forward
-    setup_context = RmsNormFunction.setup_context
+    setup_context: Any = RmsNormFunction.setup_context
     jvp = RmsNormFunction.jvp
 
     @staticmethod

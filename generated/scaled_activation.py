@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 0ce6c26313a76d16e2714d25d071acf753aa1b25a1287e64928a5aad23fb1327
+# body-sha256: 358a581c66c98aa35a82dcdfcf59b6c23c7c595092b90ca8ec5aec2803c63039
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -104,7 +104,7 @@ class _ScaledActivationPlain(Function):
     """ScaledActivationFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = ScaledActivationFunction.forward
-    setup_context = ScaledActivationFunction.setup_context
+    setup_context: Any = ScaledActivationFunction.setup_context
     jvp = ScaledActivationFunction.jvp
 
     @staticmethod

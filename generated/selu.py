@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: e792c514a85f8d917a299e2c776129a7ad24b0c308a29797f250717392d9323f
+# body-sha256: 6e2710661a6feec833e0e8647419481920786e99e8efb4cbf6a02ef8b34a6575
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -91,7 +91,7 @@ class _SeluPlain(Function):
     """SeluFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = SeluFunction.forward
-    setup_context = SeluFunction.setup_context
+    setup_context: Any = SeluFunction.setup_context
     jvp = SeluFunction.jvp
 
     @staticmethod

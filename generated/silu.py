@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 69d42bd51ae38cf526ae3d4d0727c0380f62c2e753f74dd5446a511f969822e7
+# body-sha256: 3d105ec7fc10c51e05981700bb1e5f249793698f8bc290400c125cce37f27435
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -84,7 +84,7 @@ class _SiluPlain(Function):
     """SiluFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = SiluFunction.forward
-    setup_context = SiluFunction.setup_context
+    setup_context: Any = SiluFunction.setup_context
     jvp = SiluFunction.jvp
 
     @staticmethod

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: b2e3dbc273dffcb8724c002cd5a3ccda43f387be906dd3decbba747a751ae6e1
+# body-sha256: 9899db09138ea83502f6f591ed42daae6c396c106f81df652d544e3f6b26249d
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -91,7 +91,7 @@ class _SineActivationPlain(Function):
     """SineActivationFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = SineActivationFunction.forward
-    setup_context = SineActivationFunction.setup_context
+    setup_context: Any = SineActivationFunction.setup_context
     jvp = SineActivationFunction.jvp
 
     @staticmethod

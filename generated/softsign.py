@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softsign.yaml
 # spec-sha256: 531fed75307930439f37da2dc7064c8574ec3e8e928b6f76428c7f3f19078da7
-# body-sha256: 907e7e14723a947393644db5daa5e0b13ba4bd5c3577f5fd70eb79680ccfe377
+# body-sha256: 51c713ae5c74ec71cb8cba82bd3f3adb06ebd4aa94ed093af351e9e3094ac6bf
 """Softsign activation.
 
     y = x / (1 + abs(x))
@@ -83,7 +83,7 @@ class _SoftsignPlain(Function):
     """SoftsignFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = SoftsignFunction.forward
-    setup_context = SoftsignFunction.setup_context
+    setup_context: Any = SoftsignFunction.setup_context
     jvp = SoftsignFunction.jvp
 
     @staticmethod

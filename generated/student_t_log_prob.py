@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: e4972e3aa9c0d225843942e87f62c741486729b34d089bcdcc8bad60eadf8d07
+# body-sha256: 4e2fe66914a9b0203c31adea555239613695e69a63559b8dfe815ca84c4bd995
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -187,7 +187,7 @@ class _StudentTLogProbPlain(Function):
     """StudentTLogProbFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = StudentTLogProbFunction.forward
-    setup_context = StudentTLogProbFunction.setup_context
+    setup_context: Any = StudentTLogProbFunction.setup_context
     jvp = StudentTLogProbFunction.jvp
 
     @staticmethod
