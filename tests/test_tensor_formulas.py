@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from compiled import Compiled, compiled_text, results
-from torch.func import jvp
+from torch.func import jvp, vmap
 
 from symgrad.errors import SpecError
 
@@ -142,6 +142,28 @@ def test_derivatives_are_those_of_the_composite(text: str) -> None:
 def test_cotangents_of_an_einstein_sum_can_be_batched() -> None:
     item = compiled_text(FORMULAS["an Einstein sum of three"])
     assert torch.autograd.gradcheck(item.function, item.tensors(item.differentiable), check_batched_grad=True)
+
+
+def test_a_tangent_leaves_out_a_batched_output_without_a_gradient() -> None:
+    item = compiled_text(FORMULAS["an output without a gradient that another one is made of"])
+    primals, tangents = item.tensors(), item.tensors(seed=1)
+    dims = (0, None)
+
+    def batched(f: Any) -> Any:
+        return lambda x, w: vmap(lambda *a: f(a[0][None], a[1]), dims)(x, w)
+
+    def fixed(*arguments: Any) -> Any:
+        pooled, attention = item.composite(*arguments)
+        return pooled, attention.detach()
+
+    own, right = (jvp(batched(f), tuple(primals), tuple(tangents)) for f in (item.function, fixed))
+    torch.testing.assert_close(own, right)
+    x = [t.requires_grad_() for t in item.tensors()]
+    assert [y.requires_grad for y in batched(item.function)(*x)] == [True, False]
+    torch.testing.assert_close(
+        jvp(item.module.AttentionPoolingFunction.forward, tuple(primals), tuple(tangents))[1][1],
+        torch.zeros_like(right[1][1][:, 0]),
+    )
 
 
 def test_an_index_keeps_its_dtype_beside_half_precision() -> None:

@@ -46,7 +46,7 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     radius = torch.hypot(x, y)
     angle = torch.atan2(y, x)
     quadrant = (x > 0).to(x.dtype) + torch.where(y > 0, torch.full_like(y, 2), 0)
-    return _round(radius, dtype), _round(angle, dtype), _round(quadrant, dtype), radius
+    return _round(radius, dtype), _round(angle, dtype), _round(quadrant, dtype).detach(), radius
 
 
 class TwoResultsFunction(Function):
@@ -63,7 +63,7 @@ class TwoResultsFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any, *kept: Any) -> None:
         x, y = inputs
         _, _, quadrant = outputs
-        ctx.mark_non_differentiable(quadrant)
+        _mark_fixed(ctx, quadrant)
         _save(ctx, outputs, x, y, *kept)
 
     @staticmethod
@@ -190,6 +190,20 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _mark_fixed(ctx: Any, *outputs: Tensor) -> None:
+    """Mark ``outputs`` as not differentiable; under vmap, what the function returns is inside of them."""
+    if _in_functorch() and not torch.compiler.is_compiling():
+        outputs = tuple(_unbatched(y) for y in outputs)
+    ctx.mark_non_differentiable(*outputs)
+
+
+def _unbatched(t: Any) -> Any:
+    """Return what is inside of a tensor that vmap made."""
+    while _functorch.is_batchedtensor(t):
+        t = _functorch.get_unwrapped(t)
+    return t
 
 
 def _differentiated() -> bool:

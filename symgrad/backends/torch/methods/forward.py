@@ -21,7 +21,8 @@ class Forward(Common):
         layout = self.layout
         targets: list[Target] = []
         results: list[str] = []
-        single = len(variant.outputs) == 1 and not layout.keeps
+        fixed = self._fixed(variant)
+        single = len(variant.outputs) == 1 and not layout.keeps and not fixed
         scope = self._scope()
         widening, rounded = self._widening(variant, scope)
         for name, form in variant.outputs.items():
@@ -29,6 +30,8 @@ class Forward(Common):
             repeated = form.args and form in (t.value for t in targets)
             pattern = rounded[name].replace("{value}", "{value}.clone()") if repeated else rounded[name]
             value = self._complete(form, variant.formulas[name], pattern)
+            if name in fixed:  # compilers may differentiate forward
+                value += ".detach()"
             if single:
                 targets.append(Target(local, form, template=f"return {value}"))
             else:
