@@ -136,13 +136,19 @@ def _empty(printer: Printer, value: Expr) -> str:
 def _expand(printer: Printer, node: Expr) -> str:
     value, like = node.args
     shape = print_shape(printer, like)
-    if not value.is_static:
+    if not is_number(value):
         return f"{printer.atom(value)}.expand({shape})"
     # A number has no dtype: it takes that of a tensor that is there.
     there = [s for s in sorted(like.tensors, key=lambda s: s.name) if s in printer.names]
     if there:
         return f"{printer.atom(there[0])}.new_full({shape}, {printer(value)})"
     return f"torch.full({shape}, {printer(value)})"
+
+
+def is_number(value: Expr) -> bool:
+    """Whether a value is a Python number: of hyperparameters and of sizes."""
+    inner = value.op not in TENSOR_OPS and value.args != () and all(map(is_number, value.args))
+    return value.is_static or value.op == "count" or inner
 
 
 def _sum_to(printer: Printer, node: Expr) -> str:
@@ -196,10 +202,11 @@ def _restore(printer: Printer, node: Expr) -> str:
 
 
 def _drop(printer: Printer, node: Expr) -> str:
-    value, dim = printer.atom(node.args[0]), attribute(printer, node["dim"])
-    squeezed = f"{value}.squeeze({dim})"
-    keep = node["keepdim"]
-    return squeezed if keep is False else f"({value} if {attribute(printer, keep)} else {squeezed})"
+    value, keep = printer(node.args[0]), node["keepdim"]
+    squeezed = f"_drop({value}, {attribute(printer, node['dim'])})"
+    if keep is False:
+        return squeezed
+    return f"({printer.atom(node.args[0])} if {attribute(printer, keep)} else {squeezed})"
 
 
 # ------------------------------------------------------------------------------------------------ reductions
@@ -240,8 +247,10 @@ def _helper(name: str) -> Callable[[Printer, Expr], str]:
 
 
 def _cumsum_back(printer: Printer, node: Expr) -> str:
-    dim = attribute(printer, node["dim"])
-    return f"{printer.atom(node.args[0])}.flip({dim}).cumsum({dim}).flip({dim})"
+    dim, of = attribute(printer, node["dim"]), node.args[0]
+    if not extent(of).dims:  # perhaps a scalar
+        return f"_cumsum_back({printer(of)}, {dim})"
+    return f"{printer.atom(of)}.flip({dim}).cumsum({dim}).flip({dim})"
 
 
 def _put_along(printer: Printer, node: Expr) -> str:

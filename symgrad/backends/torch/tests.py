@@ -12,6 +12,7 @@ from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import readers
+from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
@@ -28,8 +29,10 @@ _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("math", ()),
     ("os", ()),
     ("pickle", ()),
+    ("collections", ("namedtuple",)),
     ("collections.abc", ("Callable", "Iterator")),
     ("concurrent.futures", ("ThreadPoolExecutor",)),
+    ("functools", ("reduce",)),
     ("importlib", ("import_module",)),
     ("typing", ("Any",)),
 )
@@ -71,6 +74,8 @@ def _imports(text: str) -> str:
         wanted = [n for n in names if used(n)]
         if wanted:
             lines.append(f"from {module} import {', '.join(wanted)}")
+    if used("nn_grad"):
+        lines.append("from torch.nn import grad as nn_grad")
     if re.search(r"\bF\.", body):
         lines.append("from torch.nn import functional as F")
     lines += ["from torch.utils import _pytree as pytree"]
@@ -168,6 +173,8 @@ class _Facts:
                 "rule": self._rule(),
                 "transposed": self._transposed(),
             }
+        formulas = [line for part in ("composite", "saved", "rule", "transposed") for line in context.get(part, ())]
+        context["helpers"] = plumbing("\n".join(formulas))
         context["constants"] = [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()]
         return context
 
