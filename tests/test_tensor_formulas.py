@@ -202,6 +202,15 @@ def test_a_tangent_leaves_out_a_batched_output_without_a_gradient() -> None:
     )
 
 
+@pytest.mark.parametrize("shapes", [((3, 1), (3, 4)), ((3, 4), (1, 4)), ((1, 4), (3, 1)), ((3, 0), (1, 1))])
+@pytest.mark.parametrize("equation", ["ij,ij->", "ij,ij->i", "ij,ij->ji"])
+def test_a_letter_of_an_einstein_sum_may_be_broadcast(equation: str, shapes: Any) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{a: , b: }}, outputs: {{y: 'einsum(\"{equation}\", a, b)'}}}}")
+    tensors = [torch.rand(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+    own, right = (_first_and_second(f, tensors, ()) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)
+
+
 def test_an_index_keeps_its_dtype_beside_half_precision() -> None:
     item = compiled_text("""
         op: spread

@@ -158,6 +158,11 @@ def _sum_to(printer: Printer, node: Expr) -> str:
     return f"{printer.atom(value)}.sum_to_size({print_shape(printer, like)})"
 
 
+def _conform(printer: Printer, node: Expr) -> str:
+    value, like = node.args
+    return f"_conform({printer(value)}, {print_shape(printer, like)})"
+
+
 def _count(printer: Printer, node: Expr) -> str:
     like, dim = node.args[0], node["dim"]
     if dim is None and like not in printer.names and extent(like).exact:
@@ -301,6 +306,7 @@ def _conv_slope(printer: Printer, node: Expr) -> str:
 _SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
     "expand": _expand,
     "sum_to": _sum_to,
+    "conform": _conform,
     "count": _count,
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
