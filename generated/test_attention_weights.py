@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: b32f4506780045efdf9a3128a36cbf0882571bb61d2356240d5de619def34670
+# body-sha256: 28cc603d52db053dee638ce17025d015766667609726ecd586b5226b0207b240
 """Tests of attention_weights: it must agree with its formula under autograd in every mode.
 
 weights = softmax(scale * query @ key.mT, dim=-1)
@@ -557,7 +557,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1, 2))  # query, key and weights
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: d2190b7fd991fa1d6b1d7b9dc249c001ceb2fe315bfd84a8900230019aeac845
+# body-sha256: 14c4c879ccea15f7067f14f04a1e4742713aec1044a35906acc8f34908065555
 """Tests of celu: it must agree with its formula under autograd in every mode.
 
 y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -619,7 +619,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

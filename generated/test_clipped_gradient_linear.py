@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 5f9205def8cbbccc5644606fce065c6f11858f46fa6c32c6db5b5342e58c8e00
+# body-sha256: 3ac4e07d2c91df4e9bdad07a04dd7bc3833d688fb10739d84805d1c5219ce42a
 """Tests of clipped_gradient_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T
@@ -544,7 +544,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and weight
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 396b28e6e799311edae7c451e1dae365861c7dd20bd5b506b198b502646161cf
+# body-sha256: 3e23a448dc3ab27357cd9a5bc4db4dec245d0eabcbd99fadbfcd4483f8b7ed94
 """Tests of clipped_relu: it must agree with its formula under autograd in every mode.
 
 y = min(max(0, x), clip)
@@ -617,7 +617,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

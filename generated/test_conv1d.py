@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 8add49f556ac85012881f03be0b930943d100f6dae8440ab45745c5c8c52d8db
+# body-sha256: 4e3921247cc2cd62ae07ac0ad2029fd2e28acffe6f8eca75d9355f4d3cc0ca3f
 """Tests of conv1d: it must agree with its formula under autograd in every mode.
 
 y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -588,7 +588,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and weight
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t if t is None else t * 1 for t in leaves(inputs())]
+    arguments = [t if t is None else t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 5fa59b6c88825cdaeb84e7db763d59b09fa79abd531e53e1f741655bcc1813b4
+# body-sha256: edc2c69749ee872ca322b87c9061a9db9ee64a5388aeed58c29cb0bd4d720dbb
 """Tests of dice_loss: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -545,7 +545,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # logits and target
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

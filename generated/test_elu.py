@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: 282e58513e7bd9e5239a80649a5579cdfa4e79951755b7493c7a60f22038c337
+# body-sha256: 02612204ba88ebd9fb80e721e811d5f3aff196acd5c3c28a4a0155eb610af07d
 """Tests of elu: it must agree with its formula under autograd in every mode.
 
 y = where(x > 0, x, alpha * expm1(x))
@@ -616,7 +616,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: 5fda61850567c57bf8563badd45d108d52c32545a12f3ff3124d5a0e4b02f8f3
+# body-sha256: 769083ba18961d3837d937c8fb84c43aa2ea7fe9bb1d06f73aa552abbf040021
 """Tests of exp: it must agree with its formula under autograd in every mode.
 
 y = exp(x)
@@ -609,7 +609,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (1,))  # y
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: a1ab78247d4d3dc8a110ed4e9eacc0a220a7f7f94c7bc25376593539f805dac8
+# body-sha256: a6ffe863f068a452f8af3e1e47f4ab30c4e56562d18d5d125a6415daf6c910fe
 """Tests of geglu: it must agree with its formula under autograd in every mode.
 
 y = gelu(x @ gate.T) * (x @ up.T)
@@ -572,7 +572,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1, 2))  # x, gate and up
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 5e2a6ea52180d379bb78b18234bffcfce53798fd4f840696e6893561afa8bdd7
+# body-sha256: 8164b44143e5e3cd85eb225d963fe9fc2d2edd2dff5dc081ba4f6050e5cefe83
 """Tests of hard_swish: it must agree with its formula under autograd in every mode.
 
 y = x * clamp(x + 3, 0, 6) / 6
@@ -607,7 +607,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

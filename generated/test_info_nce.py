@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 70fcfa67f0a52fdad047deb98fb03c3f02a2d18f2c70a6227b85eaf10e48d966
+# body-sha256: 6225ad4088aaa2e26ec85387fe3a47b7ba4654eda77d8753d87d2562e9b7da62
 """Tests of info_nce: it must agree with its formula under autograd in every mode.
 
 scores   = query @ key.T / temperature
@@ -562,7 +562,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # query and key
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

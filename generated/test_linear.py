@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 598fc293e446f3f2947f1fa5b33c75f8e7847a4423ecceafae7fce500f99bd36
+# body-sha256: 7c6f5d641916edb5bbbeea359d79b9ff09275f47832b2c2a534be912e25fa459
 """Tests of linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + bias
@@ -578,7 +578,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and weight
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t if t is None else t * 1 for t in leaves(inputs())]
+    arguments = [t if t is None else t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

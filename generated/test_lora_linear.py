@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: c550977e748d89de0469f387b8aa1d241d6f22ab6fd30bc63c83eccb1fb05fe0
+# body-sha256: ef865829e6fe35c7521cfcdbb21a0470bbbd021e7a089ce05960bb89d2fcb808
 """Tests of lora_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -576,7 +576,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1, 2, 3))  # x, weight, down and up
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

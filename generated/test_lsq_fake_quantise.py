@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: c8de74d13e92b71738a80d6847d9e0b0f6f4db048764c63c9b5f12344f9945fd
+# body-sha256: a57d3499875599dc17e5e109e746fe1db3a446a24cf407b4914c9411fc04d740
 """Tests of lsq_fake_quantise: it must agree with its formula under autograd in every mode.
 
 v = x / step
@@ -665,7 +665,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and step
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: e011d71d405cdb275eda53ffd6aef245f2b211e764ee2c21585bf2a981c5a431
+# body-sha256: 66868275381ff06c0fa8be91521574fb669d99622368b52b75474c047267f498
 """Tests of matmul: it must agree with its formula under autograd in every mode.
 
 y = a @ b
@@ -544,7 +544,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # a and b
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

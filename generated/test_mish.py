@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: faa2de0a203eccab3b62fb76c31fb4bdc1c3229505da84c77cf0cc44f201129f
+# body-sha256: 46cb51fca9cd47b1a4563a95a23e8c4be49ce0a2c658b20c9048ae268a449b23
 """Tests of mish: it must agree with its formula under autograd in every mode.
 
 y = x * tanh(softplus(x))
@@ -610,7 +610,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: 0b3932251c2a48d2e48605f312e113c7aefb363a22246ee0ac9e86d00a9400fc
+# body-sha256: 2883fb75f92161f6e3c157756fb9bf142566e348ccc969525fb72057dc59c277
 """Tests of mul: it must agree with its formula under autograd in every mode.
 
 z = x * y
@@ -661,7 +661,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and y
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 96df9afdf391033994c128256f87342dc724a3a439becf31ecfe5998717c58ec
+# body-sha256: ce32b6d8d488e871b511261e57fd8263acae9170230ecd92dfd49f0df3516082
 """Tests of quadratic: it must agree with its formula under autograd in every mode.
 
 y = a*x**2 + b*x + c
@@ -713,7 +713,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1, 2))  # x, a and b
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/relu.yaml
 # spec-sha256: 5fbfee06fab9c500f35cb27c2f86feea7462fd626cb8345c9358d4057a45921a
-# body-sha256: 6571c4e6fc09493ebffb5fd68ce71b1713c09a737471c5d15160360a9e74c7c7
+# body-sha256: 1702acadd4e5b486a6b6cde062322e6810bf1abbbdecdd01dfb4155a4b358744
 """Tests of relu: it must agree with its formula under autograd in every mode.
 
 y = relu(x)
@@ -606,7 +606,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

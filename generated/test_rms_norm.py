@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 37b0c40700a670a3d8de9f23be5442354ba51cac05627b891229654cd428de5a
+# body-sha256: d3fa98b348d0cb7433dc7f54b6cb7dc6334b88975c4092ba6089c973bb159226
 """Tests of rms_norm: it must agree with its formula under autograd in every mode.
 
 rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -557,7 +557,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and weight
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

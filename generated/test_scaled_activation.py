@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 777e9e2c99eb0080757bcce8a4f0386a2c13cf430bf607951bd1752dc56bda6f
+# body-sha256: b487f8416b673322c364b30053715f8abfe38e94f141a9f0aa3c39a68dd932e6
 """Tests of scaled_activation: it must agree with its formula under autograd in every mode.
 
 y = scale * where(use_relu, relu(x), tanh(x))
@@ -659,7 +659,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

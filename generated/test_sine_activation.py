@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: ca252326df38940dfa6ffdbdf8ee52e5a4b9e31e61833c0a8425a03b9bbe6a01
+# body-sha256: fc769e3cb0543eefba04c13f09d24df64a3a4568bdb847ebe07e7fca825e1ac8
 """Tests of sine_activation: it must agree with its formula under autograd in every mode.
 
 y = sin(omega * x)
@@ -620,7 +620,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 77d38b32453a4d28741e1a27ec11d9117c83c0d522d5b672127e5457e1befc3d
+# body-sha256: 9531b719d81b1ae9be89bd9843d456b2588d52aace3ee9f73f4ce69bb3fc1f21
 """Tests of sort: it must agree with its formula under autograd in every mode.
 
 values  = sort(x, dim=dim).values
@@ -551,7 +551,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (2,))  # indices
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/square.yaml
 # spec-sha256: b2ac2e3d844806a8a5edcf0c17e8756fd2fd4d1a5f1f4f952ef818a5565d8607
-# body-sha256: f13a4b84463ae240e369ecb3af4f56423726da178e1ef1caa89b7a3ab36fbec5
+# body-sha256: 0f3d184cd8b2a85c91313bccb9f245cd4e81bb185ef4a39b5c37a0e84374268e
 """Tests of square: it must agree with its formula under autograd in every mode.
 
 y = x**2
@@ -606,7 +606,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

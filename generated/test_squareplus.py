@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 4046360ae640763e63a07accd4f6a3d3a30d8e4d40589ec965f7c9d2bed8004c
+# body-sha256: 5daac40bf5df2949bb8906c49e6cc523c70b649a40bae28e9461904fcd986d18
 """Tests of squareplus: it must agree with its formula under autograd in every mode.
 
 y = (x + sqrt(x**2 + b)) / 2
@@ -620,7 +620,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0,))  # x
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 3a2f8bf4d42044baa4960a712428fbb4841e4902e86fd83049274f752174b237
+# body-sha256: 461288bf51652542a65708034098d51ddefe8e92483d1fba43ca32e14cf6a3f3
 """Tests of student_t_log_prob: it must agree with its formula under autograd in every mode.
 
 z        = (x - loc) / scale
@@ -740,7 +740,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1, 2, 3))  # x, df, loc and scale
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 1a44cb39d12c6f1677e55ed935f283dd9021545188505cf1dc6afef85ade9b94
+# body-sha256: b33b625f3c5e87b39dfd53d0610fcb5343dde5fbc2d8e2772e38c1ca2b999e76
 """Tests of swiglu: it must agree with its formula under autograd in every mode.
 
 g = x @ gate.T
@@ -571,7 +571,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1, 2))  # x, gate and up
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: a2e969bd6212bef33ae9e10581ac6d085a2717c82f55084a070a150cb3f30e13
+# body-sha256: 76a848f03caf2af17fbcf2f6427d33dd36fc9e21e0f72f38a3e12fb7a7c84eb4
 """Tests of swish: it must agree with its formula under autograd in every mode.
 
 y = x * sigmoid(beta * x)
@@ -666,7 +666,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
 
 @pytest.mark.parametrize("index", (0, 1))  # x and beta
 def test_a_saved_tensor_changed_in_place_is_noticed(index: int) -> None:
-    arguments = [t * 1 for t in leaves(inputs())]
+    arguments = [t.clone() for t in leaves(inputs())]
     outputs = pytree.tree_leaves(op(*arguments, *SETTINGS[0]))
     [*arguments, *outputs][index].detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -14,6 +14,7 @@ from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import readers
 from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
 from symgrad.expr import ZERO, Expr, topological
@@ -95,6 +96,7 @@ class _Facts:
         self.constants = layout.constants
         self.settings = samples.settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
+        self.ranges = sampled_ranges(layout)
 
     def context(self) -> dict[str, Any]:
         layout, spec = self.layout, self.spec
@@ -128,7 +130,7 @@ class _Facts:
             "shapes": _literal(self.shapes),
             "empty": _literal(self.empty) if self.empty else "",
             "optional": any(t.default is not None for t in tensors),
-            "ranges": _literal([samples.sampled_range(t, spec) for t in tensors]),
+            "ranges": _literal(self.ranges),
             "kinds": "" if plain else f"({', '.join(kinds)},)",
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
             "composite": composite_lines(layout),
@@ -193,7 +195,8 @@ class _Facts:
     def _unbounded(self) -> bool:
         """Whether values may grow by half and a bit without leaving a domain."""
         floats = [t for t in self.spec.tensors if t.dtype == "float"]
-        small = all(t.name not in self.spec.test.ranges for t in floats)
+        small = self.ranges == [samples.sampled_range(t, self.spec) for t in self.spec.tensors]
+        small = small and all(t.name not in self.spec.test.ranges for t in floats)
         bounded = any(t.domain and (t.domain.upper < float("inf") or t.domain.lower > 0) for t in floats)
         return len(floats) == len(self.spec.tensors) and small and not bounded
 
