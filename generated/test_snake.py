@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 2def42e0196e5059ea41bda6a24d6c02d675dd6c6f50d6016c5b1e4af6eee1fd
+# body-sha256: a26098b2529e72d3d0b75e72a9a0dddd7fddde0fc136e90de9aa8b224570e00f
 """Tests of snake: it must agree with its formula under autograd in every mode.
 
 y = x + sin(alpha * x)**2 / alpha
@@ -533,7 +533,7 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
     roots = [y for y in outputs if y.requires_grad]
     cotangents = [3 * torch.ones_like(y) for y in roots]
     wrt = [t for t in arguments if t.requires_grad]
-    for grad_enabled in (False, True):
+    for grad_enabled in (False, True) if roots else ():
         torch.autograd.grad(
             roots, wrt, cotangents, retain_graph=True, create_graph=grad_enabled, allow_unused=True
         )

@@ -101,7 +101,8 @@ class _Facts:
     def context(self) -> dict[str, Any]:
         layout, spec = self.layout, self.spec
         tensors, outputs = spec.tensors, spec.outputs
-        differentiable = tuple(self.places[t] for t in layout.differentiable)
+        live = any(o.grad for o in outputs) and bool(layout.differentiable)
+        differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
         overridden = tuple(self.places[t] for t in self._overridden())
         nonlinear, overrides = public.is_nonlinear(layout), bool(overridden)
         once = not spec.options.double_backward
@@ -141,7 +142,8 @@ class _Facts:
             "once": once and not overrides,
             "twice": not once and not overrides and bool(differentiable),
             "checked": bool(derived),
-            "double_checked": not once and not zero if overrides else not once,
+            "live": live,
+            "double_checked": live and not once and not (overrides and zero),
             "subsets": _literal(_subsets(differentiable)),
             "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
             "allowance": ALLOWANCE,
