@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: ec41700be2df4b72563f340995faf33b79b504276cf74176b38a2f3a98379bc0
+# body-sha256: d1b2a401392e5f6c98786708ac1e76a1491c1a3384c4c502949cf17cf80fe3f5
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -46,6 +46,9 @@ def inplace_increment_(x: Tensor) -> Tensor:
     """Write the result of ``inplace_increment`` over ``x`` and return it."""
     if not _is_real(x):
         raise TypeError(f"inplace_increment_: expected a real tensor, not {_kind(x)}")
+    if _forward_mode():
+        x, target = x.clone(), x  # derivatives need what is overwritten
+        return target.copy_(_apply(x))
     return _apply_inplace(x)
 
 
@@ -85,17 +88,6 @@ class InplaceIncrementInplaceFunction(Function):
         ctx.mark_dirty(y)
         InplaceIncrementFunction.setup_context(ctx, inputs, y)
 
-    @staticmethod
-    def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
-        # What differentiates the jvp may keep its tangent, which is written over below.
-        own = None if tangent_x is None else tangent_x.clone()
-        tangent = InplaceIncrementFunction.jvp(ctx, own)
-        return tangent if tangent_x is None else tangent_x.copy_(tangent)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], x: Any) -> Any:
-        return _vmap_inplace(_apply_inplace, 0, in_dims, x)
-
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -125,20 +117,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _vmap_inplace(apply: Any, changed: int, in_dims: tuple[Any, ...], *args: Any) -> Any:
-    """Change the batched tensor in place: all batch dimensions first, and singleton dimensions to align."""
-    if in_dims[changed] is None:
-        raise ValueError("vmap: a tensor without a batch dimension cannot hold a batch of results")
-    moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
-    rank = moved[changed].dim()
-    for i, d in enumerate(in_dims):
-        if d is not None and moved[i].dim() < rank:
-            missing = rank - moved[i].dim()
-            moved[i] = moved[i].reshape(moved[i].shape[:1] + (1,) * missing + moved[i].shape[1:])
-    apply(*moved)
-    return args[changed], in_dims[changed]
 
 
 def _dispatcher(

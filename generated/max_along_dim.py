@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 95c755551ec69d2e2d70d30a122c017de1acd94a78897c27b33dda09cec088fe
+# body-sha256: 17feb75a3199e5bc1a348474db11bc3c63796c3b91dcee7079a1bc7c25a284f9
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -95,9 +95,12 @@ class MaxAlongDimFunction(Function):
             terms_values = []
             if tangent_x is not None:
                 terms_values.append(
-                    tangent_x.gather(
-                        dim=dim, index=_restore(indices, dim, ctx.inputs[0].shape)
-                    ).squeeze(dim)
+                    _drop(
+                        tangent_x.gather(
+                            dim=dim, index=_restore(indices, dim, ctx.inputs[0].shape)
+                        ),
+                        dim,
+                    )
                 )
             return _total(ctx, terms_values), None
 
@@ -162,6 +165,11 @@ def _forward_mode() -> bool:
 def _like(*tensors: Any) -> list[Any]:
     """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
+
+
+def _drop(value: Tensor, dim: Any) -> Tensor:
+    """Remove the dimensions ``dim``, of size 1; a scalar has none (squeeze raises under vmap)."""
+    return value.squeeze(dim) if value.dim() else value
 
 
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:

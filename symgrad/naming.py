@@ -47,6 +47,7 @@ _WORDS: Mapping[str, str] = {
     "or": "either",
     "not": "other",
     "sum_to": "reduced",
+    "conform": "conformed",
     "expand": "spread",
 }
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from symgrad.pipeline import Compiled, compile_spec
-from symgrad.spec import load_spec
+from symgrad.spec import load_spec, parse_spec
 
 SPECS = Path(__file__).parent.parent / "specs"
 
@@ -123,3 +123,12 @@ def test_right_modules_pass(op: str, failures: dict[str, set[str]]) -> None:
 def test_mistakes_are_noticed(name: str, mutation: Mutation, failures: dict[str, set[str]]) -> None:
     failed = failures.get(name, set())
     assert any(mutation.test in test for test in failed), f"only these failed: {sorted(failed)}"
+
+
+def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
+    text = "{op: f, tensors: {x: , w: {grad: false}}, outputs: {y: {expr: 'floor(x) * w', grad: false}}}"
+    _write(tmp_path, "f_alone", (compiled := compile_spec(parse_spec(text))), compiled.module)
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["-k", "not compile and not export", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain, combinations
 from typing import Any
 
 import pytest
 import torch
 from compiled import Compiled, compiled_text, results
-from torch.func import jvp
+from torch.func import grad, hessian, jvp, vmap
 
 from symgrad.errors import SpecError
 
@@ -142,6 +143,72 @@ def test_derivatives_are_those_of_the_composite(text: str) -> None:
 def test_cotangents_of_an_einstein_sum_can_be_batched() -> None:
     item = compiled_text(FORMULAS["an Einstein sum of three"])
     assert torch.autograd.gradcheck(item.function, item.tensors(item.differentiable), check_batched_grad=True)
+
+
+@pytest.mark.parametrize("formula", ["cumsum(x, dim=-1)**2", "max(x, dim=-1).values**2", "min(x, dim=0).values**2"])
+def test_scalars_have_one_dimension_under_vmap_too(formula: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: }}, outputs: {{y: '{formula}'}}}}")
+    x = torch.tensor([0.5, -1.5], dtype=torch.float64)
+    torch.testing.assert_close(vmap(grad(item.function))(x), 2 * x)
+    torch.testing.assert_close(vmap(hessian(item.function))(x), torch.full_like(x, 2))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
+def test_the_mean_of_nothing_has_a_logarithm(shape: tuple[int, ...]) -> None:
+    item = compiled_text("{op: f, tensors: {x: }, outputs: {y: 'log(mean(exp(x), dim=-1))'}}")
+    x = torch.ones(shape)
+    torch.testing.assert_close(item.function(x), item.composite(x), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("formula", "right"),
+    [
+        ("logsumexp(x, dim=-1) - log(mean(exp(x), dim=-1)) + 0 * sum(w, dim=-1)", math.log(4)),
+        ("sum(x * w, dim=-1) - sum(x * w, dim=-1) + 2", 2.0),
+        ("max(0 * x + 1, dim=0, keepdim=True).values + 0 * sum(w, dim=1)", 1.0),
+    ],
+)
+def test_what_cancels_out_leaves_its_shape_and_dtype(formula: str, right: float) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: , w: }}, outputs: {{y: '{formula}'}}}}")
+    x, w = torch.rand(1, 4), torch.rand(1, 4)
+    shape = (1,) if "keepdim" not in formula else (1, 4)
+    for mix in (torch.half, torch.half), (torch.float32, torch.float64), (torch.float64, torch.float32):
+        y = item.function(x.to(mix[0]), w.to(mix[1]))
+        assert (y.shape, y.dtype) == (shape, torch.promote_types(*mix))
+        torch.testing.assert_close(y, torch.full_like(y, right))
+        y.add_(1)  # its elements have places of their own
+    assert jvp(item.function, (x, w), (x, w))[1].eq(0).all()
+
+
+def test_a_tangent_leaves_out_a_batched_output_without_a_gradient() -> None:
+    item = compiled_text(FORMULAS["an output without a gradient that another one is made of"])
+    primals, tangents = item.tensors(), item.tensors(seed=1)
+    dims = (0, None)
+
+    def batched(f: Any) -> Any:
+        return lambda x, w: vmap(lambda *a: f(a[0][None], a[1]), dims)(x, w)
+
+    def fixed(*arguments: Any) -> Any:
+        pooled, attention = item.composite(*arguments)
+        return pooled, attention.detach()
+
+    own, right = (jvp(batched(f), tuple(primals), tuple(tangents)) for f in (item.function, fixed))
+    torch.testing.assert_close(own, right)
+    x = [t.requires_grad_() for t in item.tensors()]
+    assert [y.requires_grad for y in batched(item.function)(*x)] == [True, False]
+    torch.testing.assert_close(
+        jvp(item.module.AttentionPoolingFunction.forward, tuple(primals), tuple(tangents))[1][1],
+        torch.zeros_like(right[1][1][:, 0]),
+    )
+
+
+@pytest.mark.parametrize("shapes", [((3, 1), (3, 4)), ((3, 4), (1, 4)), ((1, 4), (3, 1)), ((3, 0), (1, 1))])
+@pytest.mark.parametrize("equation", ["ij,ij->", "ij,ij->i", "ij,ij->ji"])
+def test_a_letter_of_an_einstein_sum_may_be_broadcast(equation: str, shapes: Any) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{a: , b: }}, outputs: {{y: 'einsum(\"{equation}\", a, b)'}}}}")
+    tensors = [torch.rand(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+    own, right = (_first_and_second(f, tensors, ()) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)
 
 
 def test_an_index_keeps_its_dtype_beside_half_precision() -> None:

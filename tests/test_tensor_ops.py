@@ -32,7 +32,7 @@ def _helpers() -> dict[str, Any]:
     scope["_broadcast_shapes"] = torch.broadcast_shapes
     scope["Callable"] = Callable
     wanted = re.compile(
-        r"_(shape_of|restore|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|nn_grad|conv.*)$"
+        r"_(shape_of|restore|drop|conform|cumsum_back|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|nn_grad|conv.*)$"
     )
     for name, text in snippets().items():
         if wanted.match(name):

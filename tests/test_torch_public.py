@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from compiled import OWN_SPECS, SAMPLE, Compiled, compiled, compiled_text, results
+from torch.func import jacfwd, jacrev
 
 from symgrad.backends.torch.public import literal
 
@@ -153,6 +154,18 @@ def test_in_place(formula: str) -> None:
     leaf = first.detach().clone().requires_grad_()
     with pytest.raises(RuntimeError, match="leaf"):
         item.module.changing_(leaf, shift)
+
+
+@pytest.mark.parametrize("formula", ["exp(x)", "softmax(x, dim=-1)"])
+def test_in_place_to_the_third_order(formula: str) -> None:
+    item = compiled_text(f"\nop: over\ntensors: {{x: }}\noutputs: {{y: '{formula}'}}\noptions: {{inplace: x}}\n")
+    x = torch.tensor([0.5, -1.0, 0.25], dtype=torch.float64)
+
+    def overwriting(x: torch.Tensor) -> Any:
+        return item.module.over_(x.clone())
+
+    for transform in (lambda f: jacfwd(jacfwd(f)), lambda f: jacfwd(jacfwd(jacrev(f)))):
+        torch.testing.assert_close(*(transform(f)(x) for f in (overwriting, item.composite)))
 
 
 def test_in_place_is_batched() -> None:

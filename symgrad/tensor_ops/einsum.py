@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from symgrad.expr import Expr, add, make
 from symgrad.tensor_ops.extent import Dim, Extent, ShapeConflict, broadcast, extent, merged
 from symgrad.tensor_ops.row import Attribute, TensorOp
-from symgrad.tensor_ops.shaping import sum_to
+from symgrad.tensor_ops.shaping import conform, sum_to
 
 _SUBSCRIPT = re.compile(r"(?:\.\.\.)?[A-Za-z]*")
 
@@ -78,25 +78,31 @@ def _vjp(node: Expr, g: Expr) -> tuple[Expr, ...]:
         wanted = terms[k]
         if "..." in output and "..." not in wanted:  # to be summed over
             wanted = f"...{wanted}"
-        grad = _einsum(others, wanted, values)
-        found.append(grad if _is_whole(k, terms, node.args) else sum_to(grad, x))
+        grad, spread = _einsum(others, wanted, values), _broadcast(k, terms, node.args)
+        if any(c not in output for c in spread - {"..."}):  # not in the cotangent, and perhaps of size 1 in the others
+            found.append(conform(grad, x))
+        else:
+            found.append(sum_to(grad, x) if spread else grad)
     return tuple(found)
 
 
-def _is_whole(k: int, terms: Sequence[str], operands: Sequence[Expr]) -> bool:
-    """Whether no dimension of an operand is broadcast: where sizes of 1 cannot be ruled out, one may be."""
+def _broadcast(k: int, terms: Sequence[str], operands: Sequence[Expr]) -> frozenset[str]:
+    """The letters, or `...`, along which an operand may be broadcast: where sizes of 1 cannot be ruled out."""
+    own = {c for c in terms[k] if c != "."}
     try:
         sizes = [_sizes(t, extent(x)) for t, x in zip(terms, operands, strict=True)]
     except ShapeConflict:
-        return False
+        return frozenset(own | {"..."})
+    found = {
+        c
+        for c in own
+        if c not in sizes[k] or any(s.get(c) != sizes[k][c] for t, s in zip(terms, sizes, strict=True) if c in t)
+    }
     if any("..." in t for t in terms):
-        own = sizes[k].get("...")
-        if own is None or any(s.get("...", own) != own for s in sizes):
-            return False
-    letters = [c for c in terms[k] if c != "."]
-    return all(c in sizes[k] for c in letters) and all(
-        s.get(c, None) == sizes[k][c] for c in letters for t, s in zip(terms, sizes, strict=True) if c in t
-    )
+        lead = sizes[k].get("...")
+        if lead is None or any(s.get("...", lead) != lead for s in sizes):
+            found.add("...")
+    return frozenset(found)
 
 
 def _sizes(term: str, of: Extent) -> dict[str, object]:

@@ -24,6 +24,11 @@ def sum_to(value: Expr, like: Expr) -> Expr:
     return make("sum_to", value, like)
 
 
+def conform(value: Expr, like: Expr) -> Expr:
+    """`value` summed along dimensions of size 1 of `like`, and broadcast along its own ones, to the shape of `like`."""
+    return make("conform", value, like)
+
+
 def unsqueeze(value: Expr, *dims: int) -> Expr:
     """`value` with dimensions of size 1 at these places of the result, which are all negative."""
     if value.op == "squeeze" and value["dim"] == dims:
@@ -189,6 +194,15 @@ INTERNAL = (
         shape_of=1,
         shape_only=frozenset({1}),
         cost=0.0,
+    ),
+    TensorOp(  # its own transposed: what was summed is broadcast
+        "conform",
+        operands=("input", "like"),
+        vjp=lambda node, g: (conform(g, node.args[0]), None),
+        jvp=lambda node, t: None if t[0] is None else conform(t[0], node.args[1]),
+        linear=True,
+        shape_of=1,
+        shape_only=frozenset({1}),
     ),
     TensorOp(
         "unsqueeze",

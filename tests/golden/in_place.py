@@ -42,6 +42,9 @@ def in_place_(x: Tensor | float, shift: Tensor | float) -> Tensor:
     """Write the result of ``in_place`` over ``x`` and return it."""
     if not (_is_real(x) and _is_real(shift)):
         x, shift = _tensors("in_place_", x, shift)
+    if _forward_mode():
+        x, target = x.clone(), x  # derivatives need what is overwritten
+        return target.copy_(_apply(x, shift))
     return _apply_inplace(x, shift)
 
 
@@ -96,17 +99,6 @@ class InPlaceInplaceFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         ctx.mark_dirty(y)
         InPlaceFunction.setup_context(ctx, inputs, y)
-
-    @staticmethod
-    def jvp(ctx: Any, tangent_x: Tensor | None, tangent_shift: Tensor | None) -> Any:
-        # What differentiates the jvp may keep its tangent, which is written over below.
-        own = None if tangent_x is None else tangent_x.clone()
-        tangent = InPlaceFunction.jvp(ctx, own, tangent_shift)
-        return tangent if tangent_x is None else tangent_x.copy_(tangent)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], x: Any, shift: Any) -> Any:
-        return _vmap_inplace(_apply_inplace, 0, in_dims, x, shift)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -178,20 +170,6 @@ def _fit(grad: Tensor, like: Any) -> Tensor:
     if grad.shape != like.shape:
         grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
     return grad if grad.dtype == like.dtype else grad.to(like.dtype)
-
-
-def _vmap_inplace(apply: Any, changed: int, in_dims: tuple[Any, ...], *args: Any) -> Any:
-    """Change the batched tensor in place: all batch dimensions first, and singleton dimensions to align."""
-    if in_dims[changed] is None:
-        raise ValueError("vmap: a tensor without a batch dimension cannot hold a batch of results")
-    moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
-    rank = moved[changed].dim()
-    for i, d in enumerate(in_dims):
-        if d is not None and moved[i].dim() < rank:
-            missing = rank - moved[i].dim()
-            moved[i] = moved[i].reshape(moved[i].shape[:1] + (1,) * missing + moved[i].shape[1:])
-    apply(*moved)
-    return args[changed], in_dims[changed]
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -86,7 +86,7 @@ class _IntAndBoolPlain(Function):
     """IntAndBoolFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = IntAndBoolFunction.forward
-    setup_context = IntAndBoolFunction.setup_context
+    setup_context: Any = IntAndBoolFunction.setup_context
     jvp = IntAndBoolFunction.jvp
 
     @staticmethod

@@ -77,7 +77,7 @@ class _OnceDifferentiablePlain(Function):
     """OnceDifferentiableFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = OnceDifferentiableFunction.forward
-    setup_context = OnceDifferentiableFunction.setup_context
+    setup_context: Any = OnceDifferentiableFunction.setup_context
     jvp = OnceDifferentiableFunction.jvp
 
     @staticmethod

@@ -108,7 +108,7 @@ class _OptionalTensorPlain(Function):
     """OptionalTensorFunction for a plain call, whose backward overwrites its own temporaries."""
 
     forward = OptionalTensorFunction.forward
-    setup_context = OptionalTensorFunction.setup_context
+    setup_context: Any = OptionalTensorFunction.setup_context
     jvp = OptionalTensorFunction.jvp
 
     @staticmethod

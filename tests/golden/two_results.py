@@ -50,9 +50,9 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     angle = torch.atan2(y, x)
     quadrant = (x > 0).to(x.dtype) + torch.where(y > 0, torch.full_like(y, 2), 0)
     if dtype is None:
-        return radius, angle, quadrant, radius
+        return radius, angle, quadrant.detach(), radius
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return radius.to(dtype), angle.to(dtype), quadrant.to(dtype)
+    return radius.to(dtype), angle.to(dtype), quadrant.detach().to(dtype)
 
 
 class TwoResultsFunction(Function):
@@ -69,7 +69,7 @@ class TwoResultsFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any, *kept: Any) -> None:
         x, y = inputs
         _, _, quadrant = outputs
-        ctx.mark_non_differentiable(quadrant)
+        _mark_fixed(ctx, quadrant)
         _save(ctx, outputs, x, y, *kept)
 
     @staticmethod
@@ -205,6 +205,20 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _mark_fixed(ctx: Any, *outputs: Tensor) -> None:
+    """Mark ``outputs`` as not differentiable; under vmap, what the function returns is inside of them."""
+    if _in_functorch() and not torch.compiler.is_compiling():
+        outputs = tuple(_unbatched(y) for y in outputs)
+    ctx.mark_non_differentiable(*outputs)
+
+
+def _unbatched(t: Any) -> Any:
+    """Return what is inside of a tensor that vmap made."""
+    while _functorch.is_batchedtensor(t):
+        t = _functorch.get_unwrapped(t)
+    return t
 
 
 def _differentiated() -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from symgrad.backends.torch.dtypes import cancelled_cast
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
@@ -23,7 +24,10 @@ def composite_lines(layout: Layout) -> list[str]:
         targets = [Target(layout.outputs[name], form) for name, form in variant.formulas.items()]
         scope = Scope(layout.names(), layout.symbols())
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
-        results = [f"{local}.detach()" if name in fixed else local for name, local in layout.outputs.items()]
+        results = [
+            f"{local}{cancelled_cast(variant.formulas[name], scope.known)}{'.detach()' if name in fixed else ''}"
+            for name, local in layout.outputs.items()
+        ]
         return [*statements(targets, scope, layout.constants), f"return {', '.join(results)}"]
 
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))

@@ -47,7 +47,9 @@ def _operands(root: Expr) -> Operands:
         elif is_index(node):
             continue  # integers leave the dtype to others
         elif node.op in TENSOR_OPS:
-            inner = frozenset[Expr | Total]().union(*(_operands(a) for a in data_arguments(node)))
+            # What cancelled out of a formula still has a part in its dtype.
+            read = node.args if node.op == "expand" else data_arguments(node)
+            inner = frozenset[Expr | Total]().union(*map(_operands, read))
             found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
         elif node.op == "where" and all(a.is_static for a in node.args[1:]):
             found |= {s for s in node.args[0].tensors if s["kind"] == "tensor"}  # numbers, as the condition's operands
@@ -76,3 +78,9 @@ def _operand(operand: Expr | Total, names: Mapping[Expr, str]) -> str:
     if isinstance(operand, Total):
         return f"torch.empty((), dtype={printed(operand.of, names)})"
     return names[operand]
+
+
+def cancelled_cast(formula: Expr, names: Mapping[Expr, str]) -> str:
+    """The cast of a result, of which a part has cancelled out, to the dtype that it has with that part."""
+    operands = promoted(formula) if formula.op == "expand" else frozenset()
+    return f".to({printed(operands, names)})" if len(operands) > 1 else ""

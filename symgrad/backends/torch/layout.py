@@ -368,7 +368,7 @@ def _rounds_inside(node: Expr) -> bool:
 
 def _is_exact(node: Expr) -> bool:
     """Multiplication by a power of two, and shape operations."""
-    if node.op in ("sum_to", "expand"):
+    if node.op in ("sum_to", "expand", "conform"):
         return True
     if node.op != "mul":
         return False

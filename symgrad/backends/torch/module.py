@@ -40,7 +40,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     outputs = list(layout.outputs.values())
     names = [layout.arguments[a] for a in layout.argument_names]
     call = ", ".join(names)
-    inplace = public.inplace(layout, bodies)
+    inplace = public.inplace(layout)
     keeping = bool(layout.keeps) or operation_keeps(layout)
     plain = methods.plain_backward() if fused is None else []
     return {
@@ -54,7 +54,6 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "returns": public.returns(layout),
         "applied": public.returns(layout),
         "arguments": public.method_signature(layout),
-        "arguments_any": ", ".join(f"{n}: Any" for n in names),
         "call": call,
         "call_tuple": joined(names),
         "results": ", ".join(outputs),

@@ -136,7 +136,7 @@ def _empty(printer: Printer, value: Expr) -> str:
 def _expand(printer: Printer, node: Expr) -> str:
     value, like = node.args
     shape = print_shape(printer, like)
-    if not value.is_static:
+    if not is_number(value):
         return f"{printer.atom(value)}.expand({shape})"
     # A number has no dtype: it takes that of a tensor that is there.
     there = [s for s in sorted(like.tensors, key=lambda s: s.name) if s in printer.names]
@@ -145,11 +145,22 @@ def _expand(printer: Printer, node: Expr) -> str:
     return f"torch.full({shape}, {printer(value)})"
 
 
+def is_number(value: Expr) -> bool:
+    """Whether a value is a Python number: of hyperparameters and of sizes."""
+    inner = value.op not in TENSOR_OPS and value.args != () and all(map(is_number, value.args))
+    return value.is_static or value.op == "count" or inner
+
+
 def _sum_to(printer: Printer, node: Expr) -> str:
     value, like = node.args
     if not shape_sources(like):
         return f"{printer.atom(value)}.sum()"
     return f"{printer.atom(value)}.sum_to_size({print_shape(printer, like)})"
+
+
+def _conform(printer: Printer, node: Expr) -> str:
+    value, like = node.args
+    return f"_conform({printer(value)}, {print_shape(printer, like)})"
 
 
 def _count(printer: Printer, node: Expr) -> str:
@@ -196,10 +207,11 @@ def _restore(printer: Printer, node: Expr) -> str:
 
 
 def _drop(printer: Printer, node: Expr) -> str:
-    value, dim = printer.atom(node.args[0]), attribute(printer, node["dim"])
-    squeezed = f"{value}.squeeze({dim})"
-    keep = node["keepdim"]
-    return squeezed if keep is False else f"({value} if {attribute(printer, keep)} else {squeezed})"
+    value, keep = printer(node.args[0]), node["keepdim"]
+    squeezed = f"_drop({value}, {attribute(printer, node['dim'])})"
+    if keep is False:
+        return squeezed
+    return f"({printer.atom(node.args[0])} if {attribute(printer, keep)} else {squeezed})"
 
 
 # ------------------------------------------------------------------------------------------------ reductions
@@ -240,8 +252,10 @@ def _helper(name: str) -> Callable[[Printer, Expr], str]:
 
 
 def _cumsum_back(printer: Printer, node: Expr) -> str:
-    dim = attribute(printer, node["dim"])
-    return f"{printer.atom(node.args[0])}.flip({dim}).cumsum({dim}).flip({dim})"
+    dim, of = attribute(printer, node["dim"]), node.args[0]
+    if not extent(of).dims:  # perhaps a scalar
+        return f"_cumsum_back({printer(of)}, {dim})"
+    return f"{printer.atom(of)}.flip({dim}).cumsum({dim}).flip({dim})"
 
 
 def _put_along(printer: Printer, node: Expr) -> str:
@@ -292,6 +306,7 @@ def _conv_slope(printer: Printer, node: Expr) -> str:
 _SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
     "expand": _expand,
     "sum_to": _sum_to,
+    "conform": _conform,
     "count": _count,
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,

@@ -250,7 +250,10 @@ class Printer:
             return self._infix(node)
         if node.op == "neg":
             return self._neg(node)
-        return FUNCTIONS[node.op].python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
+        python = FUNCTIONS[node.op].python
+        if node.op == "log" and any(n.op == "count" for n in topological(node)):
+            python = "_log_of_size({0})"
+        return python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
 
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:
         text = self._at(node.args[0], _SUM)

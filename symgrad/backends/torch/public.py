@@ -142,12 +142,16 @@ def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
     if spec.options.inplace:
         name = f"{spec.op}_"
         body = bodies[name] = _body(layout, name, "_apply_inplace")
+        own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
+        target = Names(layout.argument_names).reserve("target")
+        copied = [
+            f"{own}, {target} = {own}.clone(), {own}  # derivatives need what is overwritten",
+            f"return {target}.copy_(_apply({', '.join(layout.argument_names)}))",
+        ]
         if _reads_overwritten(original):
-            own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
-            body[-1] = f"return {own}.copy_(_apply({', '.join(layout.argument_names)}))"
-            target = Names(layout.argument_names).reserve("target")
-            body.insert(-1, f"{own}, {target} = {own}.clone(), {own}  # backward needs what is overwritten")
-            body[-1] = body[-1].replace(f"{own}.copy_", f"{target}.copy_")
+            body[-1:] = copied
+        else:
+            body[-1:] = ["if _forward_mode():", *(f"    {line}" for line in copied), body[-1]]
     return bodies
 
 
@@ -336,34 +340,19 @@ def detached(layout: Layout) -> list[str]:
     return [*(f"{h} = {t}.detach()" for t, h in used), *body]
 
 
-def inplace(layout: Layout, bodies: dict[str, list[str]]) -> dict[str, Any] | None:
-    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten."""
+def inplace(layout: Layout) -> dict[str, Any] | None:
+    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten.
+
+    It serves reverse mode. The others copy the result over the tensor: a tangent cannot always be written over.
+    """
     tensor = layout.spec.options.inplace
     if tensor is None or _reads_overwritten(layout):
         return None
     output = next(iter(layout.outputs.values()))
-    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
     return {
         "tensor": layout.arguments[tensor],
         "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {output})"],
-        "jvp": _inplace_jvp(layout, bodies["jvp"], tensor),
-        "vmap": [f"return _vmap_inplace(_apply_inplace, {layout.argument_names.index(tensor)}, in_dims, {call})"],
     }
-
-
-def _inplace_jvp(layout: Layout, body: list[str], tensor: str) -> list[str]:
-    """The tangent, written over the tangent of the tensor as the value is over the tensor."""
-    call = ", ".join(
-        [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in layout.spec.tensors]
-        + ["None"] * len(layout.spec.hyperparameters)
-    )
-    copied = f"None if tangent_{tensor} is None else tangent_{tensor}.clone()"
-    return [
-        "# What differentiates the jvp may keep its tangent, which is written over below.",
-        f"own = {copied}",
-        f"tangent = {layout.class_name}Function.jvp(ctx, {call.replace(f'tangent_{tensor}', 'own')})",
-        f"return tangent if tangent_{tensor} is None else tangent_{tensor}.copy_(tangent)",
-    ]
 
 
 def _reads_overwritten(layout: Layout) -> bool:

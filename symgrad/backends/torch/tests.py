@@ -12,7 +12,9 @@ from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import readers
+from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
 from symgrad.expr import ZERO, Expr, topological
@@ -28,8 +30,10 @@ _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("math", ()),
     ("os", ()),
     ("pickle", ()),
+    ("collections", ("namedtuple",)),
     ("collections.abc", ("Callable", "Iterator")),
     ("concurrent.futures", ("ThreadPoolExecutor",)),
+    ("functools", ("reduce",)),
     ("importlib", ("import_module",)),
     ("typing", ("Any",)),
 )
@@ -71,6 +75,8 @@ def _imports(text: str) -> str:
         wanted = [n for n in names if used(n)]
         if wanted:
             lines.append(f"from {module} import {', '.join(wanted)}")
+    if used("nn_grad"):
+        lines.append("from torch.nn import grad as nn_grad")
     if re.search(r"\bF\.", body):
         lines.append("from torch.nn import functional as F")
     lines += ["from torch.utils import _pytree as pytree"]
@@ -90,11 +96,13 @@ class _Facts:
         self.constants = layout.constants
         self.settings = samples.settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
+        self.ranges = sampled_ranges(layout)
 
     def context(self) -> dict[str, Any]:
         layout, spec = self.layout, self.spec
         tensors, outputs = spec.tensors, spec.outputs
-        differentiable = tuple(self.places[t] for t in layout.differentiable)
+        live = any(o.grad for o in outputs) and bool(layout.differentiable)
+        differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
         overridden = tuple(self.places[t] for t in self._overridden())
         nonlinear, overrides = public.is_nonlinear(layout), bool(overridden)
         once = not spec.options.double_backward
@@ -123,7 +131,7 @@ class _Facts:
             "shapes": _literal(self.shapes),
             "empty": _literal(self.empty) if self.empty else "",
             "optional": any(t.default is not None for t in tensors),
-            "ranges": _literal([samples.sampled_range(t, spec) for t in tensors]),
+            "ranges": _literal(self.ranges),
             "kinds": "" if plain else f"({', '.join(kinds)},)",
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
             "composite": composite_lines(layout),
@@ -134,7 +142,8 @@ class _Facts:
             "once": once and not overrides,
             "twice": not once and not overrides and bool(differentiable),
             "checked": bool(derived),
-            "double_checked": not once and not zero if overrides else not once,
+            "live": live,
+            "double_checked": live and not once and not (overrides and zero),
             "subsets": _literal(_subsets(differentiable)),
             "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
             "allowance": ALLOWANCE,
@@ -168,6 +177,8 @@ class _Facts:
                 "rule": self._rule(),
                 "transposed": self._transposed(),
             }
+        formulas = [line for part in ("composite", "saved", "rule", "transposed") for line in context.get(part, ())]
+        context["helpers"] = plumbing("\n".join(formulas))
         context["constants"] = [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()]
         return context
 
@@ -186,7 +197,8 @@ class _Facts:
     def _unbounded(self) -> bool:
         """Whether values may grow by half and a bit without leaving a domain."""
         floats = [t for t in self.spec.tensors if t.dtype == "float"]
-        small = all(t.name not in self.spec.test.ranges for t in floats)
+        small = self.ranges == [samples.sampled_range(t, self.spec) for t in self.spec.tensors]
+        small = small and all(t.name not in self.spec.test.ranges for t in floats)
         bounded = any(t.domain and (t.domain.upper < float("inf") or t.domain.lower > 0) for t in floats)
         return len(floats) == len(self.spec.tensors) and small and not bounded
 

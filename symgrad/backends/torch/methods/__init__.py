@@ -43,7 +43,8 @@ class Methods(Forward, Backward, Jvp):
         lines = []
         undifferentiable = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
         if undifferentiable:
-            lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
+            mark = "_mark_fixed(ctx, " if self._fixed(layout.variants[0]) else "ctx.mark_non_differentiable("
+            lines.append(f"{mark}{', '.join(undifferentiable)})")
         if self._needs_shapes():
             lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
         if layout.multiplies:

@@ -15,6 +15,7 @@ from symgrad.naming import describe
 from symgrad.operation import Body, Variant, absent
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
+from symgrad.tensor_ops.row import is_index
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
 
@@ -118,6 +119,10 @@ class Common:
             if form is saved.value:
                 return layout.outputs[name]
         return scope.names.for_value(saved.value, layout.symbols())
+
+    def _fixed(self, variant: Variant) -> list[str]:
+        """The outputs that are marked non-differentiable; indices are so by themselves."""
+        return [o.name for o in self.layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])]
 
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
         return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symgrad.backends.torch.dtypes import Operands, printed, promoted
+from symgrad.backends.torch.dtypes import Operands, cancelled_cast, printed, promoted
 from symgrad.backends.torch.methods.common import Common, joined, widening
+from symgrad.backends.torch.operations import is_number
 from symgrad.backends.torch.schedule import Scope, Target, statements
-from symgrad.expr import Expr
+from symgrad.expr import Expr, make
 from symgrad.operation import Variant
 from symgrad.shapes import shape_sources
 
@@ -35,13 +36,17 @@ class Forward(Common):
         layout = self.layout
         targets: list[Target] = []
         values: dict[str, str] = {}
-        single = len(variant.outputs) == 1 and not layout.keeps
+        fixed = self._fixed(variant)
+        single = len(variant.outputs) == 1 and not layout.keeps and not fixed
         scope = self._scope()
         widened = self._widening(variant, scope)
-        for name, form in variant.outputs.items():
+        for name, short in variant.outputs.items():
             local = layout.outputs[name]
+            form = _whole(short, variant.formulas[name])
             repeated = form.args and form in (t.value for t in targets)
             value = self._complete(form, variant.formulas[name], "{value}.clone()" if repeated else "{value}")
+            if name in fixed:  # compilers may differentiate forward
+                value += ".detach()"
             if single:
                 value = widened.rounding[name].replace("{value}", value)
                 targets.append(Target(local, form, template=f"return {value}"))
@@ -106,6 +111,15 @@ class Forward(Common):
         if missing and all(s.op == "sym" for s in missing):
             everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
             return pattern.replace("{value}", f"_broadcast({{value}}, {', '.join(everyone)})")
-        if form.op == "sym" or form.is_static:
+        if form.op == "expand":
+            pattern = pattern.replace("{value}", f"{{value}}{cancelled_cast(formula, names)}")
+        spread = form.op == "expand" and not is_number(form.args[0])
+        if form.op == "sym" or spread or form.is_static:
             return pattern.replace("{value}", "{value}.clone()")
         return pattern
+
+
+def _whole(form: Expr, formula: Expr) -> Expr:
+    """The form in the shape of the formula, where the tensor operations that give it have cancelled out."""
+    lost = not shape_sources(form) and any(s.op != "sym" for s in shape_sources(formula))
+    return make("expand", form, formula) if lost else form

@@ -1,0 +1,73 @@
+"""The ranges that generated tests draw the values of tensors from: where the formulas are defined.
+
+A spec need not say that `x * log(x)` wants positive numbers: without a domain or a range of its own, a tensor gets the
+first of some ranges in which what is computed of the tensors, up to the tensor operations, is finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, product
+from typing import Any, TypeAlias
+
+from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.samples import sampled_range, settings
+from symgrad.differentiate import is_tensor_op
+from symgrad.evaluate import Environment, Exact
+from symgrad.expr import Expr, topological
+
+Range: TypeAlias = "tuple[float, float]"
+
+_USUAL = (-3.0, 3.0)
+_RANGES: tuple[Range, ...] = (_USUAL, (-0.95, 0.95), (0.25, 3.0), (0.05, 0.95), (1.25, 4.0), (-3.0, -0.25))
+_POINTS = 24
+_MOST_SETTINGS = 3
+_MOST_TRIED = 150
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def sampled_ranges(layout: Layout) -> list[Range]:
+    """A range for each tensor: the spec's, or one where the formulas are defined, if there is one."""
+    spec = layout.spec
+    usual = [sampled_range(t, spec) for t in spec.tensors]
+    free = [t.dtype == "float" and t.domain is None and t.name not in spec.test.ranges for t in spec.tensors]
+    regions = list(_regions(f for v in layout.variants for f in v.formulas.values()))
+    choices = [_RANGES if is_free else (own,) for is_free, own in zip(free, usual, strict=True)]
+    for ranges in islice(product(*choices), _MOST_TRIED):
+        if _are_defined(regions, layout, ranges):
+            return list(ranges)
+    return usual
+
+
+def _regions(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """The largest parts of formulas that are computed without tensor operations."""
+    pending, seen = list(roots), set[Expr]()
+    while pending:
+        root = pending.pop()
+        if root in seen:
+            continue
+        seen.add(root)
+        if any(is_tensor_op(n) for n in topological(root)):
+            pending += root.args
+        elif root.tensors and root.args and not root.is_boolean:
+            yield root
+
+
+def _are_defined(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range]) -> bool:
+    exact = Exact(list(_points(layout, ranges)), 53)
+    return all(math.isfinite(value) for region in regions for value in exact(region))
+
+
+def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
+    """Points spread over the ranges, in some settings of the hyperparameters."""
+    spec, symbols = layout.spec, layout.operation.program.symbols
+    chosen = settings(layout)[:_MOST_SETTINGS]
+    for k in range(_POINTS):
+        values = chosen[k % len(chosen)]
+        point: dict[Expr, Any] = {symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
+        for i, (t, (low, high)) in enumerate(zip(spec.tensors, ranges, strict=True)):
+            part = (k + 0.5) * _GOLDEN ** (i + 1) % 1.0
+            value = low + (high - low) * part
+            point[symbols[t.name]] = value >= 1 if t.dtype == "bool" else value if t.dtype == "float" else int(value)
+        yield point

@@ -1,0 +1,46 @@
+"""Values for generated tests are drawn from where the formulas are defined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from compiled import compiled_text
+
+from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.ranges import sampled_ranges
+
+
+def ranges(tensors: str, formula: str) -> Any:
+    item = compiled_text(f"op: f\ntensors: {tensors}\noutputs: {{out: '{formula}'}}\n")
+    return sampled_ranges(Layout(item.operation))
+
+
+@pytest.mark.parametrize(
+    ("formula", "right"),
+    [
+        ("x * exp(x)", (-3.0, 3.0)),
+        ("x * log(x)", (0.25, 3.0)),
+        ("log(1 - x) * log(x)", (0.05, 0.95)),
+        ("sum(acos(x), dim=-1)", (-0.95, 0.95)),
+        ("log(log(x)) + sum(x)", (1.25, 4.0)),
+        ("sqrt(-x)", (-3.0, -0.25)),
+        ("where(x > 0, sqrt(x), 0)", (-3.0, 3.0)),
+    ],
+)
+def test_a_formula_is_defined_there(formula: str, right: tuple[float, float]) -> None:
+    assert ranges("{x: }", formula) == [right]
+
+
+def test_each_tensor_has_its_own() -> None:
+    assert ranges("{x: , y: }", "x * log(y)") == [(-3.0, 3.0), (0.25, 3.0)]
+
+
+def test_a_domain_stays() -> None:
+    ((low, high),) = ranges('{x: {domain: "(0, oo)"}}', "log(x - 1)")
+    assert low > 0
+    assert high > 1
+
+
+def test_what_is_defined_nowhere_gets_the_usual_one() -> None:
+    assert ranges("{x: }", "log(-1 - x**2)") == [(-3.0, 3.0)]
