@@ -1,7 +1,7 @@
 # Results must not depend on the machine, so tiles follow from shapes alone.
 TILE = 1024  # elements that a program works on at once
 WIDEST = 8192  # those of a row that is reduced, where it can be held; in float64 half of it
-PROGRAMS = 2048  # enough to keep every machine busy: where there are more, each sums several tiles
+PROGRAMS = 512  # enough to keep every machine busy: where there are more, each sums several tiles
 LONGEST = 64  # tiles that a program sums
 
 

@@ -1,0 +1,83 @@
+"""Triton's interpreter, in a process of its own: it changes what triton is for everything else in a process."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import libdevice
+import torch
+import triton
+from torch import Tensor
+from triton.runtime import interpreter
+
+
+def start() -> None:
+    """Make this process, which has TRITON_INTERPRET=1, one that runs modules over CPU tensors through the interpreter."""
+    libdevice.install()
+    triton.runtime.driver.set_active(SimpleNamespace(get_current_target=lambda: None))
+    interpreter._patch_lang_tensor = _patched
+
+
+def _patched(tensor: Any, scope: Any, usual: Any = interpreter._patch_lang_tensor) -> None:
+    """What the interpreter makes of tensors, and numbers that numpy 2.4 accepts as bounds of a loop."""
+    usual(tensor, scope)
+    scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+
+@cache
+def _module(path: Path) -> ModuleType:
+    """A generated module whose passes for CUDA tensors serve CPU tensors."""
+    from fused import imported
+
+    module = imported(path)
+    kernels = vars(module)["_kernels"].elsewhere
+    kernels.kind = "cpu"
+    vars(module)["_kernels"] = kernels
+    return module
+
+
+def both(
+    path: Path, tensors: list[Tensor], settings: Any = (), wanted: Any = None, sizes: Any = None
+) -> tuple[list[Tensor], list[Tensor], int]:
+    """Outputs and gradients with passes, and without; how many passes served.
+
+    `sizes` replace the sizes of tiles.
+    """
+    module = _module(path)
+    kernels = vars(module)["_kernels"]
+    kernels.walks.clear()
+    library = kernels.library(torch.float32)
+    usual = {name: getattr(library, name) for name in ("TILE", "WIDEST", "PROGRAMS", "LONGEST")}
+    vars(library).update(sizes or {})
+    found = []
+    for on in (True, False):
+        kernels.on = on
+        found.append(_results(getattr(module, path.stem), tensors, settings, wanted))
+    kernels.on = True
+    vars(library).update(usual)
+    return found[0], found[1], sum(map(bool, kernels.walks.values()))
+
+
+def _results(function: Any, tensors: list[Tensor], settings: Any, wanted: Any) -> list[Tensor]:
+    leaves = [
+        t.detach().requires_grad_(t.is_floating_point() and (wanted is None or k in wanted))
+        for k, t in enumerate(tensors)
+    ]
+    outputs = function(*leaves, *settings)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    generator = torch.Generator().manual_seed(1)
+    cotangents = [torch.randn(y.shape, generator=generator).to(y.dtype) for y in outputs]
+    gradients = torch.autograd.grad(outputs, [t for t in leaves if t.requires_grad], cotangents)
+    return [t.detach() for t in (*outputs, *gradients)]
+
+
+def values(path: Path, name: str, tensors: list[Tensor]) -> Tensor:
+    """What a kernel of one block gives."""
+    from fused import imported
+
+    result = torch.empty_like(tensors[0])
+    getattr(imported(path), name)[(1,)](*tensors, result, BLOCK=result.numel())
+    return result

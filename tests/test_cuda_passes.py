@@ -1,0 +1,168 @@
+"""Triton passes at work, through the interpreter: they agree with the eager bodies.
+
+What holds of passes on a CPU is not repeated here: modules choose between passes and eager bodies alike.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from fused import written
+from processes import process
+from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SHIFTED, TWO, agree
+
+pytest.importorskip("triton")
+import interpreted
+
+MASKED = """
+op: masked
+tensors: {x: , keep: {dtype: bool}, scale: }
+outputs: {y: 'where(keep, x * scale, -x)'}
+"""
+LAYER = """
+op: layer
+tensors: {x: {shape: [..., D]}, weight: {shape: [D]}, bias: {shape: [D]}}
+let: {c: "x - mean(x, dim=-1, keepdim=True)"}
+outputs: {y: 'c / sqrt(mean(c**2, dim=-1, keepdim=True) + 1e-5) * weight + bias'}
+"""
+PEAK = "op: peak\ntensors: {x: }\noutputs: {y: 'x - amax(x, dim=-1, keepdim=True)', z: 'amin(x, dim=-1)'}\n"
+SETTINGS = """
+op: settings
+tensors: {x: , beta: }
+hyperparameters: {scale: 0.1, sharp: {type: bool, default: true}, power: {type: float, default: 1.7}}
+outputs: {y: 'where(x > scale, 0.1, 1/3) * beta + maximum(x, 0.1)**power + where(sharp, tanh(x / scale), x)'}
+"""
+SPECS = Path(__file__).parents[1] / "specs"
+WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, WIDE)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cuda")
+    made = [written(text, folder) for text in TEXTS]
+    return {Path(m.__file__).stem: Path(m.__file__) for m in made}
+
+
+@pytest.fixture(scope="module")
+def both(paths):
+    with process(interpreted.start, TRITON_INTERPRET="1") as call:
+        yield lambda op, *args, **options: call(interpreted.both, paths[op], *args, **options)
+
+
+SMALL = {"TILE": 32, "WIDEST": 64, "PROGRAMS": 4, "LONGEST": 8}
+CASES = [
+    ("gate", [(5,), (5,)]),
+    ("gate", [(40, 33), ()]),
+    ("gate", [(40, 33), (33,)]),
+    ("gate", [(40, 33), (40, 1)]),
+    ("gate", [(3,), (4, 1)]),
+    ("gate", [(7, 5, 6, 9), (5, 1, 9)]),
+    ("gate", [(7, 5, 6, 9), (7, 1, 6, 1)]),
+    ("gate", [(3, 1, 2, 1, 3, 4), (4, 1, 5, 1, 4)]),
+    ("gate", [(1,), ()]),
+    ("gate", [(), ()]),
+    ("channel", [(2, 3, 5), (3,)]),
+    ("channel", [(4, 8, 70), (8,)]),
+    ("norm", [(4, 33), (33,)]),
+    ("norm", [(2, 3, 16), (16,)]),
+    ("norm", [(7,), (7,)]),
+    ("norm", [(5, 130), (130,)]),
+    ("layer", [(50, 20), (20,), (20,)]),
+    ("layer", [(3, 150), (150,), (150,)]),
+    ("rows", [(4, 40)]),
+    ("rows", [(3, 2, 5)]),
+    ("peak", [(6, 9)]),
+    ("peak", [(2, 100)]),
+    ("shifted", [(6, 9), (6, 1)]),
+    ("shifted", [(3, 100), (3, 1)]),
+    ("two", [(4, 5), (5,)]),
+    ("settings", [(4, 5), (5,)]),
+    ("gelu_tanh", [(4, 50)]),
+]
+
+
+@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
+def test_shapes(both, op, shapes, dtype, sizes):
+    generator = torch.Generator().manual_seed(0)
+    tensors = [(0.5 + torch.rand(s, generator=generator)).to(dtype) for s in shapes]
+    fused, eager, served = both(op, tensors, sizes=sizes)
+    agree(fused, eager)
+    assert [t.stride() for t in fused] == [t.stride() for t in eager]
+    assert served == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("op", "shapes"),
+    [("gate", [(40, 33), ()]), ("gate", [(4, 5), (5,)]), ("norm", [(4, 33), (33,)]), ("gelu_tanh", [(40,)])],
+    ids=str,
+)
+def test_half_precision(both, op, shapes, dtype):
+    fused, eager, served = both(op, [torch.randn(s).to(dtype) for s in shapes])
+    agree(fused, eager)
+    assert served == 2
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shapes", [((6,), (6,)), ((50, 70), (70,)), ((9, 100), (9, 100))], ids=str)
+def test_reductions_over_everything(both, reduction, shapes):
+    fused, eager, served = both("loss", [torch.randn(s) * 2 for s in shapes], (0.75, reduction), sizes=SMALL)
+    agree(fused, eager)
+    assert served == 2
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2)])
+def test_subsets_of_gradients(both, wanted):
+    shapes = [(4, 5), (5,), (5,)]
+    agree(*both("layer", [torch.randn(s) for s in shapes], wanted=wanted)[:2])
+
+
+def test_truth_values(both):
+    x, keep = torch.randn(6, 7), torch.rand(7) > 0.5
+    fused, eager, served = both("masked", [x, keep, torch.tensor(2.0)])
+    agree(fused, eager)
+    assert served == 2
+
+
+LAYOUTS = {
+    "channels last": lambda t: t.to(memory_format=torch.channels_last),
+    "transposed": lambda t: t.transpose(0, 3),
+    "every other": lambda t: t[..., ::2],
+    "expanded": lambda t: t[:1].expand(4, -1, -1, -1),
+    "offset": lambda t: t.flatten()[1:].unflatten(0, (-1, 1)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strides(both, layout):
+    x = LAYOUTS[layout](torch.randn(4, 3, 6, 5))
+    fused, eager, _ = both("gate", [x, torch.tensor(0.5)])
+    agree(fused, eager)
+    assert fused[0].stride() == eager[0].stride()
+    agree(*both("norm", [x, torch.rand(x.shape[-1])])[:2])
+
+
+def test_special_values(both):
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([nan, inf, -0.0, 0.0, 100.0, -100.0, 1e-40, -3e38])
+    fused, eager, _ = both("gate", [x, torch.ones(8)])
+    assert torch.equal(fused[0].isnan(), eager[0].isnan())
+    assert torch.equal(fused[0].signbit(), eager[0].signbit())
+    rows = torch.tensor([[-inf, -inf], [inf, 1.0], [nan, 1.0], [1.0, nan]])
+    for op in ("rows", "peak"):
+        fused, eager, _ = both(op, [rows])
+        torch.testing.assert_close(fused, eager, equal_nan=True)
+
+
+def test_settings_reach_the_pass_in_float64(both):
+    x, beta = torch.randn(9, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
+    for settings in ((0.1, True, 1.7), (0.2, False, 2.5)):
+        fused, eager, served = both("settings", [x, beta], settings)
+        for a, b in zip(fused, eager, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
+        assert served == 2
