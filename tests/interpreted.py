@@ -15,7 +15,7 @@ from triton.runtime import interpreter
 
 
 def start() -> None:
-    """Make this process, which has TRITON_INTERPRET=1, one that runs modules over CPU tensors through the interpreter."""
+    """Make this process, which has TRITON_INTERPRET=1, one that interprets the passes of modules over CPU tensors."""
     libdevice.install()
     triton.runtime.driver.set_active(SimpleNamespace(get_current_target=lambda: None))
     interpreter._patch_lang_tensor = _patched
@@ -28,7 +28,7 @@ def _patched(tensor: Any, scope: Any, usual: Any = interpreter._patch_lang_tenso
 
 
 @cache
-def _module(path: Path) -> ModuleType:
+def module_of(path: Path) -> ModuleType:
     """A generated module whose passes for CUDA tensors serve CPU tensors."""
     from fused import imported
 
@@ -46,7 +46,7 @@ def both(
 
     `sizes` replace the sizes of tiles.
     """
-    module = _module(path)
+    module = module_of(path)
     kernels = vars(module)["_kernels"]
     kernels.walks.clear()
     library = kernels.library(torch.float32)
@@ -55,13 +55,14 @@ def both(
     found = []
     for on in (True, False):
         kernels.on = on
-        found.append(_results(getattr(module, path.stem), tensors, settings, wanted))
+        found.append(results(getattr(module, path.stem), tensors, settings, wanted))
     kernels.on = True
     vars(library).update(usual)
     return found[0], found[1], sum(map(bool, kernels.walks.values()))
 
 
-def _results(function: Any, tensors: list[Tensor], settings: Any, wanted: Any) -> list[Tensor]:
+def results(function: Any, tensors: list[Tensor], settings: Any = (), wanted: Any = None) -> list[Tensor]:
+    """The outputs of a function, and gradients of what is `wanted`."""
     leaves = [
         t.detach().requires_grad_(t.is_floating_point() and (wanted is None or k in wanted))
         for k, t in enumerate(tensors)

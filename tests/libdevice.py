@@ -24,7 +24,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _of_torch(getattr(torch, name)) for name in ("erf", "erfc", "erfinv", "lgamma")},
     "pow": np.power,
     "sqrt_rn": np.sqrt,
-    "sinpi": lambda x: np.where(x == np.round(x), 0.0, np.sin(math.pi * np.fmod(x, 2.0))),
+    "sinpi": lambda x: np.sin(math.pi * (x - np.round(x))) * np.where(np.fmod(np.round(x), 2.0) == 0, 1.0, -1.0),
 }
 
 

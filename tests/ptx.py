@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import triton
+from interpreted import module_of, results
+from torch import Tensor
 from triton.backends.compiler import GPUTarget
 
 _SHARED = 99 * 1024  # bytes of shared memory that every device since sm_80 has
@@ -58,18 +61,22 @@ def start() -> None:
     triton.runtime.driver.set_active(CompilingDriver())
 
 
-def of_pass(path: str, name: str, dtype: torch.dtype, *plan: Any, numbers: tuple[float, ...] = ()) -> str:
-    """The PTX of a pass of a generated file, as its plan launches it; the assembler has accepted it."""
-    from fused import imported
+def of_passes(path: Path, tensors: list[Tensor], settings: Any = ()) -> dict[str, str]:
+    """The PTX of the passes of a module, as a call and its gradients launch them; the assembler has accepted it."""
+    module = module_of(path)
+    kernels = vars(module)["_kernels"]
+    kernels.walks.clear()
+    library = kernels.library(torch.float32)
+    usual = dict(library.PASSES)
+    for name, chosen in usual.items():
+        library.PASSES[name] = chosen._replace(kernel=Recorder(chosen.kernel))
+    results(getattr(module, path.stem), tensors, settings)
+    found = {name: chosen.kernel.ptx for name, chosen in library.PASSES.items() if chosen.kernel.ptx}
+    library.PASSES.update(usual)
+    return found
 
-    made = imported(path).Plan(name, dtype, *plan)
-    recorder = Recorder(made.chosen.kernel)
-    made.chosen = made.chosen._replace(kernel=recorder)
-    made([torch.empty(16, dtype=dtype) for _ in made.operands], numbers)
-    return str(recorder.ptx)
 
-
-def of_kernel(path: str, name: str, dtype: torch.dtype, tensors: int) -> str:
+def of_kernel(path: Path, name: str, dtype: torch.dtype, tensors: int) -> str:
     """The PTX of a kernel of one block over tensors."""
     from fused import imported
 

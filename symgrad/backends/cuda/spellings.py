@@ -32,7 +32,7 @@ SPELLINGS = {
         for name in ("sigmoid", "softplus", "logsigmoid", "sinc", "relu", "sign", "reciprocal")
     },
     **{name: Spelling(f"tl.{name}({{0}})", strict=True) for name in ("abs", "floor", "ceil")},
-    **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot", "pow")},
+    **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot")},
     **{name: Spelling(f"{name}({{0}}, {{1}})", strict=True) for name in ("logaddexp", "xlogy", "heaviside")},
     "round": Spelling("libdevice.rint({0})", strict=True),
     "maximum": Spelling("maximum({0}, {1})"),

@@ -30,8 +30,8 @@ class _CudaKernels(_Kernels):
             return walk.function([tensors[place] for place in walk.places], (*numbers, *walk.counts))
 
     def load(self, dtype: torch.dtype) -> Any:
-        """Return the module with the passes. Raises ImportError, OSError and RuntimeError."""
-        return _triton_module(self.source, self.digest)
+        """Return the module with the passes, one for all dtypes. Raises ImportError, OSError and RuntimeError."""
+        return next(iter(self.libraries.values()), None) or _triton_module(self.source, self.digest)
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
         """Return the walk with the pass that it calls, or False where there is none."""
