@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -11,6 +12,7 @@ import libdevice
 import torch
 import triton
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import interpreter
 
 
@@ -70,9 +72,44 @@ def results(function: Any, tensors: list[Tensor], settings: Any = (), wanted: An
     outputs = function(*leaves, *settings)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     generator = torch.Generator().manual_seed(1)
-    cotangents = [torch.randn(y.shape, generator=generator).to(y.dtype) for y in outputs]
+    cotangents = [torch.randn(y.shape, generator=generator).to(y) for y in outputs]
     gradients = torch.autograd.grad(outputs, [t for t in leaves if t.requires_grad], cotangents)
     return [t.detach() for t in (*outputs, *gradients)]
+
+
+class Counting(TorchDispatchMode):
+    """Sees operations, so that nothing may hide from it."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def served(path: Path) -> list[str]:
+    """The calls of a gate that passes serve, of many that only eager operations should."""
+    module = module_of(path)
+    gate, kernels = vars(module)[path.stem], vars(module)["_kernels"]
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    own = torch.randn(5).as_subclass(type("Own", (Tensor,), {}))
+    calls: dict[str, Callable[[], Any]] = {
+        "plain": lambda: gate(x, beta),
+        "func.grad": lambda: torch.func.grad(lambda t: gate(t, beta).sum())(x),
+        "vmap": lambda: torch.vmap(gate, (0, None))(x, beta),
+        "meta": lambda: gate(x.to("meta"), beta.to("meta")),
+        "mixed dtypes": lambda: gate(x, beta.double().reshape(1)),
+        "integers": lambda: gate(x.long(), beta),
+        "no elements": lambda: gate(torch.randn(0, 3), beta),
+        "subclass": lambda: gate(own, beta),
+    }
+    found = []
+    for name, call in calls.items():
+        kernels.walks.clear()
+        call()
+        found += [name] if any(kernels.walks.values()) else []
+        kernels.walks.clear()
+        with Counting():
+            call()
+        found += [f"{name} under a mode"] if any(kernels.walks.values()) else []
+    return found
 
 
 def values(path: Path, name: str, tensors: list[Tensor]) -> Tensor:

@@ -5,11 +5,15 @@ What holds of passes on a CPU is not repeated here: modules choose between passe
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from fused import written
+from fused import imported, written
 from processes import process
 from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SHIFTED, TWO, agree
 
@@ -47,9 +51,14 @@ def paths(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def both(paths):
+def interpret():
     with process(interpreted.start, TRITON_INTERPRET="1") as call:
-        yield lambda op, *args, **options: call(interpreted.both, paths[op], *args, **options)
+        yield call
+
+
+@pytest.fixture(scope="module")
+def both(paths, interpret):
+    return lambda op, *args, **options: interpret(interpreted.both, paths[op], *args, **options)
 
 
 SMALL = {"TILE": 32, "WIDEST": 64, "PROGRAMS": 4, "LONGEST": 8}
@@ -59,9 +68,9 @@ CASES = [
     ("gate", [(40, 33), (33,)]),
     ("gate", [(40, 33), (40, 1)]),
     ("gate", [(3,), (4, 1)]),
-    ("gate", [(7, 5, 6, 9), (5, 1, 9)]),
-    ("gate", [(7, 5, 6, 9), (7, 1, 6, 1)]),
-    ("gate", [(3, 1, 2, 1, 3, 4), (4, 1, 5, 1, 4)]),
+    ("gate", [(3, 2, 3, 5), (2, 1, 5)]),
+    ("gate", [(3, 2, 3, 5), (3, 1, 3, 1)]),
+    ("gate", [(2, 1, 2, 1, 3, 4), (3, 1, 2, 1, 4)]),
     ("gate", [(1,), ()]),
     ("gate", [(), ()]),
     ("channel", [(2, 3, 5), (3,)]),
@@ -84,8 +93,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "sizes"), [(torch.float32, None), (torch.float64, SMALL)], ids=["usual tiles", "small tiles"]
+)
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
 def test_shapes(both, op, shapes, dtype, sizes):
     generator = torch.Generator().manual_seed(0)
@@ -166,3 +176,98 @@ def test_settings_reach_the_pass_in_float64(both):
         for a, b in zip(fused, eager, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
         assert served == 2
+
+
+# ------------------------------------------------------------------------------------------------ choosing
+def test_what_passes_decline(paths, interpret):
+    assert interpret(interpreted.served, paths["gate"]) == ["plain"]
+
+
+def serving_cpu_tensors(path):
+    """A module whose passes for CUDA tensors are asked for CPU tensors."""
+    module = imported(path)
+    module._kernels = module._kernels.elsewhere
+    module._kernels.kind = "cpu"
+    return module
+
+
+def test_without_triton_eager_operations_serve_after_one_warning(paths, monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    module = serving_cpu_tensors(paths["gate"])
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    with pytest.warns(
+        RuntimeWarning, match="gate_cuda: no fused kernels, eager operations serve instead: .*triton"
+    ) as seen:
+        y = module.gate(x, beta)
+    assert len(seen) == 1
+    torch.testing.assert_close(y, x * torch.sigmoid(beta * x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.gate(x.double(), beta.double())
+
+
+def test_an_old_triton(paths, monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.5.1"))
+    with pytest.warns(RuntimeWarning, match="Triton 3.6 or later is needed, and this is 3.5.1"):
+        serving_cpu_tensors(paths["gate"]).gate(torch.randn(3), torch.tensor(1.0))
+
+
+def test_a_source_that_was_changed(paths, tmp_path):
+    for name in ("gate.py", "gate_cuda.py"):
+        text = paths["gate"].with_name(name).read_text()
+        (tmp_path / name).write_text(text + "# more\n" * (name == "gate_cuda.py"))
+    with pytest.warns(RuntimeWarning, match="gate_cuda.py is not the file that this module was generated with"):
+        serving_cpu_tensors(tmp_path / "gate.py").gate(torch.randn(3), torch.tensor(1.0))
+
+
+def test_a_pass_that_triton_refuses(paths):
+    module = serving_cpu_tensors(paths["gate"])
+
+    class Refused(Exception):
+        pass
+
+    class Plan:
+        def __init__(self, *args):
+            pass
+
+        def __call__(self, *args):
+            raise Refused("out of registers")
+
+    module._kernels.refused = Refused
+    module._kernels.libraries[torch.float32] = SimpleNamespace(Plan=Plan, PASSES={"forward": None})
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    with pytest.warns(RuntimeWarning, match="out of registers"):
+        torch.testing.assert_close(module.gate(x, beta), x * torch.sigmoid(beta * x))
+
+
+def test_turned_off(paths, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_KERNELS", "0")
+    module = serving_cpu_tensors(paths["gate"])
+    module.gate(torch.randn(3), torch.tensor(1.0))
+    assert not module._kernels.walks
+
+
+def test_a_module_needs_no_triton_until_it_sees_a_cuda_tensor(paths):
+    code = f"""
+import sys; sys.modules["triton"] = None; sys.path.insert(0, {str(paths["gate"].parent)!r})
+import torch, gate
+gate.gate(torch.ones(3), torch.tensor(1.0))
+"""
+    subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", code], check=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
+def test_on_a_device(paths, op, shapes, dtype):
+    module = imported(paths[op])
+    tensors = [(0.5 + torch.rand(s)).to("cuda", dtype) for s in shapes]
+    found = []
+    for on in (True, False):
+        module._kernels.elsewhere.on = on
+        found.append(interpreted.results(getattr(module, op), tensors))
+    agree(*found)
+    assert sum(map(bool, module._kernels.elsewhere.walks.values())) == 2
+    module._kernels.elsewhere.on = True
+    for again, before in zip(interpreted.results(getattr(module, op), tensors), found[0], strict=True):
+        assert torch.equal(again, before)

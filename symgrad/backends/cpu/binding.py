@@ -71,7 +71,7 @@ class _Binding:
             "undefined": " or ".join(f"grad_{o.name} is None" for o in layout.spec.outputs if o.grad),
             "cotangents": ", ".join(f"grad_{o.name}" if o.grad else f"_{k}" for k, o in enumerate(layout.spec.outputs)),
             "wants": any("wants[" in line for line in self._branches(self._backward, stored=True)),
-            "note": self.note(),
+            "note": self.note(files),
         }
 
     def _tensors(self) -> list[tuple[str, bool]]:
@@ -133,7 +133,7 @@ class _Binding:
         own = [h for h in self.layout.hyperparameters_on_ctx if h in read]
         return [f"{self.layout.arguments[h]} = {self.layout.on_ctx(h)}" for h in own]
 
-    def note(self) -> str:
+    def note(self, files: Mapping[str, str]) -> str:
         """What the docstring says of the passes."""
         missing: dict[str, list[str]] = {}
         for passes in self.by_variant.values():
@@ -142,7 +142,7 @@ class _Binding:
         always = [m for m in ("forward", "backward") if m not in missing]
         sometimes = [k.name.partition("_")[0] for k in self.found if k.name.partition("_")[0] in missing]
         served = [*always, *(f"{m} in part" for m in dict.fromkeys(sometimes))]
-        text = f"Fused on a CPU: {' and '.join(served)}, from {self.layout.spec.op}_cpu.cpp"
+        text = f"Fused: {' and '.join(served)}, from {' and '.join(files)}"
         rest = [f"{m} in eager operations ({', '.join(dict.fromkeys(why))})" for m, why in missing.items()]
         return "; ".join([text, *rest]) + "."
 

@@ -87,10 +87,14 @@ class _Kernels:
                 try:
                     self.libraries[dtype] = self.load(dtype)
                 except (ImportError, OSError, RuntimeError) as error:
-                    self.on = False
-                    text = f"no fused kernels, eager operations serve instead: {error}"
-                    warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
+                    self.give_up(error)
             return self.libraries.get(dtype)
+
+    def give_up(self, error: Exception) -> None:
+        """Decline from now on, and say why."""
+        self.on = False
+        text = f"no fused kernels, eager operations serve instead: {error}"
+        warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
 
     def load(self, dtype: torch.dtype) -> Any:
         """Return the passes for tensors of a dtype. Raises OSError and RuntimeError."""

@@ -3,6 +3,7 @@ class _CudaKernels(_Kernels):
 
     kind = "cuda"
     as_is = frozenset({torch.bool})
+    refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
 
     def run(
         self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = 1
@@ -10,6 +11,8 @@ class _CudaKernels(_Kernels):
         """Return the results of a pass, None for those not wanted; None alone where it declines."""
         if entry is None or not self.on or _dispatch_modes():
             return None
+        if len(entry.subsets) > 1:  # every choice of results has a kernel of its own
+            entry = entry._replace(subsets=(wanted, entry.subsets[-1]))
         key: list[Any] = [entry.name, wanted, shapes]
         try:
             for t in tensors:
@@ -26,12 +29,21 @@ class _CudaKernels(_Kernels):
         if not walk:
             return None
         tensors = walk.copied(tensors)
-        with torch.cuda.device_of(tensors[0]):
-            return walk.function([tensors[place] for place in walk.places], (*numbers, *walk.counts))
+        try:
+            with torch.cuda.device_of(tensors[0]):
+                return walk.function(
+                    [tensors[place] for place in walk.places], (*numbers, *walk.counts)
+                )
+        except self.refused as error:
+            return self.give_up(error)
 
     def load(self, dtype: torch.dtype) -> Any:
         """Return the module with the passes, one for all dtypes. Raises ImportError, OSError and RuntimeError."""
-        return next(iter(self.libraries.values()), None) or _triton_module(self.source, self.digest)
+        library = next(iter(self.libraries.values()), None)
+        if library is None:
+            library = _triton_module(self.source, self.digest)
+            self.refused = library.TritonError
+        return library
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
         """Return the walk with the pass that it calls, or False where there is none."""
