@@ -72,9 +72,11 @@ def results(function: Any, tensors: list[Tensor], settings: Any = (), wanted: An
     outputs = function(*leaves, *settings)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     generator = torch.Generator().manual_seed(1)
-    cotangents = [torch.randn(y.shape, generator=generator).to(y) for y in outputs]
-    gradients = torch.autograd.grad(outputs, [t for t in leaves if t.requires_grad], cotangents)
-    return [t.detach() for t in (*outputs, *gradients)]
+    smooth = [y for y in outputs if y.requires_grad]
+    cotangents = [torch.randn(y.shape, generator=generator).to(y) for y in smooth]
+    leaves = [t for t in leaves if t.requires_grad]
+    gradients = torch.autograd.grad(smooth, leaves, cotangents, allow_unused=True) if smooth else ()
+    return [t.detach() for t in (*outputs, *gradients) if t is not None]
 
 
 class Counting(TorchDispatchMode):

@@ -70,10 +70,11 @@ def of_passes(path: Path, tensors: list[Tensor], settings: Any = ()) -> dict[str
     usual = dict(library.PASSES)
     for name, chosen in usual.items():
         library.PASSES[name] = chosen._replace(kernel=Recorder(chosen.kernel))
-    results(getattr(module, path.stem), tensors, settings)
-    found = {name: chosen.kernel.ptx for name, chosen in library.PASSES.items() if chosen.kernel.ptx}
-    library.PASSES.update(usual)
-    return found
+    try:
+        results(getattr(module, path.stem), tensors, settings)
+        return {name: chosen.kernel.ptx for name, chosen in library.PASSES.items() if chosen.kernel.ptx}
+    finally:
+        library.PASSES.update(usual)
 
 
 def of_kernel(path: Path, name: str, dtype: torch.dtype, tensors: int) -> str:

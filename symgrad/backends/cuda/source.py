@@ -152,7 +152,8 @@ class _Writer:
         row_stages = tuple(self._stage(number, s, known) for number, s in enumerate(stages(roots), 1))
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
-        call, reads = "", ()
+        call = ""
+        reads: tuple[str, ...] = ()
         if each:
             at = self._function("at", "What a pass computes for each element.", [root for _, root in each], known)
             call, reads = at.call, self._reads(at)
