@@ -12,10 +12,10 @@ class Pass(NamedTuple):
     """
 
     kernel: Any
-    numbers: Any
-    means: int
-    wide: bool
-    by_row: bool
+    numbers: Any = None
+    means: int = 0
+    wide: bool = False
+    by_row: bool = False
 
 
 class Tiles(NamedTuple):

@@ -155,7 +155,7 @@ class _Writer:
         call = ""
         reads: tuple[str, ...] = ()
         if each:
-            at = self._function("at", "What a pass computes for each element.", [root for _, root in each], known)
+            at = self._function("at", "What a pass computes for each element.", [(t.name, r) for t, r in each], known)
             call, reads = at.call, self._reads(at)
         flags = ["WHOLE"] if kernel.by_row else []
         constexprs = [t.how for t in targets] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
@@ -187,9 +187,11 @@ class _Writer:
 
     def _entry(self, numbers: Sequence[str]) -> str:
         name = self.kernel.name
+        parts = [name, *([f"{name}_numbers"] if numbers else [])]
         means = sum(1 << k for k, r in enumerate(self.kernel.results) if r.total == "mean")
-        reads = f"{name}_numbers" if numbers else "None"
-        return f"Pass({name}, {reads}, means={means}, wide={self.kernel.wide}, by_row={self.kernel.by_row})"
+        traits = {"means": means, "wide": self.kernel.wide, "by_row": self.kernel.by_row}
+        parts += [f"{trait}={value}" for trait, value in traits.items() if value]
+        return f"Pass({', '.join(parts)})"
 
     # ------------------------------------------------------------------------------------------ numbers
     def _numbers(
@@ -211,21 +213,21 @@ class _Writer:
     # ------------------------------------------------------------------------------------------ rows
     def _stage(self, number: int, stage: Stage, known: dict[Expr, str]) -> RowStage:
         """A pass over a row as source; what it reduces and settles is known from then on."""
-        terms = [n.args[0] for n in stage.reductions]
-        collected = self._function(f"terms_{number}", "What each element adds to its row.", terms, known)
         reductions = []
         for node in stage.reductions:
             name = self.names.fresh(_WORDS[node.op])
             reductions.append(Reduction(name, f"{name}_term", f"{name}_partial", node.op))
+        terms = [(r.term, node.args[0]) for r, node in zip(reductions, stage.reductions, strict=True)]
+        collected = self._function(f"terms_{number}", "What each element adds to its row.", terms, known)
         known |= {n: r.name for n, r in zip(stage.reductions, reductions, strict=True)}
-        settled, settling = [], ""
-        if stage.settled:
-            follows = self._function(f"row_{number}", "What follows for the row.", stage.settled, known)
-            settling = follows.call
-            for node in stage.settled:
-                settled.append(self.names.for_value(node, {n: t for n, t in known.items() if t.isidentifier()}))
-                known[node] = settled[-1]
-        return RowStage(self._reads(collected), collected.call, tuple(reductions), tuple(settled), settling)
+        settling = ""
+        described = {n: t for n, t in known.items() if t.isidentifier()}
+        settled = {node: self.names.for_value(node, described) for node in stage.settled}
+        if settled:
+            named = [(name, node) for node, name in settled.items()]
+            settling = self._function(f"row_{number}", "What follows for the row.", named, known).call
+            known |= settled
+        return RowStage(self._reads(collected), collected.call, tuple(reductions), tuple(settled.values()), settling)
 
     def _reads(self, function: Function) -> tuple[str, ...]:
         """Lines that read the operands of a function."""
@@ -233,22 +235,25 @@ class _Writer:
         return tuple(self.operands[a].replace("#", place) for a in function.arguments if a in self.operands)
 
     # ------------------------------------------------------------------------------------------ formulas
-    def _function(self, suffix: str, doc: str, roots: Sequence[Expr], known: Mapping[Expr, str]) -> Function:
-        """A function that computes the roots; values used more than once have names."""
+    def _function(
+        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str]
+    ) -> Function:
+        """A function that computes the named roots; values used more than once have names too."""
         names = dict(known)
+        wishes = {root: name for name, root in roots}
+        values = [root for _, root in roots]
         local = Names(self.names._taken)
-        order = [n for n in topological(*roots, leaves=frozenset(names)) if n not in names]
+        order = [n for n in topological(*values, leaves=frozenset(names)) if n not in names]
         texts = [n.strip("()").partition(" ")[0] for n in names.values()]
-        typed = next(iter(texts))
-        temporaries = choose_temporaries(roots, order, names)
+        printer = TritonPrinter(names, self.constants, texts[0])
+        temporaries = choose_temporaries(values, order, names)
         lines = []
         for node in order:
-            if node in temporaries:
-                text = TritonPrinter(names, self.constants, typed)(node)
-                names[node] = local.for_value(node, names)
+            if node in temporaries or (node in wishes and len(roots) > 1):
+                text = printer.block(node) if node.is_static else printer(node)
+                names[node] = wishes.get(node) or local.for_value(node, names)
                 lines.append(f"{names[node]} = {text}")
-        printer = TritonPrinter(names, self.constants, typed)
-        returned = ", ".join(map(printer.block, roots))
+        returned = ", ".join(map(printer.block, values))
         words = frozenset(re.findall(r"\w+", "\n".join([*lines, returned])))
         arguments = tuple(dict.fromkeys(t for t in texts if t in words))
         made = Function(f"{self.kernel.name}_{suffix}", doc, arguments, tuple(lines), returned)

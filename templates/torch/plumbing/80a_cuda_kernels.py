@@ -11,8 +11,6 @@ class _CudaKernels(_Kernels):
         """Return the results of a pass, None for those not wanted; None alone where it declines."""
         if entry is None or not self.on or _dispatch_modes():
             return None
-        if len(entry.subsets) > 1:  # every choice of results has a kernel of its own
-            entry = entry._replace(subsets=(wanted, entry.subsets[-1]))
         key: list[Any] = [entry.name, wanted, shapes]
         try:
             for t in tensors:
@@ -36,6 +34,12 @@ class _CudaKernels(_Kernels):
                 )
         except self.refused as error:
             return self.give_up(error)
+
+    def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
+        """Return how a pass runs, as on a CPU; every choice of results has a kernel of its own."""
+        if len(entry.subsets) > 1:
+            entry = entry._replace(subsets=(wanted, entry.subsets[-1]))
+        return super().prepare(entry, tensors, shapes, wanted, key)
 
     def load(self, dtype: torch.dtype) -> Any:
         """Return the module with the passes, one for all dtypes. Raises ImportError, OSError and RuntimeError."""
