@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -51,16 +52,24 @@ def both(
     module = module_of(path)
     kernels = vars(module)["_kernels"]
     kernels.walks.clear()
-    library = kernels.library(torch.float32)
-    usual = {name: getattr(library, name) for name in ("TILE", "WIDEST", "PROGRAMS", "LONGEST")}
-    vars(library).update(sizes or {})
     found = []
-    for on in (True, False):
-        kernels.on = on
-        found.append(results(getattr(module, path.stem), tensors, settings, wanted))
+    with tiles(kernels.library(torch.float32), sizes or {}):
+        for on in (True, False):
+            kernels.on = on
+            found.append(results(getattr(module, path.stem), tensors, settings, wanted))
     kernels.on = True
-    vars(library).update(usual)
     return found[0], found[1], sum(map(bool, kernels.walks.values()))
+
+
+@contextmanager
+def tiles(library: Any, sizes: dict[str, int]) -> Iterator[None]:
+    """A generated file with other sizes of tiles."""
+    usual = {name: getattr(library, name) for name in sizes}
+    vars(library).update(sizes)
+    try:
+        yield
+    finally:
+        vars(library).update(usual)
 
 
 def results(function: Any, tensors: list[Tensor], settings: Any = (), wanted: Any = None) -> list[Tensor]:

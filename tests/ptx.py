@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import triton
-from interpreted import module_of, results
+from interpreted import module_of, results, tiles
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
 
@@ -61,7 +61,7 @@ def start() -> None:
     triton.runtime.driver.set_active(CompilingDriver())
 
 
-def of_passes(path: Path, tensors: list[Tensor], settings: Any = ()) -> dict[str, str]:
+def of_passes(path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any = None) -> dict[str, str]:
     """The PTX of the passes of a module, as a call and its gradients launch them; the assembler has accepted it."""
     module = module_of(path)
     kernels = vars(module)["_kernels"]
@@ -71,7 +71,8 @@ def of_passes(path: Path, tensors: list[Tensor], settings: Any = ()) -> dict[str
     for name, chosen in usual.items():
         library.PASSES[name] = chosen._replace(kernel=Recorder(chosen.kernel))
     try:
-        results(getattr(module, path.stem), tensors, settings)
+        with tiles(library, sizes or {}):
+            results(getattr(module, path.stem), tensors, settings)
         return {name: chosen.kernel.ptx for name, chosen in library.PASSES.items() if chosen.kernel.ptx}
     finally:
         library.PASSES.update(usual)

@@ -45,8 +45,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize(("op", "shapes", "settings"), CASES, ids=str)
+DTYPES = [(*CASES[k], dtype) for k in (0, 7) for dtype in (torch.float64, torch.bfloat16, torch.float16)]
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "settings", "dtype"), [*((*case, torch.float32) for case in CASES), *DTYPES], ids=str
+)
 def test_passes(compiled, op, shapes, settings, dtype):
     found = compiled(op, [torch.rand(s).to(dtype) for s in shapes], settings)
     assert len(found) == 2
@@ -54,6 +58,13 @@ def test_passes(compiled, op, shapes, settings, dtype):
         assert not re.search(r"(?:sin|cos|tanh)\.approx|div\.full", text)
         assert ".atom." not in text and "red.global" not in text
         assert dtype == torch.float64 or op not in ("gate", "norm", "layer", "peak") or "fma.rn.f64" not in text
+
+
+def test_offsets_of_64_bits(compiled):
+    tensors = [torch.rand(9, 64), torch.rand(64), torch.rand(64)]
+    small = compiled("layer", tensors)
+    large = compiled("layer", tensors, (), {"NEAR": 0})
+    assert all(large[name].count(".s64") > text.count(".s64") for name, text in small.items())
 
 
 def test_truth_values_are_read_in_place(compiled):

@@ -5,7 +5,6 @@ What holds of passes on a CPU is not repeated here: modules choose between passe
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -61,7 +60,7 @@ def both(paths, interpret):
     return lambda op, *args, **options: interpret(interpreted.both, paths[op], *args, **options)
 
 
-SMALL = {"TILE": 32, "WIDEST": 64, "PROGRAMS": 4, "LONGEST": 8}
+SMALL = {"TILE": 32, "WIDEST": 64, "PROGRAMS": 4, "LONGEST": 8, "NEAR": 50}
 CASES = [
     ("gate", [(5,), (5,)]),
     ("gate", [(40, 33), ()]),
@@ -74,12 +73,12 @@ CASES = [
     ("gate", [(1,), ()]),
     ("gate", [(), ()]),
     ("channel", [(2, 3, 5), (3,)]),
-    ("channel", [(4, 8, 70), (8,)]),
+    ("channel", [(3, 4, 40), (4,)]),
     ("norm", [(4, 33), (33,)]),
     ("norm", [(2, 3, 16), (16,)]),
     ("norm", [(7,), (7,)]),
     ("norm", [(5, 130), (130,)]),
-    ("layer", [(50, 20), (20,), (20,)]),
+    ("layer", [(20, 20), (20,), (20,)]),
     ("layer", [(3, 150), (150,), (150,)]),
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
@@ -119,7 +118,7 @@ def test_half_precision(both, op, shapes, dtype):
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("shapes", [((6,), (6,)), ((50, 70), (70,)), ((9, 100), (9, 100))], ids=str)
+@pytest.mark.parametrize("shapes", [((6,), (6,)), ((20, 30), (30,)), ((5, 50), (5, 50))], ids=str)
 def test_reductions_over_everything(both, reduction, shapes):
     fused, eager, served = both("loss", [torch.randn(s) * 2 for s in shapes], (0.75, reduction), sizes=SMALL)
     agree(fused, eager)
@@ -203,7 +202,7 @@ def test_without_triton_eager_operations_serve_after_one_warning(paths, monkeypa
     torch.testing.assert_close(y, x * torch.sigmoid(beta * x))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        module.gate(x.double(), beta.double())
+        module.gate(x.double(), beta.double())  # and no more
 
 
 def test_an_old_triton(paths, monkeypatch):
@@ -247,27 +246,18 @@ def test_turned_off(paths, monkeypatch):
     assert not module._kernels.walks
 
 
-def test_a_module_needs_no_triton_until_it_sees_a_cuda_tensor(paths):
-    code = f"""
-import sys; sys.modules["triton"] = None; sys.path.insert(0, {str(paths["gate"].parent)!r})
-import torch, gate
-gate.gate(torch.ones(3), torch.tensor(1.0))
-"""
-    subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", code], check=True)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
-def test_on_a_device(paths, op, shapes, dtype):
+def test_on_a_device(paths, op, shapes):
     module = imported(paths[op])
-    tensors = [(0.5 + torch.rand(s)).to("cuda", dtype) for s in shapes]
-    found = []
-    for on in (True, False):
-        module._kernels.elsewhere.on = on
-        found.append(interpreted.results(getattr(module, op), tensors))
-    agree(*found)
-    assert sum(map(bool, module._kernels.elsewhere.walks.values())) == 2
-    module._kernels.elsewhere.on = True
-    for again, before in zip(interpreted.results(getattr(module, op), tensors), found[0], strict=True):
-        assert torch.equal(again, before)
+    kernels = module._kernels.elsewhere
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        tensors = [(0.5 + torch.rand(s)).to("cuda", dtype) for s in shapes]
+        found = []
+        for on in (True, False, True):
+            kernels.on = on
+            found.append(interpreted.results(getattr(module, op), tensors))
+        agree(*found[:2])
+        assert all(map(torch.equal, found[0], found[2]))
+        assert kernels.on and sum(map(bool, kernels.walks.values())) == 2
+        kernels.walks.clear()

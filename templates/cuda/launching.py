@@ -3,6 +3,7 @@ TILE = 1024  # elements that a program works on at once
 WIDEST = 8192  # those of a row that is reduced, where it can be held; in float64 half of it
 PROGRAMS = 512  # enough to keep every machine busy: where there are more, each sums several tiles
 LONGEST = 64  # tiles that a program sums
+NEAR = 2**31 - 2**16  # offsets that 32 bits hold, also beyond the end of a tensor
 
 
 class Pass(NamedTuple):
@@ -150,7 +151,7 @@ class Plan:
         self.constants = {
             "VARIES": sum(1 << k for k, steps in enumerate(operands) if steps[-1]),
             "T": tl.float64 if double else tl.float32,
-            "INDEX": tl.int64 if max(reach) >= 2**31 - 2**16 else tl.int32,
+            "INDEX": tl.int64 if max(reach) >= NEAR else tl.int32,
             "RUN": tiles.longest,
             "ROWS": tiles.count,
             "BLOCK": tiles.block,
