@@ -90,10 +90,7 @@ class Target:
             away = [d for d, size in enumerate(sizes) if not steps[d] and size > 1]
             over = tiles.run in away and (tiles.whole or not tiles.by_row)
             self.how = ("all" if over else "row") if last in away else "run" if over else "each"
-            extents = [
-                *sizes[:last],
-                1 if last in away and tiles.by_row else tiles.counts[0] if last in away else sizes[last],
-            ]
+            extents = [*sizes[:last], tiles.counts[0] if last in away else sizes[last]]
             if over:
                 extents[tiles.run] = tiles.counts[1]
             self.added = [d for d in away if extents[d] > 1]
