@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 4af60fe4fb876e79130e27069df92f95cfab1515feae98492610a71f12147c37
+# body-sha256: b8a8038ae5f85ca33913f695b832264bbb0ccc639303d3bfeb498320a05ddec0
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -38,7 +38,8 @@ def asinh_loss(x: Tensor, scale: float = 1.0) -> Tensor:
     scale lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where scale is out of range.
     """
-    _real("asinh_loss", x)
+    if not _is_real(x):
+        raise TypeError(f"asinh_loss: expected a real tensor, not {_kind(x)}")
     _typed("asinh_loss", "scale", scale, (float, int))
     if not scale > 0:
         raise ValueError(f"asinh_loss: scale must be in (0, oo), not {scale}")
@@ -47,10 +48,15 @@ def asinh_loss(x: Tensor, scale: float = 1.0) -> Tensor:
 
 def _forward(x: Tensor, scale: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, dtype = _widen(x)
+    dtype = None
+    if x.dtype in _HALF:
+        x, dtype = _widen(x)
     asinh = torch.asinh(x / scale)
     loss = scale**2 / 2 * (asinh * asinh)
-    return _round(loss, dtype), asinh
+    if dtype is None:
+        return loss, asinh
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (loss.to(dtype),)
 
 
 class AsinhLossFunction(Function):
@@ -75,7 +81,9 @@ class AsinhLossFunction(Function):
             return None, None
         scale = ctx.scale
         x, *kept = ctx.saved_tensors
-        x, grad_loss, dtype = _widen(x, grad_loss)
+        dtype = None
+        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+            x, grad_loss, dtype = _widen(x, grad_loss)
         if kept and not _differentiated():
             (asinh,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -110,24 +118,26 @@ class _AsinhLossKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
         loss, *kept = _forward(x, scale)
-        if kept[0].dtype != loss.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        AsinhLossFunction.setup_context(ctx, (x, scale), loss, *kept)
+        ctx.scale = scale
+        _save(ctx, (loss,), x, *kept)
         return loss
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -210,9 +220,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

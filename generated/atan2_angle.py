@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: ae7f787b3d33156007b2699be4fb4fda7d4ca9a93d8f09f86b4cbf51f84467cd
+# body-sha256: 34724d4639db2a3d083aa0e0ab5f02168285451cf711d7f4a054af77f6e61c35
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -37,7 +37,8 @@ def atan2_angle(y: Tensor | float, x: Tensor | float) -> Tensor:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    y, x = _tensors("atan2_angle", y, x)
+    if not (_is_real(y) and _is_real(x)):
+        y, x = _tensors("atan2_angle", y, x)
     return _apply(y, x)
 
 
@@ -61,7 +62,8 @@ class Atan2AngleFunction(Function):
             return None, None
         wants_y, wants_x = ctx.needs_input_grad
         x, y = saved = ctx.saved_tensors
-        x, y, grad_angle, _ = _widen(x, y, grad_angle)
+        if x.dtype in _HALF or y.dtype in _HALF or grad_angle.dtype in _HALF:
+            x, y, grad_angle, _ = _widen(x, y, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
@@ -85,19 +87,19 @@ class Atan2AngleFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -205,9 +207,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

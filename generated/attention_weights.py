@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: b3b61638d8908fac1dbff152fd10bac225fff07d2120f7c70b3719ddd82ba495
+# body-sha256: 65f017c62ff9d93ff1e2910f914f8743e97dab8ab9c25dc8618abd10ffd2018e
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -44,7 +44,8 @@ def attention_weights(query: Tensor | float, key: Tensor | float, scale: float) 
     scale lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
     another type, ValueError where scale is out of range, ValueError where shapes do not fit.
     """
-    query, key = _tensors("attention_weights", query, key)
+    if not (_is_real(query) and _is_real(key)):
+        query, key = _tensors("attention_weights", query, key)
     _typed("attention_weights", "scale", scale, (float, int))
     if not scale > 0:
         raise ValueError(f"attention_weights: scale must be in (0, oo), not {scale}")
@@ -65,7 +66,9 @@ class AttentionWeightsFunction(Function):
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, scale: float) -> Tensor:
-        query, key, dtype = _widen(query, key)
+        dtype = None
+        if query.dtype in _HALF or key.dtype in _HALF:
+            query, key, dtype = _widen(query, key)
         return _round(torch.softmax(query * scale @ key.mT, dim=-1), dtype)
 
     @staticmethod
@@ -124,20 +127,20 @@ class AttentionWeightsFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -324,9 +327,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: d4fb17295e21fefbc5ca0a36d9baa341b8211ea3aa3ee2293216a094edd36603
+# body-sha256: 1c53bfad94efcc0cf22fc892d805c2d6b007e6dea5b1694198fc9bdc5ba213eb
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
@@ -44,7 +44,8 @@ def bce_with_logits(
     in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has another type,
     ValueError where pos_weight is out of range.
     """
-    logits, target = _tensors("bce_with_logits", logits, target)
+    if not (_is_real(logits) and _is_real(target)):
+        logits, target = _tensors("bce_with_logits", logits, target)
     _typed("bce_with_logits", "pos_weight", pos_weight, (float, int))
     if not pos_weight > 0:
         raise ValueError(f"bce_with_logits: pos_weight must be in (0, oo), not {pos_weight}")
@@ -58,7 +59,9 @@ class BceWithLogitsFunction(Function):
 
     @staticmethod
     def forward(logits: Tensor, target: Tensor, pos_weight: float) -> Tensor:
-        logits, target, dtype = _widen(logits, target)
+        dtype = None
+        if logits.dtype in _HALF or target.dtype in _HALF:
+            logits, target, dtype = _widen(logits, target)
         product = F.logsigmoid(-logits) * (1 - target)
         return _round(-(product + pos_weight * (F.logsigmoid(logits) * target)), dtype)
 
@@ -74,7 +77,8 @@ class BceWithLogitsFunction(Function):
             return None, None, None
         pos_weight = ctx.pos_weight
         logits, target = saved = ctx.saved_tensors
-        logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
         grad_logits = _fit(torch.addcmul(sig_logits, diff, target) * grad_loss, saved[0])
@@ -108,19 +112,19 @@ class BceWithLogits(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -239,9 +243,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: cef04049583f8da530c163d6824595a999e573971494af713b5fb646c44c458f
+# body-sha256: 57fc795e43d54ee97feedc53d840df191c32b9191a446b5d6455ba8527c8a815
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
@@ -37,7 +37,8 @@ def bias_add(x: Tensor | float, bias: Tensor | float) -> Tensor:
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    x, bias = _tensors("bias_add", x, bias)
+    if not (_is_real(x) and _is_real(bias)):
+        x, bias = _tensors("bias_add", x, bias)
     _check_shapes(
         "bias_add",
         {
@@ -55,7 +56,9 @@ class BiasAddFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, bias: Tensor) -> Tensor:
-        x, bias, dtype = _widen(x, bias)
+        dtype = None
+        if x.dtype in _HALF or bias.dtype in _HALF:
+            x, bias, dtype = _widen(x, bias)
         return _round(bias[:, None, None] + x, dtype)
 
     @staticmethod
@@ -117,20 +120,20 @@ class BiasAdd(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -271,9 +274,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

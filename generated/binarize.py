@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: ac8b26f479686d060e86036ffbb1a992686de8b1afde4602f008f5cc75abf311
+# body-sha256: 7e568749c091871891b27e478aaae9d6726a98d8660216028c183649c5b79e87
 """Step function with a straight-through gradient.
 
     y = where(x > 0, 1, 0)
@@ -35,7 +35,8 @@ def binarize(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("binarize", x)
+    if not _is_real(x):
+        raise TypeError(f"binarize: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -72,11 +73,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -110,9 +114,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: d06537a2e7873268a0a2f2e242e438be03b78676974944ab103f1076fdbd42c0
+# body-sha256: 69c59eff9926581c15b9b0f66a475af8aa2c7e59e44434742b4e300ed25aa0d5
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -66,9 +66,10 @@ def black_scholes_call(
     [0.01, 1e5]. time lies in [0.001, 100]. rate lies in [-1, 1]. volatility lies in [0.01, 5].
     Raises TypeError where a tensor is complex.
     """
-    spot, strike, time, rate, volatility = _tensors(
-        "black_scholes_call", spot, strike, time, rate, volatility
-    )
+    if not all(map(_is_real, (spot, strike, time, rate, volatility))):
+        spot, strike, time, rate, volatility = _tensors(
+            "black_scholes_call", spot, strike, time, rate, volatility
+        )
     return _apply(spot, strike, time, rate, volatility)
 
 
@@ -306,19 +307,19 @@ class BlackScholesCallFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -445,9 +446,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: ac3e404a6ec42373b28647adad7928122f9fee87cb0ea3af18c69a6496f1608c
+# body-sha256: 3074c6fb52b92bf7b1cdf69f5b59e16a207bda84e114018db42eeb2f250913bc
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -38,7 +38,8 @@ def broadcast_mul(x: Tensor | float, y: Tensor | float) -> Tensor:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    x, y = _tensors("broadcast_mul", x, y)
+    if not (_is_real(x) and _is_real(y)):
+        x, y = _tensors("broadcast_mul", x, y)
     return _apply(x, y)
 
 
@@ -84,20 +85,20 @@ class BroadcastMulFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -205,9 +206,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 5d659bbb847873f609c4f5ebd2ba6b9c76aa8abfd79765f02e9e4b103d6ff4a2
+# body-sha256: f2b22e55a85e83a9f6277b80b039cee04fa97e4d78db339a508868e6a9818bf5
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -43,7 +43,8 @@ def cauchy_loss(x: Tensor, c: float = 1.0) -> Tensor:
     c lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where c is out of range.
     """
-    _real("cauchy_loss", x)
+    if not _is_real(x):
+        raise TypeError(f"cauchy_loss: expected a real tensor, not {_kind(x)}")
     _typed("cauchy_loss", "c", c, (float, int))
     if not c > 0:
         raise ValueError(f"cauchy_loss: c must be in (0, oo), not {c}")
@@ -57,7 +58,9 @@ class CauchyLossFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, c: float) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         ratio = x / c
         product = ratio / (torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1) * ratio
         return _round(2 * torch.log1p(0.5 * product), dtype)
@@ -74,7 +77,9 @@ class CauchyLossFunction(Function):
             return None, None
         c = ctx.c
         (x,) = ctx.saved_tensors
-        x, grad_loss, dtype = _widen(x, grad_loss)
+        dtype = None
+        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+            x, grad_loss, dtype = _widen(x, grad_loss)
         length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
         grad_x = 2 * grad_loss * x / length_x / length_x
         return _round(grad_x, dtype), None
@@ -92,17 +97,20 @@ class CauchyLossFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -180,9 +188,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

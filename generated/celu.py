@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: 47514752d1998f7e3953560659317d58bfb76a3c6c63a453cc534d77acde546f
+# body-sha256: 5b22f1758a73e7890b465bdc67b21b12811f55900fe55163b552ecfb04c18dd6
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -40,7 +40,8 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     alpha lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where alpha is out of range.
     """
-    _real("celu", x)
+    if not _is_real(x):
+        raise TypeError(f"celu: expected a real tensor, not {_kind(x)}")
     _typed("celu", "alpha", alpha, (float, int))
     if not alpha > 0:
         raise ValueError(f"celu: alpha must be in (0, oo), not {alpha}")
@@ -54,7 +55,9 @@ class CeluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, alpha: float) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(torch.clamp(alpha * torch.expm1(x / alpha), max=0) + torch.relu(x), dtype)
 
     @staticmethod
@@ -69,7 +72,9 @@ class CeluFunction(Function):
             return None, None
         alpha = ctx.alpha
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         exp = torch.exp(torch.clamp(x / alpha, max=0))
         grad_x = torch.where(x == 0, torch.full_like(x, 0.5), 1) * exp * grad_y
         return _round(grad_x, dtype), None
@@ -87,17 +92,20 @@ class CeluFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -175,9 +183,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 76e7e17b7fd6793e8d2c1e1e51c984bfbe43ac1629ea0c8884205efd23e2036d
+# body-sha256: ff1e3e262d7d3317ede71f2b512cfb4d543e0923d33d5187b7fe5fcf280bff94
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -43,7 +43,8 @@ def charbonnier(input: Tensor | float, target: Tensor | float, epsilon: float = 
     TypeError where a tensor is complex or a hyperparameter has another type, ValueError where
     epsilon is out of range.
     """
-    input, target = _tensors("charbonnier", input, target)
+    if not (_is_real(input) and _is_real(target)):
+        input, target = _tensors("charbonnier", input, target)
     _typed("charbonnier", "epsilon", epsilon, (float, int))
     if not epsilon > 0:
         raise ValueError(f"charbonnier: epsilon must be in (0, oo), not {epsilon}")
@@ -52,7 +53,9 @@ def charbonnier(input: Tensor | float, target: Tensor | float, epsilon: float = 
 
 def _forward(input: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    input, target, dtype = _widen(input, target)
+    dtype = None
+    if input.dtype in _HALF or target.dtype in _HALF:
+        input, target, dtype = _widen(input, target)
     difference = input - target
     loss = torch.hypot(difference, difference.new_full((), epsilon))
     return _round(loss, dtype), difference
@@ -80,7 +83,8 @@ class CharbonnierFunction(Function):
             return None, None, None
         epsilon = ctx.epsilon
         input, target = saved = ctx.saved_tensors
-        input, target, grad_loss, _ = _widen(input, target, grad_loss)
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
         grad_input = _fit(
             diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)), saved[0]
@@ -155,20 +159,20 @@ class _CharbonnierKeeping(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -307,9 +311,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

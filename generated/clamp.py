@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: af1b06698a05d4e7259e69fa7918ede9d2acddb3b496b8218ed7087c8500f1d9
+# body-sha256: dc7cbab7957067427a2976fb63ed94bce273f562acba5cd4845232e386aab461
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -37,7 +37,8 @@ def clamp(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("clamp", x)
+    if not _is_real(x):
+        raise TypeError(f"clamp: expected a real tensor, not {_kind(x)}")
     _typed("clamp", "low", low, (float, int))
     _typed("clamp", "high", high, (float, int))
     return _apply(x, low, high)
@@ -83,11 +84,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -147,9 +151,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

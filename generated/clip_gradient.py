@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: a98251a1412b3721516cd0b44421a3561d118ec59d1986f48af7c4f47e755caf
+# body-sha256: b948c2f2a981596425900d364f51f887e08a35f0364dfe8864b9e61020c094e6
 """Identity whose gradient is clipped element by element.
 
     y = x
@@ -35,7 +35,8 @@ def clip_gradient(x: Tensor, limit: float = 1.0) -> Tensor:
     limit lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where limit is out of range.
     """
-    _real("clip_gradient", x)
+    if not _is_real(x):
+        raise TypeError(f"clip_gradient: expected a real tensor, not {_kind(x)}")
     _typed("clip_gradient", "limit", limit, (float, int))
     if not limit > 0:
         raise ValueError(f"clip_gradient: limit must be in (0, oo), not {limit}")
@@ -80,11 +81,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -140,9 +144,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: c1884d5d2f00ec4d0cc534fecab3465d4b1d40a5ba47b166ddfe7ec623d9dfa0
+# body-sha256: cd2653ff2968ab0211c9417651df02c870ac693d6f6edb5b53f69c273cf65cd9
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
@@ -39,7 +39,8 @@ def clip_gradient_norm(x: Tensor, max_norm: float = 1.0) -> Tensor:
     max_norm lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where max_norm is out of range.
     """
-    _real("clip_gradient_norm", x)
+    if not _is_real(x):
+        raise TypeError(f"clip_gradient_norm: expected a real tensor, not {_kind(x)}")
     _typed("clip_gradient_norm", "max_norm", max_norm, (float, int))
     if not max_norm > 0:
         raise ValueError(f"clip_gradient_norm: max_norm must be in (0, oo), not {max_norm}")
@@ -67,7 +68,9 @@ class ClipGradientNormFunction(Function):
         if grad_y is None:
             return None, None
         max_norm = ctx.max_norm
-        grad_y, dtype = _widen(grad_y)
+        dtype = None
+        if grad_y.dtype in _HALF:
+            grad_y, dtype = _widen(grad_y)
         norm_grad_y = torch.linalg.vector_norm(grad_y)
         product = max_norm * (grad_y / torch.clamp(norm_grad_y, min=max_norm))
         grad_x = torch.where(norm_grad_y > max_norm, product, grad_y)
@@ -83,17 +86,20 @@ class ClipGradientNormFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -173,9 +179,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

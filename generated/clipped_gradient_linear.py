@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: ee963538dba0e997ea3b23be5c5fa79f3be58df6eea15b71dc2d69e4c65f0b0a
+# body-sha256: 36dea3ab9938ab80b09660a9c08e3675f5affdf7fb93bef0cb7ea19132208e70
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -42,7 +42,8 @@ def clipped_gradient_linear(
     limit lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
     another type, ValueError where limit is out of range, ValueError where shapes do not fit.
     """
-    x, weight = _tensors("clipped_gradient_linear", x, weight)
+    if not (_is_real(x) and _is_real(weight)):
+        x, weight = _tensors("clipped_gradient_linear", x, weight)
     _typed("clipped_gradient_linear", "limit", limit, (float, int))
     if not limit > 0:
         raise ValueError(f"clipped_gradient_linear: limit must be in (0, oo), not {limit}")
@@ -64,7 +65,9 @@ class ClippedGradientLinearFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, limit: float) -> Tensor:
-        x, weight, dtype = _widen(x, weight)
+        dtype = None
+        if x.dtype in _HALF or weight.dtype in _HALF:
+            x, weight, dtype = _widen(x, weight)
         return _round(x @ weight.T, dtype)
 
     @staticmethod
@@ -107,20 +110,20 @@ class ClippedGradientLinearFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -306,9 +309,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 19f387e856dbf92d7fd0a96ba1ef92900434a7e756dfebe96f19ef0e3ee35021
+# body-sha256: 6b057cf62ee212410d208fa1e19bff9a441fc4b6094df71cafdfde6ea93587bb
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -38,7 +38,8 @@ def clipped_relu(x: Tensor, clip: float = 1.0) -> Tensor:
     clip lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where clip is out of range.
     """
-    _real("clipped_relu", x)
+    if not _is_real(x):
+        raise TypeError(f"clipped_relu: expected a real tensor, not {_kind(x)}")
     _typed("clipped_relu", "clip", clip, (float, int))
     if not clip > 0:
         raise ValueError(f"clipped_relu: clip must be in (0, oo), not {clip}")
@@ -66,7 +67,9 @@ class ClippedReluFunction(Function):
             return None, None
         clip = ctx.clip
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
         grad_x = 0.5 * product * grad_y
         return _round(grad_x, dtype), None
@@ -84,17 +87,20 @@ class ClippedReluFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -172,9 +178,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

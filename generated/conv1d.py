@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 8c85769d77762a2378f4ce60ca11394769fcfb2ae59c41263e8c2efa3ba04f33
+# body-sha256: 108be4f4588864aa8ad96b5afc16ffb42b0fc5033b1ad090dbbce6c2c756fe50
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -48,7 +48,8 @@ def conv1d(
     or a hyperparameter has another type, ValueError where stride and padding are out of range,
     ValueError where shapes do not fit.
     """
-    x, weight, bias = _tensors("conv1d", x, weight, bias)
+    if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
+        x, weight, bias = _tensors("conv1d", x, weight, bias)
     _typed("conv1d", "stride", stride, int)
     if not stride >= 1:
         raise ValueError(f"conv1d: stride must be in [1, oo), not {stride}")
@@ -151,7 +152,7 @@ class Conv1dFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -159,13 +160,13 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 _nn_grad: Any = nn_grad  # torch gives it no types
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -355,9 +356,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

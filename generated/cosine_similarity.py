@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 0633d564baa3e5bd4d17c7f9a2e87557c1f0c318aabb933abfd051223d9e41d0
+# body-sha256: 46c9a3fe513fa9020b23a167d496ef152263c5f476c4c568a7b61396d4f09c98
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -40,7 +40,8 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     eps lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
     another type, ValueError where eps is out of range, ValueError where shapes do not fit.
     """
-    a, b = _tensors("cosine_similarity", a, b)
+    if not (_is_real(a) and _is_real(b)):
+        a, b = _tensors("cosine_similarity", a, b)
     _typed("cosine_similarity", "eps", eps, (float, int))
     if not eps > 0:
         raise ValueError(f"cosine_similarity: eps must be in (0, oo), not {eps}")
@@ -56,13 +57,18 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    a, b, dtype = _widen(a, b)
+    dtype = None
+    if a.dtype in _HALF or b.dtype in _HALF:
+        a, b, dtype = _widen(a, b)
     total = (a * b).sum(dim=-1)
     y = total / (
         torch.clamp(torch.linalg.vector_norm(a, dim=-1), min=eps)
         * torch.clamp(torch.linalg.vector_norm(b, dim=-1), min=eps)
     )
-    return _round(y, dtype), total
+    if dtype is None:
+        return y, total
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class CosineSimilarityFunction(Function):
@@ -89,7 +95,8 @@ class CosineSimilarityFunction(Function):
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
         a, b, *kept = saved = ctx.saved_tensors
-        a, b, grad_y, _ = _widen(a, b, grad_y)
+        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+            a, b, grad_y, _ = _widen(a, b, grad_y)
         if kept and not _differentiated():
             (total,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -177,14 +184,14 @@ class _CosineSimilarityKeeping(Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
         y, *kept = _forward(a, b, eps)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        CosineSimilarityFunction.setup_context(ctx, (a, b, eps), y, *kept)
+        ctx.inputs = _like(a, b)
+        ctx.eps = eps
+        _save(ctx, (y,), a, b, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -192,13 +199,13 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -267,11 +274,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -350,9 +352,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: fc83dafdc7cd1327a2fb92feacbb4ff65f344bf762688d9bc43d5ca763860ce3
+# body-sha256: 024d770320a46e7d071cf80fc6a1fd59ace42a389951d755516dd223eca17ccc
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -46,7 +46,8 @@ def cross_entropy_smoothed(
     or a hyperparameter has another type, ValueError where smoothing is out of range, ValueError
     where shapes do not fit.
     """
-    logits, target = _tensors("cross_entropy_smoothed", logits, target)
+    if not (_is_real(logits) and _is_real(target)):
+        logits, target = _tensors("cross_entropy_smoothed", logits, target)
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
@@ -67,7 +68,9 @@ class CrossEntropySmoothedFunction(Function):
 
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-        logits, target, dtype = _widen(logits, target)
+        dtype = None
+        if logits.dtype in _HALF or target.dtype in _HALF:
+            logits, target, dtype = _widen(logits, target)
         log_softmax = torch.log_softmax(logits, dim=-1)
         product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
         return _round((product - smoothing * log_softmax.mean(dim=-1)).mean(), dtype)
@@ -84,7 +87,8 @@ class CrossEntropySmoothedFunction(Function):
             return None, None, None
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
-        logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         log_softmax = torch.log_softmax(logits, dim=-1)
         ratio = grad_loss / logits.shape[0]
         ratio2 = (-smoothing * ratio).expand((logits.shape[0], 1)) / log_softmax.shape[-1]
@@ -131,19 +135,19 @@ class CrossEntropySmoothed(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -285,9 +289,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

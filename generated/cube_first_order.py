@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 0fc2102dd7bcafcee33f72f34ca962b463039661ae0663933f9745a3833515f6
+# body-sha256: 18d64cf5949eda140cbe1359141932a3cea800abcf93c79cee54389e3d859ab8
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -35,7 +35,8 @@ def cube_first_order(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("cube_first_order", x)
+    if not _is_real(x):
+        raise TypeError(f"cube_first_order: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -46,7 +47,9 @@ class CubeFirstOrderFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(x**3, dtype)
 
     @staticmethod
@@ -59,7 +62,9 @@ class CubeFirstOrderFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         grad_x = 3 * (grad_y * x * x)
         return _once("cube_first_order", _round(grad_x, dtype))
 
@@ -74,17 +79,20 @@ class CubeFirstOrderFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -190,9 +198,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: d53e59158b132317b173aa6d04120afa6229333277f48ba6faa553c8bb2d493d
+# body-sha256: 6aaeb852d149eb6e514603ca60d6510b6b62a2573f27a93708c72a789df67522
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -47,7 +47,8 @@ def dice_loss(logits: Tensor | float, target: Tensor | float, smooth: float = 1.
     (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has another type,
     ValueError where smooth is out of range.
     """
-    logits, target = _tensors("dice_loss", logits, target)
+    if not (_is_real(logits) and _is_real(target)):
+        logits, target = _tensors("dice_loss", logits, target)
     _typed("dice_loss", "smooth", smooth, (float, int))
     if not smooth > 0:
         raise ValueError(f"dice_loss: smooth must be in (0, oo), not {smooth}")
@@ -61,13 +62,18 @@ def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Tensor, ...
         torch.empty((), dtype=_result_dtype(logits, target)),
         torch.empty((), dtype=_result_dtype(target)),
     )
-    logits, target, _ = _widen(logits, target)
+    rounded = None
+    if logits.dtype in _HALF or target.dtype in _HALF:
+        logits, target, rounded = _widen(logits, target)
     sig_logits = torch.sigmoid(logits)
     total3 = (sig_logits * sig_logits).sum() + (target * target).sum()
     total = total3 + smooth
     total2 = (sig_logits * target).sum()
     loss = (total3 - 2 * total2) / total
-    return _round(loss, dtype), total, total2
+    if rounded is None:
+        return loss, total, total2
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (loss.to(dtype),)
 
 
 class DiceLossFunction(Function):
@@ -93,7 +99,8 @@ class DiceLossFunction(Function):
             return None, None, None
         smooth = ctx.smooth
         logits, target, *kept = saved = ctx.saved_tensors
-        logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         if kept and not _differentiated():
             total, total2 = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -143,27 +150,27 @@ class _DiceLossKeeping(Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
         loss, *kept = _forward(logits, target, smooth)
-        if kept[0].dtype != loss.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        DiceLossFunction.setup_context(ctx, (logits, target, smooth), loss, *kept)
+        ctx.inputs = _like(logits, target)
+        ctx.smooth = smooth
+        _save(ctx, (loss,), logits, target, *kept)
         return loss
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -209,11 +216,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -292,9 +294,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: 254e8ffe7f94d4c8553d7ca4c0b27dfaf74a9620ccbd42d13e65c45524ac042a
+# body-sha256: dd8af22e19ea758e731a33fbd0e63968adeb84a759e285c96902121edbd77430
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -40,7 +40,8 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("elu", x)
+    if not _is_real(x):
+        raise TypeError(f"elu: expected a real tensor, not {_kind(x)}")
     _typed("elu", "alpha", alpha, (float, int))
     return _apply(x, alpha)
 
@@ -52,7 +53,9 @@ class EluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, alpha: float) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(torch.where(x > 0, x, alpha * torch.expm1(x)), dtype)
 
     @staticmethod
@@ -67,7 +70,9 @@ class EluFunction(Function):
             return None, None
         alpha = ctx.alpha
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         product = alpha * (torch.exp(torch.clamp(x, max=0)) * grad_y)
         grad_x = torch.where(x > 0, grad_y, product)
         return _round(grad_x, dtype), None
@@ -85,17 +90,20 @@ class EluFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -173,9 +181,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

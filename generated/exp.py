@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: c6f6a0a0b600b4ecbf2e3fce07893d3ac027a56fa516e36bbbbb7a94a66bd34d
+# body-sha256: 2db00a0487b2d2742187ba1db15ce73b9ada43a258e512c362bf5506680b94cd
 """Exponential; keeps its output, not its input.
 
     y = exp(x)
@@ -34,7 +34,8 @@ def exp(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("exp", x)
+    if not _is_real(x):
+        raise TypeError(f"exp: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -73,11 +74,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -125,9 +129,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: bfe8a86065e142b2460d347603a0f923bda709ff98241cd53b31a7098e67f3d6
+# body-sha256: 478622cea22eb19e1642e6774409532eed96c68df5b4f1b12c48d3f9cc3a962a
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -43,7 +43,8 @@ def film(x: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tens
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    x, gamma, beta = _tensors("film", x, gamma, beta)
+    if not (_is_real(x) and _is_real(gamma) and _is_real(beta)):
+        x, gamma, beta = _tensors("film", x, gamma, beta)
     _check_shapes(
         "film",
         {
@@ -62,7 +63,9 @@ class FilmFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-        x, gamma, beta, dtype = _widen(x, gamma, beta)
+        dtype = None
+        if x.dtype in _HALF or gamma.dtype in _HALF or beta.dtype in _HALF:
+            x, gamma, beta, dtype = _widen(x, gamma, beta)
         return _round(gamma[:, :, None, None] * x + beta[:, :, None, None], dtype)
 
     @staticmethod
@@ -115,20 +118,20 @@ class FilmFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -275,9 +278,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 5401f53915d2bc024d72ab0ea320cfbe56d67a6888a0b1064efb91cb84616ef7
+# body-sha256: 3b656c3db0233024d170cc89914651e7476cbd4f968c7f0e71688089faf8b347
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -51,7 +51,8 @@ def focal_loss_with_logits(
     1]. gamma lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter
     has another type, ValueError where alpha and gamma are out of range.
     """
-    logits, target = _tensors("focal_loss_with_logits", logits, target)
+    if not (_is_real(logits) and _is_real(target)):
+        logits, target = _tensors("focal_loss_with_logits", logits, target)
     _typed("focal_loss_with_logits", "alpha", alpha, (float, int))
     if not 0 <= alpha <= 1:
         raise ValueError(f"focal_loss_with_logits: alpha must be in [0, 1], not {alpha}")
@@ -63,14 +64,19 @@ def focal_loss_with_logits(
 
 def _forward(logits: Tensor, target: Tensor, alpha: float, gamma: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    logits, target, dtype = _widen(logits, target)
+    dtype = None
+    if logits.dtype in _HALF or target.dtype in _HALF:
+        logits, target, dtype = _widen(logits, target)
     neg_logits = -logits
     log_sig = F.logsigmoid(neg_logits)
     log_sig_logits = F.logsigmoid(logits)
     product = torch.sigmoid(logits) ** gamma * log_sig * (1 - target)
     product2 = alpha * (torch.sigmoid(neg_logits) ** gamma * log_sig_logits * target)
     loss = -(1 - alpha) * product - product2
-    return _round(loss, dtype), log_sig, log_sig_logits
+    if dtype is None:
+        return loss, log_sig, log_sig_logits
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (loss.to(dtype),)
 
 
 class FocalLossWithLogitsFunction(Function):
@@ -96,7 +102,8 @@ class FocalLossWithLogitsFunction(Function):
             return None, None, None, None
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, *kept = saved = ctx.saved_tensors
-        logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         if kept and not _differentiated():
             log_sig, log_sig_logits = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -151,26 +158,26 @@ class _FocalLossWithLogitsKeeping(Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, alpha: float, gamma: float) -> Tensor:
         loss, *kept = _forward(logits, target, alpha, gamma)
-        if kept[0].dtype != loss.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        FocalLossWithLogitsFunction.setup_context(ctx, (logits, target, alpha, gamma), loss, *kept)
+        ctx.alpha = alpha
+        ctx.gamma = gamma
+        _save(ctx, (loss,), logits, target, *kept)
         return loss
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -216,11 +223,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -294,9 +296,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 3dfbd5922d3b70813a8bc4bf8faa38efd61728fe38d3f5b4b23542bc08c4bd58
+# body-sha256: b5570eeb636b448d8cf39353512f285e02262189c1f7b3abf424188d07bfcdbd
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -47,14 +47,17 @@ def gaussian_nll(
     The tensors broadcast; any of them may be a number. variance lies in (0, oo). Raises
     TypeError where a tensor is complex or a hyperparameter has another type.
     """
-    mean, target, variance = _tensors("gaussian_nll", mean, target, variance)
+    if not (_is_real(mean) and _is_real(target) and _is_real(variance)):
+        mean, target, variance = _tensors("gaussian_nll", mean, target, variance)
     _typed("gaussian_nll", "full", full, bool)
     return _apply(mean, target, variance, full)
 
 
 def _forward(mean: Tensor, target: Tensor, variance: Tensor, full: bool) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    mean, target, variance, dtype = _widen(mean, target, variance)
+    dtype = None
+    if mean.dtype in _HALF or target.dtype in _HALF or variance.dtype in _HALF:
+        mean, target, variance, dtype = _widen(mean, target, variance)
     difference = target - mean
     product = 0.5 * (difference / variance * difference + torch.log(variance))
     loss = product + (_LOG_2_PI_2 if full else 0)
@@ -166,20 +169,20 @@ class _GaussianNllKeeping(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -318,9 +321,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

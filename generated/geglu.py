@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: beb2518aef8c5b6040c32a566d5a04e7c01188b2778726836cb68b5c97f95471
+# body-sha256: 06549d6d06d5a4906a6445c4b00e02e723054c62d94c1f46ba8883edf312f927
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -47,7 +47,8 @@ def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    x, gate, up = _tensors("geglu", x, gate, up)
+    if not (_is_real(x) and _is_real(gate) and _is_real(up)):
+        x, gate, up = _tensors("geglu", x, gate, up)
     _check_shapes(
         "geglu",
         {
@@ -61,12 +62,17 @@ def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor
 
 def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, gate, up, dtype = _widen(x, gate, up)
+    dtype = None
+    if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
+        x, gate, up, dtype = _widen(x, gate, up)
     matmul = x @ gate.T
     matmul2 = x @ up.T
     product = torch.erfc(-_SQRT_1_2 * matmul) * matmul * matmul2
     y = 0.5 * product
-    return _round(y, dtype), matmul, matmul2
+    if dtype is None:
+        return y, matmul, matmul2
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class GegluFunction(Function):
@@ -170,27 +176,25 @@ class _GegluKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
         y, *kept = _forward(x, gate, up)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
         GegluFunction.setup_context(ctx, (x, gate, up), y, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -253,11 +257,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -359,9 +358,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 06160ada9c25104b43ded037b6b3139aa2c2de79a2ec73dff423f98a98fea396
+# body-sha256: 6b2885492d202a1aeb27b4ffd13da97a08c596bd4e880abaff984ea13bc7db22
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -40,7 +40,8 @@ def gelu(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("gelu", x)
+    if not _is_real(x):
+        raise TypeError(f"gelu: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -49,7 +50,10 @@ def _forward(x: Tensor) -> tuple[Tensor, ...]:
     x, dtype = _widen_all(x)
     erfc = torch.erfc(-x / _SQRT_2)
     y = 0.5 * erfc * x
-    return _round(y, dtype), erfc
+    if dtype is None:
+        return y, erfc
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class GeluFunction(Function):
@@ -72,7 +76,9 @@ class GeluFunction(Function):
         if grad_y is None:
             return None
         x, *kept = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         if kept and not _differentiated():
             (erfc,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -103,24 +109,25 @@ class _GeluKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, *kept = _forward(x)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        GeluFunction.setup_context(ctx, (x,), y, *kept)
+        _save(ctx, (y,), x, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -211,9 +218,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 14057beffbffd91564c2cafee818a850d47e8746eb183212503072b8116e4657
+# body-sha256: 0e37e56bb654a0819de2db19de76d85a2500988abc91f4178ff8084d803111fd
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -45,7 +45,8 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("gelu_tanh", x)
+    if not _is_real(x):
+        raise TypeError(f"gelu_tanh: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -56,7 +57,9 @@ class GeluTanhFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         product = _0_08943_SQRT_2_PI * x**3
         total = product + _2_SQRT_2_PI * x
         return _round(torch.sigmoid(total) * x, dtype)
@@ -71,7 +74,9 @@ class GeluTanhFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         clamped_x = torch.clamp(x, min=-40, max=40)
         product = _2_SQRT_2_PI * clamped_x
         clamped_x_power = clamped_x**3
@@ -103,17 +108,20 @@ class GeluTanhFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -185,9 +193,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 07334072e91ff7f257e1d9d18d251d5b8408060acc909899dde04c668b5f96b7
+# body-sha256: 89ec015dcd934d0679ecb546ec688c88cc97f87b0e75167611ca322444bfbd62
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -37,7 +37,8 @@ def geometric_mean(a: Tensor | float, b: Tensor | float) -> Tensor:
     The tensors broadcast; any of them may be a number. a lies in (0, oo). b lies in (0, oo).
     Raises TypeError where a tensor is complex.
     """
-    a, b = _tensors("geometric_mean", a, b)
+    if not (_is_real(a) and _is_real(b)):
+        a, b = _tensors("geometric_mean", a, b)
     return _apply(a, b)
 
 
@@ -48,7 +49,9 @@ class GeometricMeanFunction(Function):
 
     @staticmethod
     def forward(a: Tensor, b: Tensor) -> Tensor:
-        a, b, dtype = _widen(a, b)
+        dtype = None
+        if a.dtype in _HALF or b.dtype in _HALF:
+            a, b, dtype = _widen(a, b)
         return _round(torch.sqrt(a) * torch.sqrt(b), dtype)
 
     @staticmethod
@@ -62,7 +65,8 @@ class GeometricMeanFunction(Function):
             return None, None
         wants_a, wants_b = ctx.needs_input_grad
         a, b = saved = ctx.saved_tensors
-        a, b, grad_y, _ = _widen(a, b, grad_y)
+        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+            a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         root_b = torch.sqrt(b)
         root_a = torch.sqrt(a)
@@ -88,19 +92,19 @@ class GeometricMeanFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -213,9 +217,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: 5b0e17bb4696fef204f724130334e25e52e1b50f3667ae1f6188bf20635b9513
+# body-sha256: 2fdb75e22e8844f471d910cc5d86e58b735f6bddba4e319e3bd2f2eb90268839
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -35,7 +35,8 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("hard_sigmoid", x)
+    if not _is_real(x):
+        raise TypeError(f"hard_sigmoid: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -46,7 +47,9 @@ class HardSigmoidFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(torch.clamp(x / 6 + 0.5, min=0, max=1), dtype)
 
     @staticmethod
@@ -72,17 +75,20 @@ class HardSigmoidFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -160,9 +166,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 5cdfa73eb1d39ed70d40720e097b0500b460c646b8d01391465b8fdf882b2690
+# body-sha256: e8f2dd8f12e88094de2375aafb560b0ddb58366cef866b57d3de7b391e653ebc
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -37,7 +37,8 @@ def hard_swish(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("hard_swish", x)
+    if not _is_real(x):
+        raise TypeError(f"hard_swish: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -48,7 +49,9 @@ class HardSwishFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(torch.clamp(x + 3, min=0, max=6) * x / 6, dtype)
 
     @staticmethod
@@ -61,7 +64,9 @@ class HardSwishFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         total = x + 3
         chosen = torch.where((total >= 0) & (total <= 6), x / 6, 0)
         return _round((chosen + torch.clamp(total, min=0, max=6) / 6) * grad_y, dtype)
@@ -79,17 +84,20 @@ class HardSwishFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -161,9 +169,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 37d722dc9858f8a261f3f507499d8d2e3b0dce63e364ddbc884159a7636da445
+# body-sha256: c7243443640320e5d1e46b41b11c4a032827fe61aa19ff5f7c1718b6fbf7201d
 """Huber loss.
 
     d    = input - target
@@ -44,7 +44,8 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
     where a tensor is complex or a hyperparameter has another type, ValueError where delta is
     out of range.
     """
-    input, target = _tensors("huber", input, target)
+    if not (_is_real(input) and _is_real(target)):
+        input, target = _tensors("huber", input, target)
     _typed("huber", "delta", delta, (float, int))
     if not delta > 0:
         raise ValueError(f"huber: delta must be in (0, oo), not {delta}")
@@ -53,7 +54,9 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
 
 def _forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    input, target, dtype = _widen(input, target)
+    dtype = None
+    if input.dtype in _HALF or target.dtype in _HALF:
+        input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
     product = delta * (magnitude_d - delta / 2)
@@ -84,7 +87,8 @@ class HuberFunction(Function):
         wants_input, wants_target, _ = ctx.needs_input_grad
         delta = ctx.delta
         input, target = saved = ctx.saved_tensors
-        input, target, grad_loss, _ = _widen(input, target, grad_loss)
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            input, target, grad_loss, _ = _widen(input, target, grad_loss)
         grad_input = grad_target = None
         diff = input - target
         product = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff)) * grad_loss
@@ -182,20 +186,20 @@ class Huber(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -334,9 +338,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

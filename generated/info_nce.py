@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: a6acf7f0d533bb45fb9d17732ec8aff69f75f1a2b30c4c31c7ca6a440f37adb4
+# body-sha256: e6f398a465734ef42daf763ba21282b754d3c25847ef43f5af70d45539fc4740
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -50,7 +50,8 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     has another type, ValueError where temperature is out of range, ValueError where shapes do
     not fit.
     """
-    query, key = _tensors("info_nce", query, key)
+    if not (_is_real(query) and _is_real(key)):
+        query, key = _tensors("info_nce", query, key)
     _typed("info_nce", "temperature", temperature, (float, int))
     if not temperature > 0:
         raise ValueError(f"info_nce: temperature must be in (0, oo), not {temperature}")
@@ -66,11 +67,16 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
 
 def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    query, key, dtype = _widen(query, key)
+    dtype = None
+    if query.dtype in _HALF or key.dtype in _HALF:
+        query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
     logsumexp = product.logsumexp(dim=-1)
     loss = (logsumexp - (key * query).sum(dim=-1) / temperature).mean()
-    return _round(loss, dtype), logsumexp, product
+    if dtype is None:
+        return loss, logsumexp, product
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (loss.to(dtype),)
 
 
 class InfoNceFunction(Function):
@@ -98,7 +104,8 @@ class InfoNceFunction(Function):
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
             key, query, *kept = saved = ctx.saved_tensors
-            key, query, grad_loss, _ = _widen(key, query, grad_loss)
+            if key.dtype in _HALF or query.dtype in _HALF or grad_loss.dtype in _HALF:
+                key, query, grad_loss, _ = _widen(key, query, grad_loss)
             if kept and not _differentiated():
                 logsumexp, product = kept
             else:  # a kept intermediate would lose its part of the second derivative
@@ -148,26 +155,26 @@ class _InfoNceKeeping(Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
         loss, *kept = _forward(query, key, temperature)
-        if kept[0].dtype != loss.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        InfoNceFunction.setup_context(ctx, (query, key, temperature), loss, *kept)
+        ctx.autocast = _autocast(query)
+        ctx.temperature = temperature
+        _save(ctx, (loss,), key, query, *kept)
         return loss
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -236,11 +243,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -326,9 +328,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

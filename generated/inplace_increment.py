@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: 6809f8c1f45be728e72e32cf54681cb0a7e20ac0555cf2ef03e4cac8f8f8ba23
+# body-sha256: ec41700be2df4b72563f340995faf33b79b504276cf74176b38a2f3a98379bc0
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -37,13 +37,15 @@ def inplace_increment(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("inplace_increment", x)
+    if not _is_real(x):
+        raise TypeError(f"inplace_increment: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
 def inplace_increment_(x: Tensor) -> Tensor:
     """Write the result of ``inplace_increment`` over ``x`` and return it."""
-    _real("inplace_increment_", x)
+    if not _is_real(x):
+        raise TypeError(f"inplace_increment_: expected a real tensor, not {_kind(x)}")
     return _apply_inplace(x)
 
 
@@ -101,11 +103,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -147,9 +152,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: f9fcab79b6514ba34a8ed0d438be5a4af9318b3b6a2bdfc68c7fe6453eeb3ff0
+# body-sha256: e6300f8e38e7a1c53a6e1400133c0b61be9f7b9da585771c0e507ed00048cfcd
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -47,7 +47,8 @@ def layer_norm(
     eps lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
     another type, ValueError where eps is out of range, ValueError where shapes do not fit.
     """
-    x, weight, bias = _tensors("layer_norm", x, weight, bias)
+    if not (_is_real(x) and _is_real(weight) and _is_real(bias)):
+        x, weight, bias = _tensors("layer_norm", x, weight, bias)
     _typed("layer_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"layer_norm: eps must be in [0, oo), not {eps}")
@@ -69,7 +70,9 @@ class LayerNormFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-        x, weight, bias, dtype = _widen(x, weight, bias)
+        dtype = None
+        if x.dtype in _HALF or weight.dtype in _HALF or bias.dtype in _HALF:
+            x, weight, bias, dtype = _widen(x, weight, bias)
         diff = x - x.mean(dim=-1, keepdim=True)
         return _round(
             diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias, dtype
@@ -187,20 +190,20 @@ class LayerNorm(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -353,9 +356,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 7da8ac15550e877ff0cd321c01be9351577fc19d7449428e00ed252e6e029c6e
+# body-sha256: 7c67b3b2bf1aa94d7d730202ed83beaef45ec297aeba44947c066d9e40a698c3
 """Affine map.
 
     y = x @ weight.T + bias
@@ -38,7 +38,8 @@ def linear(x: Tensor | float, weight: Tensor | float, bias: Tensor | float | Non
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    x, weight, bias = _tensors("linear", x, weight, bias)
+    if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
+        x, weight, bias = _tensors("linear", x, weight, bias)
     _check_shapes(
         "linear",
         {
@@ -110,20 +111,20 @@ class LinearFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -287,9 +288,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

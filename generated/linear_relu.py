@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: b1d345bb5a45985fc6955875accf68166bdf9348a027d075ccdaeddb1a8160be
+# body-sha256: 239074419b7cd84c030cd7fddf7c96674a32b8e601f19db9e7e696950ef98f4a
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -40,7 +40,8 @@ def linear_relu(
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    x, weight, bias = _tensors("linear_relu", x, weight, bias)
+    if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
+        x, weight, bias = _tensors("linear_relu", x, weight, bias)
     _check_shapes(
         "linear_relu",
         {
@@ -119,20 +120,20 @@ class LinearReluFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -296,9 +297,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

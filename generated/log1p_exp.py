@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: dd1bc587a6cc61b7e0aee7612bc16d8c4b6275433f756ec252d6775bc1694703
-# body-sha256: 2a13d4b21cfea3df13298ce1e559fdde6a637af8be70e882a388a0b85f06a082
+# body-sha256: 383d7a8a4efb01f3abe1d86404fd227b2e19919efd5673db4b941585901305f7
 """log(1 + exp(x)); keeps only its input and recomputes the rest.
 
     e = exp(x)
@@ -37,7 +37,8 @@ def log1p_exp(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("log1p_exp", x)
+    if not _is_real(x):
+        raise TypeError(f"log1p_exp: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -59,7 +60,9 @@ class Log1pExpFunction(Function):
         if grad_y is None:
             return None
         (y,) = ctx.saved_tensors
-        y, grad_y, dtype = _widen(y, grad_y)
+        dtype = None
+        if y.dtype in _HALF or grad_y.dtype in _HALF:
+            y, grad_y, dtype = _widen(y, grad_y)
         return _round(-(torch.expm1(-y) * grad_y), dtype)
 
     @staticmethod
@@ -73,17 +76,20 @@ class Log1pExpFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -155,9 +161,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_cosh.yaml
 # spec-sha256: 0c36cb90a5c9dba74ef133cd05ce534065a6e033b1ad0d95957b901dc9d1079e
-# body-sha256: f770b0573ef1496ebb9bbefee3067554447cf8a0e0eb6876670ba56ea285ebd6
+# body-sha256: bc608e2f060dc4d8f09b589926107aa87ca0cb6730498fd7e368d0ee0ec5e6f9
 """Log-cosh loss of an error.
 
     loss = log(cosh(x))
@@ -38,7 +38,8 @@ def log_cosh(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("log_cosh", x)
+    if not _is_real(x):
+        raise TypeError(f"log_cosh: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -49,7 +50,9 @@ class LogCoshFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         magnitude_x = torch.abs(x)
         diff = F.softplus(-2 * magnitude_x, threshold=50.0) + magnitude_x - _LOG_2
         return _round(
@@ -67,7 +70,9 @@ class LogCoshFunction(Function):
         if grad_loss is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_loss, dtype = _widen(x, grad_loss)
+        dtype = None
+        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+            x, grad_loss, dtype = _widen(x, grad_loss)
         return _round(torch.tanh(x) * grad_loss, dtype)
 
     @staticmethod
@@ -81,17 +86,20 @@ class LogCoshFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -163,9 +171,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

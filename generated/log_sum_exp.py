@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: c5b2a50ceae55255f143b4375d86c9c683bf6b4bfe7c0f5e1be6afd5e8d1440e
+# body-sha256: 6ecd3f058b3ff6c8fc04d1479aab1f3d688a4ce4a45d1106a81a33d5a7e922cf
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -35,15 +35,21 @@ def log_sum_exp(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("log_sum_exp", x)
+    if not _is_real(x):
+        raise TypeError(f"log_sum_exp: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
 def _forward(x: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, dtype = _widen(x)
+    dtype = None
+    if x.dtype in _HALF:
+        x, dtype = _widen(x)
     y = x.flatten().logsumexp(dim=0)
-    return _round(y, dtype), y
+    if dtype is None:
+        return y, y
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class LogSumExpFunction(Function):
@@ -66,7 +72,8 @@ class LogSumExpFunction(Function):
         if grad_y is None:
             return None
         x, *kept = saved = ctx.saved_tensors
-        x, grad_y, _ = _widen(x, grad_y)
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, _ = _widen(x, grad_y)
         if kept and not _differentiated():
             (y,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -95,24 +102,25 @@ class _LogSumExpKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, *kept = _forward(x)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        LogSumExpFunction.setup_context(ctx, (x,), y, *kept)
+        _save(ctx, (y,), x, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -132,11 +140,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -210,9 +213,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

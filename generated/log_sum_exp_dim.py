@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: c4e4983f11ece0451da56a4dc132ac801cb0758c42dcdaf15fd74261bc14c7c1
+# body-sha256: e47a5681c250b23c7e202a274657a31272e92500894eff802245160743141b78
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -41,7 +41,8 @@ def log_sum_exp_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("log_sum_exp_dim", x)
+    if not _is_real(x):
+        raise TypeError(f"log_sum_exp_dim: expected a real tensor, not {_kind(x)}")
     _typed("log_sum_exp_dim", "dim", dim, int)
     _typed("log_sum_exp_dim", "keepdim", keepdim, bool)
     return _apply(x, dim, keepdim)
@@ -49,9 +50,14 @@ def log_sum_exp_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
 
 def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, dtype = _widen(x)
+    dtype = None
+    if x.dtype in _HALF:
+        x, dtype = _widen(x)
     y = x.logsumexp(dim=dim, keepdim=keepdim)
-    return _round(y, dtype), y
+    if dtype is None:
+        return y, y
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class LogSumExpDimFunction(Function):
@@ -78,7 +84,8 @@ class LogSumExpDimFunction(Function):
             return None, None, None
         dim, keepdim = ctx.dim, ctx.keepdim
         x, *kept = saved = ctx.saved_tensors
-        x, grad_y, _ = _widen(x, grad_y)
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, _ = _widen(x, grad_y)
         if kept and not _differentiated():
             (y,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -126,25 +133,29 @@ class _LogSumExpDimKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
         y, *kept = _forward(x, dim, keepdim)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        LogSumExpDimFunction.setup_context(ctx, (x, dim, keepdim), y, *kept)
+        ctx.inputs = _like(x)
+        ctx.dim = dim
+        ctx.keepdim = keepdim
+        _save(ctx, (y,), x, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -170,11 +181,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -261,9 +267,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: 9d8f200d698ccdc08012252798fd18f8d0e0bdff5c1a654e503bd1b89c68898c
+# body-sha256: 9fa080c9e9b807ba987710b9a4f024fd70ea949ab1f31ec173baff9bb8e4f06d
 """Logarithm of the odds, the inverse of the sigmoid.
 
     y = log(p / (1 - p))
@@ -35,7 +35,8 @@ def logit(p: Tensor) -> Tensor:
 
     p lies in (0, 1). Raises TypeError where p is no real tensor.
     """
-    _real("logit", p)
+    if not _is_real(p):
+        raise TypeError(f"logit: expected a real tensor, not {_kind(p)}")
     return _apply(p)
 
 
@@ -46,7 +47,9 @@ class LogitFunction(Function):
 
     @staticmethod
     def forward(p: Tensor) -> Tensor:
-        p, dtype = _widen(p)
+        dtype = None
+        if p.dtype in _HALF:
+            p, dtype = _widen(p)
         return _round(torch.log(p) - torch.log1p(-p), dtype)
 
     @staticmethod
@@ -59,7 +62,9 @@ class LogitFunction(Function):
         if grad_y is None:
             return None
         (p,) = ctx.saved_tensors
-        p, grad_y, dtype = _widen(p, grad_y)
+        dtype = None
+        if p.dtype in _HALF or grad_y.dtype in _HALF:
+            p, grad_y, dtype = _widen(p, grad_y)
         diff = 1 - p
         ratio = p / diff
         return _round((ratio + 1) * grad_y / diff / ratio, dtype)
@@ -77,17 +82,20 @@ class LogitFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -159,9 +167,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

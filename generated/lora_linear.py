@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 6ba6554c11162e370cedfca9ec8150133d54f0ff3383516a88ebdcb4228fb51a
+# body-sha256: 612b64486fb7903c720c219c4c3cf8d1312e1d04eb7b5730c6b99a4719701aaa
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -50,7 +50,8 @@ def lora_linear(
     Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
     where shapes do not fit.
     """
-    x, weight, down, up = _tensors("lora_linear", x, weight, down, up)
+    if not all(map(_is_real, (x, weight, down, up))):
+        x, weight, down, up = _tensors("lora_linear", x, weight, down, up)
     _typed("lora_linear", "scale", scale, (float, int))
     _check_shapes(
         "lora_linear",
@@ -71,7 +72,10 @@ def _forward(
     x, weight, down, up, dtype = _widen(x, weight, down, up)
     product = scale * (x @ down.T)
     y = product @ up.T + x @ weight.T
-    return _round(y, dtype), product
+    if dtype is None:
+        return y, product
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class LoraLinearFunction(Function):
@@ -170,27 +174,25 @@ class _LoraLinearKeeping(Function):
         ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
     ) -> Tensor:
         y, *kept = _forward(x, weight, down, up, scale)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
         LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -259,11 +261,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -365,9 +362,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 9eb7de7273d67a19a38305458fe1bfff242cee0368bc13ee2bd48706d8bf4047
+# body-sha256: 02ae68585f3fa748416d8f607ba754e62b190642e4d741eb71ba15dc4339fc03
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -48,7 +48,8 @@ def lsq_fake_quantise(
     The tensors broadcast; any of them may be a number. step lies in (0, oo). Raises TypeError
     where a tensor is complex or a hyperparameter has another type.
     """
-    x, step = _tensors("lsq_fake_quantise", x, step)
+    if not (_is_real(x) and _is_real(step)):
+        x, step = _tensors("lsq_fake_quantise", x, step)
     _typed("lsq_fake_quantise", "low", low, int)
     _typed("lsq_fake_quantise", "high", high, int)
     _typed("lsq_fake_quantise", "grad_scale", grad_scale, (float, int))
@@ -57,10 +58,15 @@ def lsq_fake_quantise(
 
 def _forward(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, step, dtype = _widen(x, step)
+    dtype = None
+    if x.dtype in _HALF or step.dtype in _HALF:
+        x, step, dtype = _widen(x, step)
     round = torch.round(x / step)
     y = torch.clamp(round, min=low, max=high) * step
-    return _round(y, dtype), round
+    if dtype is None:
+        return y, round
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class LsqFakeQuantiseFunction(Function):
@@ -89,7 +95,8 @@ class LsqFakeQuantiseFunction(Function):
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
         step, x, *kept = saved = ctx.saved_tensors
-        step, x, grad_y, _ = _widen(step, x, grad_y)
+        if step.dtype in _HALF or x.dtype in _HALF or grad_y.dtype in _HALF:
+            step, x, grad_y, _ = _widen(step, x, grad_y)
         if kept and not _differentiated():
             (round,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -138,8 +145,6 @@ class _LsqFakeQuantiseKeeping(Function):
         ctx: Any, x: Tensor, step: Tensor, low: int, high: int, grad_scale: float
     ) -> Tensor:
         y, *kept = _forward(x, step, low, high, grad_scale)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
         LsqFakeQuantiseFunction.setup_context(ctx, (x, step, low, high, grad_scale), y, *kept)
         return y
 
@@ -169,19 +174,19 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -227,11 +232,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -317,9 +317,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

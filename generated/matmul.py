@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 9c50201bc10ffd5afdddb2a9bd175c39231a29eaa27e38eb22fd2ac734e0d86b
+# body-sha256: e9359502646c17b9f2eeed6df5aa60c7ab9646831284f7a880b8deef256f4a56
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -37,7 +37,8 @@ def matmul(a: Tensor | float, b: Tensor | float) -> Tensor:
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    a, b = _tensors("matmul", a, b)
+    if not (_is_real(a) and _is_real(b)):
+        a, b = _tensors("matmul", a, b)
     _check_shapes(
         "matmul",
         {
@@ -94,20 +95,20 @@ class MatmulFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -278,9 +279,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

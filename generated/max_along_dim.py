@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 5663b2376c5732fdb979671920a86a3c0d9c6a010f57e678e45d782d60c9043e
+# body-sha256: 95c755551ec69d2e2d70d30a122c017de1acd94a78897c27b33dda09cec088fe
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -41,7 +41,8 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("max_along_dim", x)
+    if not _is_real(x):
+        raise TypeError(f"max_along_dim: expected a real tensor, not {_kind(x)}")
     _typed("max_along_dim", "dim", dim, int)
     return _apply(x, dim)
 
@@ -72,7 +73,8 @@ class MaxAlongDimFunction(Function):
             return None, None
         dim = ctx.dim
         (indices,) = ctx.saved_tensors
-        indices, grad_values, _ = _widen(indices, grad_values)
+        if indices.dtype in _HALF or grad_values.dtype in _HALF:
+            indices, grad_values, _ = _widen(indices, grad_values)
         grad_x = _fit(
             _put_along(
                 _restore(grad_values, dim, ctx.inputs[0].shape),
@@ -101,18 +103,21 @@ class MaxAlongDimFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -224,9 +229,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

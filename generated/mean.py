@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: b4acb155d20e65b2763595a06c2b93ea150ae8cb50782090276e7355415fe113
+# body-sha256: c4ef8829e728f6368a11b136eb487a0ef4972d2812914b4d0f45838bfe6ccd11
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -40,7 +40,8 @@ def mean(x: Tensor, keepdim: bool = False) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("mean", x)
+    if not _is_real(x):
+        raise TypeError(f"mean: expected a real tensor, not {_kind(x)}")
     _typed("mean", "keepdim", keepdim, bool)
     return _apply(x, keepdim)
 
@@ -65,7 +66,8 @@ class MeanFunction(Function):
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
-        grad_y, _ = _widen(grad_y)
+        if grad_y.dtype in _HALF:
+            grad_y, _ = _widen(grad_y)
         grad_x = _fit(
             (
                 _restore(grad_y, (-2, -1), ctx.inputs[0].shape)
@@ -86,18 +88,21 @@ class MeanFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -209,9 +214,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

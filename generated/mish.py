@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 837f1f756baa5d96c0264ec0c3c3013170f8a91d1b24cacbb5706f6ef5fde91d
+# body-sha256: 8421efd6e527fd324cee0d490fcdf6b532f0c98aa6ec6a889724b7c4ee8ca0b4
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -39,17 +39,23 @@ def mish(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("mish", x)
+    if not _is_real(x):
+        raise TypeError(f"mish: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
 def _forward(x: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, dtype = _widen(x)
+    dtype = None
+    if x.dtype in _HALF:
+        x, dtype = _widen(x)
     exp = torch.exp(torch.clamp(x, max=20))
     product = exp * (exp + 2)
     y = product / (product + 2) * x
-    return _round(y, dtype), exp
+    if dtype is None:
+        return y, exp
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class MishFunction(Function):
@@ -72,7 +78,9 @@ class MishFunction(Function):
         if grad_y is None:
             return None
         x, *kept = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         if kept and not _differentiated():
             (exp,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -112,24 +120,25 @@ class _MishKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, *kept = _forward(x)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        MishFunction.setup_context(ctx, (x,), y, *kept)
+        _save(ctx, (y,), x, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -206,9 +215,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: a3bfeffa3507f2e7a5d65e23b22ff24a2302c15c1e987795c2cf4662f666bc32
+# body-sha256: e2300d572e1cc3ee1a7c2d687eb7b0b96733eee8d55ac92301d462bb6471cc8b
 """Product of two tensors.
 
     z = x * y
@@ -38,7 +38,8 @@ def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    x, y = _tensors("mul", x, y)
+    if not (_is_real(x) and _is_real(y)):
+        x, y = _tensors("mul", x, y)
     return _apply(x, y)
 
 
@@ -84,20 +85,20 @@ class MulFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -205,9 +206,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

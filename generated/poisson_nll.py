@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 1b8719bfa2485c633ce4e8f08cdafe47ace114654ebb84b31ffd2c487f0f943b
+# body-sha256: 4a4fa2dd051e01203d30444d17361cf18b076e85741f07414eba3922c186c79a
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -47,7 +47,8 @@ def poisson_nll(
     oo). Raises TypeError where a tensor is complex or a hyperparameter has another type,
     ValueError where eps is out of range.
     """
-    input, target = _tensors("poisson_nll", input, target)
+    if not (_is_real(input) and _is_real(target)):
+        input, target = _tensors("poisson_nll", input, target)
     _typed("poisson_nll", "log_input", log_input, bool)
     _typed("poisson_nll", "eps", eps, (float, int))
     if not eps > 0:
@@ -80,7 +81,8 @@ class PoissonNllFunction(Function):
             return None, None, None, None
         log_input, eps = ctx.log_input, ctx.eps
         input, target = saved = ctx.saved_tensors
-        input, target, grad_loss, _ = _widen(input, target, grad_loss)
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            input, target, grad_loss, _ = _widen(input, target, grad_loss)
         if log_input:
             grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
             return grad_input, None, None, None
@@ -103,19 +105,19 @@ class PoissonNllFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -248,9 +250,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: ec29717f854b91e925af55295c78539a8daaf30d61c03e6763aad4dbd74784d6
+# body-sha256: 249b1127cc755dc7f171330bb78476576955a2f5ef5c63627d7dbb4adf49556d
 """Integer power.
 
     y = x**n
@@ -37,7 +37,8 @@ def power(x: Tensor, n: int = 2) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("power", x)
+    if not _is_real(x):
+        raise TypeError(f"power: expected a real tensor, not {_kind(x)}")
     _typed("power", "n", n, int)
     return _apply(x, n)
 
@@ -49,7 +50,9 @@ class PowerFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, n: int) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(x**n, dtype)
 
     @staticmethod
@@ -64,7 +67,9 @@ class PowerFunction(Function):
             return None, None
         n = ctx.n
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         grad_x = torch.zeros_like(grad_y) if n == 0 else n * (grad_y * x ** (n - 1))
         return _round(grad_x, dtype), None
 
@@ -82,17 +87,20 @@ class PowerFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -170,9 +178,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

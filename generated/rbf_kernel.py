@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 3a12e89de758b0830825f4ec0d45921e47abe9f3f00a0eb9b1b179a7f2ca832c
+# body-sha256: 93b63d66eab52f472d362ff3dd86e3d5aede0e68fbd55281c1bec02ab0fef60c
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -49,7 +49,8 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     gamma lies in (0, oo). Raises TypeError where a tensor is complex, ValueError where shapes
     do not fit.
     """
-    x, y, gamma = _tensors("rbf_kernel", x, y, gamma)
+    if not (_is_real(x) and _is_real(y) and _is_real(gamma)):
+        x, y, gamma = _tensors("rbf_kernel", x, y, gamma)
     _check_shapes(
         "rbf_kernel",
         {
@@ -63,10 +64,15 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
 
 def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, y, gamma, dtype = _widen(x, y, gamma)
+    dtype = None
+    if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
+        x, y, gamma, dtype = _widen(x, y, gamma)
     total = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
     k = torch.exp(-(total * gamma))
-    return _round(k, dtype), total
+    if dtype is None:
+        return k, total
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (k.to(dtype),)
 
 
 class RbfKernelFunction(Function):
@@ -169,26 +175,25 @@ class _RbfKernelKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
         k, *kept = _forward(x, y, gamma)
-        if kept[0].dtype != k.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        RbfKernelFunction.setup_context(ctx, (x, y, gamma), k, *kept)
+        ctx.autocast = _autocast(x)
+        _save(ctx, (k,), gamma, x, y, *kept)
         return k
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -251,11 +256,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -341,9 +341,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/relu.yaml
 # spec-sha256: 5fbfee06fab9c500f35cb27c2f86feea7462fd626cb8345c9358d4057a45921a
-# body-sha256: 51658702a1dec6dfc1a79d8c24fc9396b925cec196ff458729435c8e1bbc3f37
+# body-sha256: 8bb235740cdf9952015d52b5dae536e501ca1829a0b25da41d279a7d90f4962e
 """Rectified linear unit, max(0, x).
 
     y = relu(x)
@@ -36,7 +36,8 @@ def relu(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("relu", x)
+    if not _is_real(x):
+        raise TypeError(f"relu: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -76,11 +77,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -128,9 +132,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

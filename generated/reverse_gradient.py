@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: 45f06172fc6704e0f025766ed2c36fb3ccb2f797e3ba7ce9031b87173350ff8e
+# body-sha256: faac8d0806dcb38d854030df838a3ade8ebb8cd662690c9cf568864978e1b24a
 """Identity whose gradient changes its sign.
 
     y = x
@@ -37,7 +37,8 @@ def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:
     strength lies in [0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where strength is out of range.
     """
-    _real("reverse_gradient", x)
+    if not _is_real(x):
+        raise TypeError(f"reverse_gradient: expected a real tensor, not {_kind(x)}")
     _typed("reverse_gradient", "strength", strength, (float, int))
     if not strength >= 0:
         raise ValueError(f"reverse_gradient: strength must be in [0, oo), not {strength}")
@@ -85,11 +86,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -129,9 +133,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 1c667fce4871995721cd798f0b24b5fb1042fc392b9bf316044bca6298abb1bb
+# body-sha256: 2349e1dd6a23d06e91242b18d6754d52169954ba65a6ae4be42647912a3545ce
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -43,7 +43,8 @@ def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> T
     eps lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
     another type, ValueError where eps is out of range, ValueError where shapes do not fit.
     """
-    x, weight = _tensors("rms_norm", x, weight)
+    if not (_is_real(x) and _is_real(weight)):
+        x, weight = _tensors("rms_norm", x, weight)
     _typed("rms_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"rms_norm: eps must be in [0, oo), not {eps}")
@@ -64,7 +65,9 @@ class RmsNormFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        x, weight, dtype = _widen(x, weight)
+        dtype = None
+        if x.dtype in _HALF or weight.dtype in _HALF:
+            x, weight, dtype = _widen(x, weight)
         return _round(weight * x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + eps), dtype)
 
     @staticmethod
@@ -152,20 +155,20 @@ class RmsNorm(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -318,9 +321,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

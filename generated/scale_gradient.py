@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scale_gradient.yaml
 # spec-sha256: 52a49d1e771d829a329c0fb20f527a1353b115e9b0d9d6c7a74d3ca2242550d9
-# body-sha256: a4681b750bdd4f1ac49b4ca2bb20b7131f12528ca100209ed6d3afa70c08d063
+# body-sha256: fac6890b294fc3e745a5fe1686e59f006fbefe87409a9d1219d14b8402b7dc4f
 """Identity whose gradient is multiplied by a constant.
 
     y = x
@@ -34,7 +34,8 @@ def scale_gradient(x: Tensor, scale: float = 1.0) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("scale_gradient", x)
+    if not _is_real(x):
+        raise TypeError(f"scale_gradient: expected a real tensor, not {_kind(x)}")
     _typed("scale_gradient", "scale", scale, (float, int))
     return _apply(x, scale)
 
@@ -80,11 +81,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -124,9 +128,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

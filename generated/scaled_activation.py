@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: a007d84bba17887a75acfb17a95681bdb2b39cf3ad541cc3fd21cbae6a57489c
+# body-sha256: b0aeda18130d3c41dee78b1ccf4a67d45cca9e9f8caa59799c849e92c58861e0
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -42,7 +42,8 @@ def scaled_activation(x: Tensor, scale: float = 1.0, use_relu: bool = True) -> T
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("scaled_activation", x)
+    if not _is_real(x):
+        raise TypeError(f"scaled_activation: expected a real tensor, not {_kind(x)}")
     _typed("scaled_activation", "scale", scale, (float, int))
     _typed("scaled_activation", "use_relu", use_relu, bool)
     return _apply(x, scale, use_relu)
@@ -55,7 +56,9 @@ class ScaledActivationFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, scale: float, use_relu: bool) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         if use_relu:
             return _round(scale * torch.relu(x), dtype)
         return _round(scale * torch.tanh(x), dtype)
@@ -73,7 +76,9 @@ class ScaledActivationFunction(Function):
             return None, None, None
         scale, use_relu = ctx.scale, ctx.use_relu
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         if use_relu:
             grad_x = torch.ops.aten.threshold_backward(scale * grad_y, x, 0)
             return _round(grad_x, dtype), None, None
@@ -96,17 +101,20 @@ class ScaledActivationFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -184,9 +192,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

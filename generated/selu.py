@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: 6baa9024be140b8b8a1ff40a4e8a0881297e5970d493e8bd9bd8915cd3e43ea5
+# body-sha256: f7533e7bd40fe9f3176f19811f3ed65241653464c603dc6f64b77cb5ec2b834e
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -41,7 +41,8 @@ def selu(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("selu", x)
+    if not _is_real(x):
+        raise TypeError(f"selu: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -52,7 +53,9 @@ class SeluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(
             1.0507009873554805 * torch.where(x > 0, x, 1.6732632423543772 * torch.expm1(x)), dtype
         )
@@ -67,7 +70,9 @@ class SeluFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         product = 1.7580993408473768 * (torch.exp(torch.clamp(x, max=0)) * grad_y)
         return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
 
@@ -83,17 +88,20 @@ class SeluFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -165,9 +173,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sigmoid.yaml
 # spec-sha256: 63694643ed4eedc3a90ce4400646b0ac4f937790ad94eb43d4762011263dafe8
-# body-sha256: c6ab5e379b4a1d1737cd058afb7e6c900de8f805f6350d30c650fc3d510a71e6
+# body-sha256: 5b95e73003d9e34c01b26e68b28d04cc5cb974191b6fb6638706afe278167e44
 """Logistic sigmoid; keeps its output, not its input.
 
     y = 1 / (1 + exp(-x))
@@ -35,7 +35,8 @@ def sigmoid(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("sigmoid", x)
+    if not _is_real(x):
+        raise TypeError(f"sigmoid: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -57,7 +58,9 @@ class SigmoidFunction(Function):
         if grad_y is None:
             return None
         (y,) = ctx.saved_tensors
-        y, grad_y, dtype = _widen(y, grad_y)
+        dtype = None
+        if y.dtype in _HALF or grad_y.dtype in _HALF:
+            y, grad_y, dtype = _widen(y, grad_y)
         return _round(torch.ops.aten.sigmoid_backward(grad_y, y), dtype)
 
     @staticmethod
@@ -71,17 +74,20 @@ class SigmoidFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -153,9 +159,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: ad10750ea63d7aa967a8a5cb8b1e8bf07edd088b7ba746c3e4d12d4e49ff1aad
+# body-sha256: 7942c9c267a540d8071074e908752ae3c34303abfa5badcd6ea784e24a2c0e5b
 """Sign with a straight-through gradient.
 
     y = sign(x)
@@ -35,7 +35,8 @@ def sign_ste(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("sign_ste", x)
+    if not _is_real(x):
+        raise TypeError(f"sign_ste: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -72,11 +73,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -110,9 +114,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: e88e1c2af1b740948658b7ba59f7eda3354a1aead02366ff2b6fcd412615848c
+# body-sha256: 1372ade733532876c39ed00d137640989af11fe25e9d608adc2b46976e3aa0c5
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -38,7 +38,8 @@ def silu(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("silu", x)
+    if not _is_real(x):
+        raise TypeError(f"silu: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -49,7 +50,9 @@ class SiluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(torch.sigmoid(x) * x, dtype)
 
     @staticmethod
@@ -62,7 +65,9 @@ class SiluFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         return _round(torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1) * grad_y, dtype)
 
     @staticmethod
@@ -76,17 +81,20 @@ class SiluFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -158,9 +166,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: f47fc033b95ace1438b2c5aa49efa003a34499584ec149a9e7c723494345ecb7
+# body-sha256: 324da9546e21a956cdb881631c693c6c819c6bda0b0d907b0346295c394f7fe9
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -42,7 +42,8 @@ def sine_activation(x: Tensor, omega: float = 30.0) -> Tensor:
     omega lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where omega is out of range.
     """
-    _real("sine_activation", x)
+    if not _is_real(x):
+        raise TypeError(f"sine_activation: expected a real tensor, not {_kind(x)}")
     _typed("sine_activation", "omega", omega, (float, int))
     if not omega > 0:
         raise ValueError(f"sine_activation: omega must be in (0, oo), not {omega}")
@@ -101,17 +102,20 @@ class SineActivation(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -203,9 +207,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

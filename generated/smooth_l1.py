@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: cdd884472ef4da7c7d108fe189e914c7ef7c2731f3906441a8224fbff118e1bf
+# body-sha256: 59881b4962ea7c0e11fec62652062bc31ffcdf073dbfba4968a3ad9730eb7be4
 """Smooth L1 loss.
 
     d    = input - target
@@ -60,7 +60,8 @@ def smooth_l1(
     where a tensor is complex or a hyperparameter has another type, ValueError where beta and
     reduction are out of range.
     """
-    input, target = _tensors("smooth_l1", input, target)
+    if not (_is_real(input) and _is_real(target)):
+        input, target = _tensors("smooth_l1", input, target)
     _typed("smooth_l1", "beta", beta, (float, int))
     if not beta > 0:
         raise ValueError(f"smooth_l1: beta must be in (0, oo), not {beta}")
@@ -72,7 +73,9 @@ def smooth_l1(
 
 def _forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    input, target, dtype = _widen(input, target)
+    dtype = None
+    if input.dtype in _HALF or target.dtype in _HALF:
+        input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
     ratio = d * d / (2 * beta)
@@ -110,7 +113,8 @@ class SmoothL1Function(Function):
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
         input, target = saved = ctx.saved_tensors
-        input, target, grad_loss, _ = _widen(input, target, grad_loss)
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
         if reduction == "sum":
             grad_input = _fit(
@@ -280,7 +284,7 @@ class SmoothL1(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -288,13 +292,13 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -433,9 +437,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

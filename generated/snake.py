@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 8037988aecff5fe31cc1f32934250e9bc5879f92690d9bb4f11320527c3763e5
+# body-sha256: e166fd152186379c940f8355da0e1282082041710f6823b439bff6158ea945c3
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -44,7 +44,8 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
     alpha lies in (0, 1000]. Raises TypeError where a tensor is complex, ValueError where shapes
     do not fit.
     """
-    x, alpha = _tensors("snake", x, alpha)
+    if not (_is_real(x) and _is_real(alpha)):
+        x, alpha = _tensors("snake", x, alpha)
     _check_shapes(
         "snake",
         {
@@ -141,19 +142,19 @@ class Snake(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -303,9 +304,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

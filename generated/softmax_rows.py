@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: d50f08c895a560a540769f0f812ad217f2437c3cc620a36c1cdbfc90070dfec7
+# body-sha256: 75f2ce1d944f71df8884d9e48df27ad9e6506218a57afc2298fb40d1de6ac56f
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -35,7 +35,8 @@ def softmax_rows(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor, ValueError where shapes do not fit.
     """
-    _real("softmax_rows", x)
+    if not _is_real(x):
+        raise TypeError(f"softmax_rows: expected a real tensor, not {_kind(x)}")
     _check_shapes(
         "softmax_rows",
         {
@@ -63,7 +64,9 @@ class SoftmaxRowsFunction(Function):
         if grad_y is None:
             return None
         (y,) = ctx.saved_tensors
-        y, grad_y, dtype = _widen(y, grad_y)
+        dtype = None
+        if y.dtype in _HALF or grad_y.dtype in _HALF:
+            y, grad_y, dtype = _widen(y, grad_y)
         y_grad_y = y * grad_y
         grad_x = torch.addcmul(y_grad_y, y, y_grad_y.sum(dim=-1, keepdim=True), value=-1)
         return _round(grad_x, dtype)
@@ -79,17 +82,20 @@ class SoftmaxRowsFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
@@ -184,9 +190,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

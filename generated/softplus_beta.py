@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: dd611f22fbf2550a89a33e7758cdc770d733602e97684020067bad3f7fa22c0e
+# body-sha256: 3b881bf600db158423c72f42131c749ffdadf0e011fd1f18fbbb1f27e30f1d1a
 """Softplus with a sharpness, the identity beyond a threshold.
 
     y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -40,7 +40,8 @@ def softplus_beta(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tens
     beta lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where beta is out of range.
     """
-    _real("softplus_beta", x)
+    if not _is_real(x):
+        raise TypeError(f"softplus_beta: expected a real tensor, not {_kind(x)}")
     _typed("softplus_beta", "beta", beta, (float, int))
     if not beta > 0:
         raise ValueError(f"softplus_beta: beta must be in (0, oo), not {beta}")
@@ -55,7 +56,9 @@ class SoftplusBetaFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, beta: float, threshold: float) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         beta_x = beta * x
         return _round(
             torch.where(beta_x > threshold, x, F.softplus(beta_x, threshold=50.0) / beta), dtype
@@ -74,7 +77,9 @@ class SoftplusBetaFunction(Function):
             return None, None, None
         beta, threshold = ctx.beta, ctx.threshold
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         beta_x = beta * x
         grad_x = torch.where(beta_x > threshold, grad_y, torch.sigmoid(beta_x) * grad_y)
         return _round(grad_x, dtype), None, None
@@ -94,17 +99,20 @@ class SoftplusBetaFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -182,9 +190,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 400ce802fd425a6f0d376f0b0571059f527e2f93e2e9cee8bc90418d4016c873
+# body-sha256: d5bae064eb21b5ec2fd26c4d698ae412faa27dd54858c428da73d1752d1e5928
 """Soft thresholding, the proximal map of the absolute value.
 
     y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -40,7 +40,8 @@ def softshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
     threshold lies in [0, oo). Raises TypeError where x is no real tensor or a hyperparameter
     has another type, ValueError where threshold is out of range.
     """
-    _real("softshrink", x)
+    if not _is_real(x):
+        raise TypeError(f"softshrink: expected a real tensor, not {_kind(x)}")
     _typed("softshrink", "threshold", threshold, (float, int))
     if not threshold >= 0:
         raise ValueError(f"softshrink: threshold must be in [0, oo), not {threshold}")
@@ -54,7 +55,9 @@ class SoftshrinkFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, threshold: float) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         chosen = torch.where(x < -threshold, threshold + x, 0)
         return _round(torch.where(x > threshold, x - threshold, chosen), dtype)
 
@@ -82,17 +85,20 @@ class SoftshrinkFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -176,9 +182,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softsign.yaml
 # spec-sha256: 531fed75307930439f37da2dc7064c8574ec3e8e928b6f76428c7f3f19078da7
-# body-sha256: fd4afb0c4bcc096ae1e2672791cbb5a1321de408f22f96950d207801b6767ca8
+# body-sha256: d72fe1c781f686fe4ba19020955acb8da1e2dab11b9e98aa60d904bdacafab6f
 """Softsign activation.
 
     y = x / (1 + abs(x))
@@ -35,7 +35,8 @@ def softsign(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("softsign", x)
+    if not _is_real(x):
+        raise TypeError(f"softsign: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -46,7 +47,9 @@ class SoftsignFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(x / (torch.abs(x) + 1), dtype)
 
     @staticmethod
@@ -59,7 +62,9 @@ class SoftsignFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         total = torch.abs(x) + 1
         return _round(grad_y / total / total, dtype)
 
@@ -75,17 +80,20 @@ class SoftsignFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -157,9 +165,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: c82e133523a9aab1ca296490715d1481e6588d82334d0c8247b24219dde22e63
+# body-sha256: 323088157fd38c64e9d9a6789290bec048b717eedde015119b3ffa3dd7f6cfec
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -39,7 +39,8 @@ def sort(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("sort", x)
+    if not _is_real(x):
+        raise TypeError(f"sort: expected a real tensor, not {_kind(x)}")
     _typed("sort", "dim", dim, int)
     return _apply(x, dim)
 
@@ -91,11 +92,14 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -180,9 +184,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

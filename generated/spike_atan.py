@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: bbd46beead632079aa96f624b3bff44cc3f4a150206cafa3f4a2e94f86db4224
+# body-sha256: 90632f9fa4440906cbb643241a7806c972bb7d0c4bfdc49b6da4e7d89717838e
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -48,7 +48,8 @@ def spike_atan(v: Tensor, threshold: float = 1.0, alpha: float = 2.0) -> Tensor:
     alpha lies in (0, oo). Raises TypeError where v is no real tensor or a hyperparameter has
     another type, ValueError where alpha is out of range.
     """
-    _real("spike_atan", v)
+    if not _is_real(v):
+        raise TypeError(f"spike_atan: expected a real tensor, not {_kind(v)}")
     _typed("spike_atan", "threshold", threshold, (float, int))
     _typed("spike_atan", "alpha", alpha, (float, int))
     if not alpha > 0:
@@ -78,7 +79,9 @@ class SpikeAtanFunction(Function):
             return None, None, None
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
-        v, grad_spike, dtype = _widen(v, grad_spike)
+        dtype = None
+        if v.dtype in _HALF or grad_spike.dtype in _HALF:
+            v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = 2 * grad_spike / length / length
         grad_v = product / (alpha * _ABS_PI_POW_2)
@@ -106,17 +109,20 @@ def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -200,9 +206,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

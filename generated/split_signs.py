@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: d1c97a7b274ecafa0af9ada7f206a1f8781810d355be0602fb1b950be95720cd
+# body-sha256: 6d2fc8cf4fcc6106c443586cdb7e6a6fb1bf7100c7902eebdf7250b36eb25699
 """Positive and negative part.
 
     positive = relu(x)
@@ -37,7 +37,8 @@ def split_signs(x: Tensor) -> tuple[Tensor, Tensor]:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("split_signs", x)
+    if not _is_real(x):
+        raise TypeError(f"split_signs: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -87,11 +88,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -158,9 +162,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/square.yaml
 # spec-sha256: b2ac2e3d844806a8a5edcf0c17e8756fd2fd4d1a5f1f4f952ef818a5565d8607
-# body-sha256: 05cc62b196911c34cbf6ea0e2ccce5b5ce0af84ac4bfdb94a0781a044e116741
+# body-sha256: 065c2394b7c931a32efc455f412dbd65602c56fce8ca26fc619e73f8d47d43f5
 """Square; its second derivative is constant, its third is zero.
 
     y = x**2
@@ -34,7 +34,8 @@ def square(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("square", x)
+    if not _is_real(x):
+        raise TypeError(f"square: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -74,11 +75,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -126,9 +130,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: be12fb3682359be2f1e509ce9a239acd633f7340db7836fe1fc212ffcc769505
+# body-sha256: 151e6a5c1f50930eb08228481243b14fa1984af3e267a143062200ac85f453ce
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -42,7 +42,8 @@ def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
     b lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where b is out of range.
     """
-    _real("squareplus", x)
+    if not _is_real(x):
+        raise TypeError(f"squareplus: expected a real tensor, not {_kind(x)}")
     _typed("squareplus", "b", b, (float, int))
     if not b > 0:
         raise ValueError(f"squareplus: b must be in (0, oo), not {b}")
@@ -51,10 +52,15 @@ def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
 
 def _forward(x: Tensor, b: float) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, dtype = _widen(x)
+    dtype = None
+    if x.dtype in _HALF:
+        x, dtype = _widen(x)
     length_x = torch.hypot(x, x.new_full((), math.sqrt(b)))
     y = 0.5 * torch.where(x < 0, b / (length_x - x), length_x + x)
-    return _round(y, dtype), length_x
+    if dtype is None:
+        return y, length_x
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class SquareplusFunction(Function):
@@ -79,7 +85,9 @@ class SquareplusFunction(Function):
             return None, None
         b = ctx.b
         x, *kept = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         if kept and not _differentiated():
             (length_x,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -115,24 +123,26 @@ class _SquareplusKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, b: float) -> Tensor:
         y, *kept = _forward(x, b)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        SquareplusFunction.setup_context(ctx, (x, b), y, *kept)
+        ctx.b = b
+        _save(ctx, (y,), x, *kept)
         return y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -215,9 +225,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

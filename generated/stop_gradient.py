@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 6971822d8f74b99722d58382062dba2b3f2d68a33ddf02f82dac1d4ac4532c5b
+# body-sha256: 24162eab409154294ac585c8be171b754a945f9c78f49bb4acbd6a3518cdaae9
 """Identity whose gradient is zero.
 
     y = x
@@ -32,7 +32,8 @@ def stop_gradient(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("stop_gradient", x)
+    if not _is_real(x):
+        raise TypeError(f"stop_gradient: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -69,11 +70,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -113,9 +117,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

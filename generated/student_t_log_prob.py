@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 65662da7b9f70d0910c15d1a273ac81ca9e5c18a0651ddc3c060de912f06d251
+# body-sha256: ad22b054ca1b6f2f131ebdd79e2ec7faddefa99a31557c07cc0428a3388f23ee
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -55,7 +55,8 @@ def student_t_log_prob(
     The tensors broadcast; any of them may be a number. df lies in [0.5, 100]. scale lies in
     [0.001, 1000]. Raises TypeError where a tensor is complex.
     """
-    x, df, loc, scale = _tensors("student_t_log_prob", x, df, loc, scale)
+    if not all(map(_is_real, (x, df, loc, scale))):
+        x, df, loc, scale = _tensors("student_t_log_prob", x, df, loc, scale)
     return _apply(x, df, loc, scale)
 
 
@@ -183,19 +184,19 @@ class StudentTLogProbFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -322,9 +323,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 931802aec3a0f2a5b0f5b3fb5b99ab537409dfea6e72d5225ab5f3993ca1a951
+# body-sha256: 99fc0c9492349363d7f0df664d7696723d5bae7e6cb93d6885845f8ea406b83f
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -39,7 +39,8 @@ def sum(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
 
     Raises TypeError where x is no real tensor or a hyperparameter has another type.
     """
-    _real("sum", x)
+    if not _is_real(x):
+        raise TypeError(f"sum: expected a real tensor, not {_kind(x)}")
     _typed("sum", "dim", dim, int)
     _typed("sum", "keepdim", keepdim, bool)
     return _apply(x, dim, keepdim)
@@ -88,11 +89,14 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -180,9 +184,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

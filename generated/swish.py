@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: da894bca6e6a3f9a3a751197400766d550620cbfffa72f0b9ec2a895fe9bffe8
+# body-sha256: 0d39835db0f37380e50c64a77458d21db11c28a610cf129c3ae17e2a6bfd8c46
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -41,16 +41,22 @@ def swish(x: Tensor | float, beta: Tensor | float) -> Tensor:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    x, beta = _tensors("swish", x, beta)
+    if not (_is_real(x) and _is_real(beta)):
+        x, beta = _tensors("swish", x, beta)
     return _apply(x, beta)
 
 
 def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, beta, dtype = _widen(x, beta)
+    dtype = None
+    if x.dtype in _HALF or beta.dtype in _HALF:
+        x, beta, dtype = _widen(x, beta)
     sig = torch.sigmoid(beta * x)
     y = sig * x
-    return _round(y, dtype), sig
+    if dtype is None:
+        return y, sig
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return (y.to(dtype),)
 
 
 class SwishFunction(Function):
@@ -74,7 +80,8 @@ class SwishFunction(Function):
             return None, None
         wants_x, wants_beta = ctx.needs_input_grad
         beta, x, *kept = saved = ctx.saved_tensors
-        beta, x, grad_y, _ = _widen(beta, x, grad_y)
+        if beta.dtype in _HALF or x.dtype in _HALF or grad_y.dtype in _HALF:
+            beta, x, grad_y, _ = _widen(beta, x, grad_y)
         if kept and not _differentiated():
             (sig,) = kept
         else:  # a kept intermediate would lose its part of the second derivative
@@ -115,9 +122,7 @@ class _SwishKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, beta: Tensor) -> Tensor:
         y, *kept = _forward(x, beta)
-        if kept[0].dtype != y.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
-        SwishFunction.setup_context(ctx, (x, beta), y, *kept)
+        _save(ctx, (y,), beta, x, *kept)
         return y
 
 
@@ -149,19 +154,19 @@ class Swish(torch.nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -201,11 +206,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -279,9 +279,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: 884a00a15c4eae1f21afe896622fc931fb59f1f651b4689ef74d1bc872a4c47f
+# body-sha256: 4ce7e7ea731b67fc0be182adbc5e251352f259db8985dc193c53c9a4684f93ae
 """Symmetric logarithm, sign(x) * log(1 + |x|).
 
     y = where(x < 0, -log(1 - x), log(1 + x))
@@ -39,7 +39,8 @@ def symlog(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("symlog", x)
+    if not _is_real(x):
+        raise TypeError(f"symlog: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -50,7 +51,9 @@ class SymlogFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         return _round(torch.where(x < 0, -torch.log1p(-x), torch.log1p(x)), dtype)
 
     @staticmethod
@@ -63,7 +66,9 @@ class SymlogFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         return _round(grad_y / (torch.where(x < 0, -x, x) + 1), dtype)
 
     @staticmethod
@@ -77,17 +82,20 @@ class SymlogFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -159,9 +167,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: dfa47deb71ff99c3b3e41bfeb003b6e954b75bc098b97de08ac7c45510b9695b
-# body-sha256: f33d1a60fc3f3bdaf7ac610635d4af50df4ecd769747198db22eea57156123e9
+# body-sha256: 3d139402d7d1eb9bf2526f48709df365a4d8c3950ddbe35e462a4abd8ee56ed0
 """Hyperbolic tangent; keeps its output where that is accurate.
 
     y = tanh(x)
@@ -35,7 +35,8 @@ def tanh(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("tanh", x)
+    if not _is_real(x):
+        raise TypeError(f"tanh: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -57,7 +58,9 @@ class TanhFunction(Function):
         if grad_y is None:
             return None
         (y,) = ctx.saved_tensors
-        y, grad_y, dtype = _widen(y, grad_y)
+        dtype = None
+        if y.dtype in _HALF or grad_y.dtype in _HALF:
+            y, grad_y, dtype = _widen(y, grad_y)
         return _round(torch.ops.aten.tanh_backward(grad_y, y), dtype)
 
     @staticmethod
@@ -71,17 +74,20 @@ class TanhFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -153,9 +159,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

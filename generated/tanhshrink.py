@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanhshrink.yaml
 # spec-sha256: 20b2b6f92646db75acf66c85415a56c3815b5bc85ca8f69a4739ea3b258d1643
-# body-sha256: ebf92b97652b12a363034f8b9594c3d1d5a89a733571a5312ab78ac21ecf0df5
+# body-sha256: e95ae0c5188510a1742e3a9c9ee081f06aca0db93d074ca091584565935db804
 """What tanh takes away.
 
     y = x - tanh(x)
@@ -35,7 +35,8 @@ def tanhshrink(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    _real("tanhshrink", x)
+    if not _is_real(x):
+        raise TypeError(f"tanhshrink: expected a real tensor, not {_kind(x)}")
     return _apply(x)
 
 
@@ -46,7 +47,9 @@ class TanhshrinkFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        x, dtype = _widen(x)
+        dtype = None
+        if x.dtype in _HALF:
+            x, dtype = _widen(x)
         x_squared = x * x
         total = (
             (1.729000050965129e-08 * x_squared + 0.00024335983464687737) * x * x
@@ -69,7 +72,9 @@ class TanhshrinkFunction(Function):
         if grad_y is None:
             return None
         (x,) = ctx.saved_tensors
-        x, grad_y, dtype = _widen(x, grad_y)
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
         tanh_x = torch.tanh(x)
         return _round(tanh_x * tanh_x * grad_y, dtype)
 
@@ -85,17 +90,20 @@ class TanhshrinkFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -167,9 +175,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

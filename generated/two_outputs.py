@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 676809c492daf32eb9f8196fe5a84dde4a756c5a10a1e62635d33cf613b6964a
+# body-sha256: 07c86808c7e06a517d0f2a2e7587ea862f6ec843d9199cfcb18c7c4784a8a9a3
 """Sum and product of two tensors.
 
     total   = x + y
@@ -41,7 +41,8 @@ def two_outputs(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor]:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    x, y = _tensors("two_outputs", x, y)
+    if not (_is_real(x) and _is_real(y)):
+        x, y = _tensors("two_outputs", x, y)
     return _apply(x, y)
 
 
@@ -96,20 +97,20 @@ class TwoOutputsFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -222,9 +223,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

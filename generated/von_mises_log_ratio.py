@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 308515a6caa6c71d8d1ca672c2bf7e38d3c47b52f5dc124bee1ecc4e072a0d4c
+# body-sha256: f2c9e17fa664787880a3951aaaec2348ed2aa51e0e332c3df27d8a7b1eb889d2
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -44,13 +44,16 @@ def von_mises_log_ratio(
     The tensors broadcast; any of them may be a number. concentration lies in (0, oo). Raises
     TypeError where a tensor is complex.
     """
-    x, loc, concentration = _tensors("von_mises_log_ratio", x, loc, concentration)
+    if not (_is_real(x) and _is_real(loc) and _is_real(concentration)):
+        x, loc, concentration = _tensors("von_mises_log_ratio", x, loc, concentration)
     return _apply(x, loc, concentration)
 
 
 def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    x, loc, concentration, dtype = _widen(x, loc, concentration)
+    dtype = None
+    if x.dtype in _HALF or loc.dtype in _HALF or concentration.dtype in _HALF:
+        x, loc, concentration, dtype = _widen(x, loc, concentration)
     difference = x - loc
     sin = torch.sin(0.5 * difference)
     y = -2 * (sin * sin * concentration)
@@ -192,20 +195,20 @@ class _VonMisesLogRatioKeeping(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -344,9 +347,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: f61cf19d187c8e24f8dbf798c1867f571eff584ba6cb7541fb2329bafbdf0144
+# body-sha256: 056506c003109fbd348ed1c278011e1fa48ea5676090f15a425ad765d47a158a
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -40,13 +40,16 @@ def weighted_mse(input: Tensor | float, target: Tensor | float, weight: Tensor |
     The tensors broadcast; any of them may be a number. weight lies in [0, oo). Raises TypeError
     where a tensor is complex.
     """
-    input, target, weight = _tensors("weighted_mse", input, target, weight)
+    if not (_is_real(input) and _is_real(target) and _is_real(weight)):
+        input, target, weight = _tensors("weighted_mse", input, target, weight)
     return _apply(input, target, weight)
 
 
 def _forward(input: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    input, target, weight, dtype = _widen(input, target, weight)
+    dtype = None
+    if input.dtype in _HALF or target.dtype in _HALF or weight.dtype in _HALF:
+        input, target, weight, dtype = _widen(input, target, weight)
     difference = input - target
     loss = (difference * difference * weight).mean()
     return _round(loss, dtype), difference
@@ -181,7 +184,7 @@ class _WeightedMseKeeping(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -189,13 +192,13 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -334,9 +337,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -18,7 +18,7 @@ from symgrad.evaluate import Exact
 from symgrad.expr import ONE, ZERO, Expr, compare, make, substitute, symbol, where
 from symgrad.rules.algebra import common_factor
 
-__all__ = ["Target", "near", "readings"]
+__all__ = ["Interval", "Target", "near", "readings"]
 
 _BITS = 700
 _SOLVE = 400
@@ -51,28 +51,46 @@ class Target:
         return Exact([{V: v} for v in at], bits)(self.of)
 
 
-def approximation(target: Target, radius: Fraction) -> Expr | None:
-    """An approximation within `radius` to the precision of float64, as an expression in `target.variable`."""
+@dataclass(frozen=True)
+class Interval:
+    """Distances from a point: from `low`, not above 0, to `high`."""
+
+    low: Fraction
+    high: Fraction
+
+    @classmethod
+    def around(cls, radius: Fraction) -> Interval:
+        """Both sides alike."""
+        return cls(-radius, radius)
+
+    def holds(self, distance: Expr) -> Expr:
+        """The condition that a distance lies inside."""
+        if self.low == -self.high:
+            return compare("lt", make("abs", distance), ex.num(self.high))
+        return ex.logical("and", compare("gt", distance, ex.num(self.low)), compare("lt", distance, ex.num(self.high)))
+
+
+def approximation(target: Target, interval: Interval) -> Expr | None:
+    """An approximation in an interval to the precision of float64, as an expression in `target.variable`."""
     with mp.workprec(_SOLVE):
         shape = _shape(target)
-        if shape is None:
+        if shape is None or (shape.even and interval.low != -interval.high):
             return None
         own = target.distance
-        size = mp.mpf(radius.numerator) / radius.denominator
-        best = _smallest(target, shape, size)
+        best = _smallest(target, shape, interval)
         if best is None:
             return None
         over, under = (_polynomial(c, shape.argument(own)) for c in (best.over, best.under))
         return ex.mul(ex.power(own, shape.power), over, ex.power(under, -1))
 
 
-def _smallest(target: Target, shape: _Shape, radius: Any) -> _Fit | None:
+def _smallest(target: Target, shape: _Shape, interval: Interval) -> _Fit | None:
     """The approximation of the first order that is precise enough; else of the first that was seen to be nearly so."""
     low, high = 0, len(_ORDERS)
     best = nearly = None
     while low < high:
         middle = (low + high) // 2
-        fitted = _fit(target, shape, radius, _ORDERS[middle])
+        fitted = _fit(target, shape, interval, _ORDERS[middle])
         if fitted is not None and fitted.error <= _PRECISION:
             best, high = fitted, middle
             continue
@@ -149,10 +167,10 @@ class _Fit:
     error: Any
 
 
-def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> _Fit | None:
+def _fit(target: Target, shape: _Shape, interval: Interval, order: tuple[int, int]) -> _Fit | None:
     """The approximation of one order; None where it has a pole or the function is not defined."""
     count = order[0] + order[1]
-    nodes = list(_chebyshev(count, radius, shape))
+    nodes = list(_chebyshev(count, interval, shape))
     values = _scaled(target, shape, nodes)
     if values is None:
         return None
@@ -170,7 +188,7 @@ def _fit(target: Target, shape: _Shape, radius: Any, order: tuple[int, int]) -> 
         return None
     over = [shape.limit, *(_double(solution[k]) for k in range(order[0]))]
     under = [mp.mpf(1), *(_double(solution[order[0] + k]) for k in range(order[1]))]
-    checks = list(_chebyshev(2 * count + 10, radius, shape))  # an even number: not at the point itself
+    checks = list(_chebyshev(2 * count + 10, interval, shape))  # an even number: not at the point itself
     truths = _scaled(target, shape, checks)
     if truths is None:
         return None
@@ -192,16 +210,17 @@ def _scaled(target: Target, shape: _Shape, at: Sequence[Any]) -> list[Any] | Non
     return [y / v**shape.power for v, y in zip(at, values, strict=True)]
 
 
-def _chebyshev(count: int, radius: Any, shape: _Shape) -> Iterator[Any]:
+def _chebyshev(count: int, interval: Interval, shape: _Shape) -> Iterator[Any]:
     """Chebyshev nodes in z."""
+    low, high = (mp.mpf(end.numerator) / end.denominator for end in (interval.low, interval.high))
+    if len(shape.sides) == 1:
+        low, high = (mp.mpf(0), high) if shape.sides[0] == 1 else (low, mp.mpf(0))
     for k in range(count):
         c = mp.cos(mp.pi * (2 * k + 1) / (2 * count))
         if shape.even:
-            yield radius * mp.sqrt((1 + c) / 2)
-        elif len(shape.sides) == 2:
-            yield radius * c
+            yield max(high, -low) * mp.sqrt((1 + c) / 2)
         else:
-            yield shape.sides[0] * radius * (1 + c) / 2
+            yield (low + high) / 2 + (high - low) / 2 * c
 
 
 def _double(value: Any) -> Any:
@@ -229,12 +248,10 @@ def _fraction(value: Any) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent) * (-1 if sign else 1)
 
 
-def near(target: Target, radius: Fraction, factor: Expr, otherwise: Expr) -> Expr | None:
-    """The approximation times `factor` within `radius`, and `otherwise` beyond."""
-    inside = approximation(target, radius)
-    if inside is None:
-        return None
-    return where(compare("lt", make("abs", target.distance), ex.num(radius)), ex.mul(factor, inside), otherwise)
+def near(target: Target, interval: Interval, factor: Expr, otherwise: Expr) -> Expr | None:
+    """The approximation times `factor` in an interval, and `otherwise` beyond."""
+    inside = approximation(target, interval)
+    return None if inside is None else where(interval.holds(target.distance), ex.mul(factor, inside), otherwise)
 
 
 def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
-from symgrad.approximate import Target, V, near, readings
+from symgrad.approximate import Interval, Target, V, near, readings
 from symgrad.branches import may_need_guard
 from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
@@ -305,28 +305,28 @@ class _Search:
         return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
 
     def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
-        radius = self.radius(form, target)
-        if radius is None:
-            return
-        inside = near(target, radius, factor, part) or near(target, radius / 2, factor, part)
+        found = (near(target, interval, factor, part) for interval in self.intervals(form, target))
+        inside = next((i for i in found if i is not None), None)
         if inside is None:
             return
         why = "a rational approximation where everything cancels"
         result = replaced(form, part, inside)
         self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
 
-    def radius(self, form: Expr, target: Target) -> Fraction | None:
-        """How far from the point a form errs; None where it is not about this point that it does."""
+    def intervals(self, form: Expr, target: Target) -> list[Interval]:
+        """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
         distances: list[float] = []
         for format_ in (FLOAT32, FLOAT64):
             column = self.judge.sample.exact(format_)(target.distance)
             bound = 2.5 if format_ is FLOAT32 else 8.0
             errors = self.judge.measure(form, format_).errors
-            distances += [abs(float(column[i])) for i, e in errors.items() if e > bound]
-        close = [d for d in distances if d <= _FARTHEST]
-        if not close or min(close) > _NEAREST or 2 * len(close) < len(distances):
-            return None
-        return Fraction(2) ** math.ceil(math.log2(max(max(close) * 1.2, 2.0**-30)))
+            distances += [float(column[i]) for i, e in errors.items() if e > bound]
+        close = [d for d in distances if abs(d) <= _FARTHEST]
+        if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
+            return []
+        radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
+        low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
+        return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
 
     # ------------------------------------------------------------------------------------------ cost
     def cheapen(self) -> None:
@@ -363,6 +363,13 @@ class _Search:
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
             options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
         return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
+
+
+def _rounded_up(distance: float, bits: int) -> Fraction:
+    """A distance or a little more, as a number of few bits beside the first."""
+    enough = Fraction(max(distance, 2.0**-30))
+    step = Fraction(2) ** (math.floor(math.log2(enough)) - bits)
+    return math.ceil(enough / step) * step
 
 
 _BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well

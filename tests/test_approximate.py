@@ -10,7 +10,7 @@ from random_expressions import ALPHA, X, Y
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge
-from symgrad.approximate import Target, V, approximation, near, readings
+from symgrad.approximate import Interval, Target, V, approximation, near, readings
 from symgrad.evaluate import FLOAT32, FLOAT64, exact
 from symgrad.expr import Expr, make, substitute, topological
 
@@ -25,13 +25,13 @@ CANCELLING: dict[str, tuple[Expr, Fraction]] = {
     "pole": (f("cosh", V) / f("sinh", V) - 1 / V, Fraction(0)),
     "shifted": (f("log", 1 + V) / V, Fraction(1)),
 }
-RADIUS = Fraction(1, 4)
+AROUND = Interval.around(Fraction(1, 4))
 
 
 @pytest.mark.parametrize("name", CANCELLING)
 def test_an_approximation_is_as_precise_as_float64(name: str) -> None:
     function, _ = CANCELLING[name]
-    inside = approximation(Target(function, X, Fraction(0)), RADIUS)
+    inside = approximation(Target(function, X, Fraction(0)), AROUND)
     assert inside is not None
     assert inside.symbols == {X}
     for k in range(-40, 41):
@@ -41,10 +41,23 @@ def test_an_approximation_is_as_precise_as_float64(name: str) -> None:
         assert abs(own - true) <= abs(true) * mp.mpf(2) ** -51, v
 
 
+def test_an_interval_may_reach_farther_on_the_side_without_a_pole() -> None:
+    function = (1 / (1 + V) - f("log1p", V) / V) / V  # -1 is near
+    assert approximation(Target(function, X, Fraction(0)), Interval.around(Fraction(9, 8))) is None
+    interval = Interval(Fraction(-1, 4), Fraction(9, 8))
+    form = near(Target(function, X, Fraction(0)), interval, ex.ONE, Y)
+    assert form is not None
+    for v in (-0.2499, -0.1, -1e-9, 1e-9, 0.3, 1.1249):
+        (true,) = exact([function], {V: v}, 500)
+        (own,) = exact([form], {X: v, Y: 7.0}, 300)
+        assert abs(own - true) <= abs(true) * mp.mpf(2) ** -51, v
+    assert exact([form, form], {X: -0.26, Y: 7.0}, 300) == exact([form, form], {X: 1.13, Y: 7.0}, 300) == [7, 7]
+
+
 @pytest.mark.parametrize("name", CANCELLING)
 def test_the_limit_itself_is_right(name: str) -> None:
     function, limit = CANCELLING[name]
-    inside = approximation(Target(function, X, Fraction(0)), RADIUS)
+    inside = approximation(Target(function, X, Fraction(0)), AROUND)
     assert inside is not None
     with mp.workprec(200):
         expected = mp.mpf(limit.numerator) / limit.denominator
@@ -54,7 +67,7 @@ def test_the_limit_itself_is_right(name: str) -> None:
 @pytest.mark.parametrize("name", CANCELLING)
 def test_so_near_the_point_that_all_digits_cancel(name: str) -> None:
     function, _ = CANCELLING[name]
-    inside = approximation(Target(function, X, Fraction(0)), RADIUS)
+    inside = approximation(Target(function, X, Fraction(0)), AROUND)
     assert inside is not None
     for v in (1e-30, -1e-20, 1e-9):
         (true,) = exact([function], {V: v}, 1500)
@@ -63,7 +76,7 @@ def test_so_near_the_point_that_all_digits_cancel(name: str) -> None:
 
 
 def test_even_functions_are_series_in_the_square() -> None:
-    inside = approximation(Target(CANCELLING["cosine"][0], X, Fraction(0)), RADIUS)
+    inside = approximation(Target(CANCELLING["cosine"][0], X, Fraction(0)), AROUND)
     assert inside is not None
     assert X**2 in topological(inside)
     assert not any(n.op == "pow" and n.args[1].number not in (2, -1) for n in topological(inside))
@@ -71,7 +84,7 @@ def test_even_functions_are_series_in_the_square() -> None:
 
 def test_about_another_point_and_with_another_variable() -> None:
     log = f("log", 1 + V) / V
-    inside = approximation(Target(log, X * Y, Fraction(1)), RADIUS)
+    inside = approximation(Target(log, X * Y, Fraction(1)), AROUND)
     assert inside is not None
     point = {X: 1.5, Y: 0.75}
     with mp.workprec(200):
@@ -94,17 +107,17 @@ def test_about_another_point_and_with_another_variable() -> None:
     ids=repr,
 )
 def test_what_is_no_power_series_is_refused(function: Expr) -> None:
-    assert approximation(Target(function, X, Fraction(0)), RADIUS) is None
+    assert approximation(Target(function, X, Fraction(0)), AROUND) is None
 
 
 def test_a_radius_that_reaches_a_singularity_is_refused() -> None:
-    assert approximation(Target(V - f("log1p", V), X, Fraction(0)), Fraction(2)) is None
-    assert approximation(Target(V / f("sin", V), X, Fraction(0)), Fraction(4)) is None
+    assert approximation(Target(V - f("log1p", V), X, Fraction(0)), Interval.around(Fraction(2))) is None
+    assert approximation(Target(V / f("sin", V), X, Fraction(0)), Interval.around(Fraction(4))) is None
 
 
 def test_a_one_sided_domain_is_no_obstacle() -> None:
     function = f("acosh", 1 + V) / ex.sqrt(2 * V)
-    inside = approximation(Target(function, X, Fraction(0)), Fraction(1, 4))
+    inside = approximation(Target(function, X, Fraction(0)), AROUND)
     assert inside is not None
     (own,), (true,) = exact([inside], {X: 0.2}, 200), exact([function], {V: 0.2}, 300)
     assert abs(own - true) <= true * mp.mpf(2) ** -52
@@ -112,10 +125,10 @@ def test_a_one_sided_domain_is_no_obstacle() -> None:
 
 def test_near_keeps_the_formula_beyond_the_radius() -> None:
     formula = (1 - f("cos", X)) / X**2 * Y
-    form = near(Target(CANCELLING["cosine"][0], X, Fraction(0)), RADIUS, Y, formula)
+    form = near(Target(CANCELLING["cosine"][0], X, Fraction(0)), AROUND, Y, formula)
     assert form is not None
     assert form.op == "where"
-    assert form.args[0] is ex.compare("lt", f("abs", X), ex.num(RADIUS))
+    assert form.args[0] is ex.compare("lt", f("abs", X), ex.num(AROUND.high))
     assert form.args[2] is formula
     points = [{X: v, Y: 3.0} for v in (-2.0, -0.2, -1e-4, 1e-7, 0.1, 0.249, 0.6)]
     judge = Judge(formula, {FLOAT32: [{X: FLOAT32.round(p[X]), Y: 3.0} for p in points], FLOAT64: points})

@@ -32,7 +32,7 @@ def test_arguments_have_about_the_elements_asked_for():
     assert x.requires_grad and bool((alpha > 0).all())
     x, beta = arguments(parse_spec(GATE), 1 << 12, torch.bfloat16)
     assert x.shape == (4, 1024) and beta.shape == () and x.dtype == torch.bfloat16
-    assert arguments(parse_spec(GATE), 100, torch.float64)[0].shape == (100,)
+    assert arguments(parse_spec(GATE), 100, torch.float64)[0].shape == (1, 100)
 
 
 def test_products_are_no_larger_than_asked_for() -> None:

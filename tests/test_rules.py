@@ -107,6 +107,8 @@ SUBJECTS = (
     ex.where(ex.compare("lt", X, 0), 1 - X, 1 + X) + ex.where(ex.compare("lt", X, 0), Y, 1),
     ex.where(ex.compare("gt", X, 0), ex.where(ex.compare("lt", Y, 0), X, Y), ex.where(ex.compare("lt", X, 0), Y, X)),
     ex.where(ex.compare("gt", X, 0), 1 / X, -1 / Y),
+    Y * exp(X**2) * make("erfc", X),
+    exp(Y - X**2 / 2) / make("erfc", X / ex.sqrt(ex.num(2))),
 )
 
 

@@ -72,7 +72,7 @@ def _shapes(spec: Spec, elements: int) -> Callable[[Tensor], tuple[int, ...]]:
             own = owned.get(tensor.name)
             if own is not None:
                 return tuple(sizes.get(d, row) if isinstance(d, str) else d for d in own)
-            return (rest, row) if elements > row else (elements,)
+            return rest, row
         return tuple(max(1, sizes[d]) if isinstance(d, str) else d for d in tensor.shape)
 
     return shape_of

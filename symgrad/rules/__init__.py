@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.rules.algebra import ALGEBRA, CONTENT, SOFTMAX
+from symgrad.rules.algebra import ALGEBRA, CONTENT, SCALED_ERFC, SOFTMAX
 from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.choices import CHOICES
 from symgrad.rules.kinks import KINKS
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 # Before differentiation, so that derivatives are those of the atoms.
-RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX)
+RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX, SCALED_ERFC)
 
 # After it, to each value and partial derivative on its own.
 STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT)

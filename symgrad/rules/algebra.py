@@ -280,12 +280,29 @@ def softmax(node: Expr) -> Expr | None:
     return None
 
 
+def scaled_erfc(node: Expr) -> Expr | None:
+    """exp(b) * erfc(a)**n as exp(b - n * a**2) * erfcx(a)**n, where that cancels in the exponent."""
+    for exponential in (f for f in node.args if f.op == "exp"):
+        for factor in node.args:
+            base, exponent = ex.split_power(factor)
+            if base.op == "erfc" and exponent.number is not None:
+                (own,) = base.args
+                rest = exponential.args[0] - exponent * own**2
+                if rest.size < exponential.args[0].size:
+                    others = (f for f in node.args if f is not factor and f is not exponential)
+                    return ex.mul(_exp(rest), ex.power(make("erfcx", own), exponent), *others)
+    return None
+
+
 def _with_exp(term: Expr, inverse: Expr) -> Expr:
     """term * exp(-a), with the exponentials merged."""
     exponents = [f.args[0] for f in _factors(term) if f.op == "exp"]
     others = [f for f in _factors(term) if f.op != "exp"]
-    total = reduce(ex.add, exponents, inverse.args[0])
-    return ex.mul(*others, ONE if total is ex.ZERO else make("exp", total))
+    return ex.mul(*others, _exp(reduce(ex.add, exponents, inverse.args[0])))
+
+
+def _exp(argument: Expr) -> Expr:
+    return ONE if argument is ex.ZERO else make("exp", argument)
 
 
 def root_of_product(node: Expr) -> Expr | None:
@@ -320,3 +337,4 @@ ALGEBRA = (
 CONTENT = Transformation("content", "add", content, "one product for several")
 
 SOFTMAX = Transformation("softmax", "mul", softmax, "exponentials overflow")
+SCALED_ERFC = Transformation("scaled-erfc", "mul", scaled_erfc, "exp overflows, or both underflow")

@@ -35,7 +35,8 @@ def branches(x: Tensor, flag: bool = True, slope: float = 0.5) -> Tensor:
     slope lies in (0, 1). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where slope is out of range.
     """
-    _real("branches", x)
+    if not _is_real(x):
+        raise TypeError(f"branches: expected a real tensor, not {_kind(x)}")
     _typed("branches", "flag", flag, bool)
     _typed("branches", "slope", slope, (float, int))
     if not 0 < slope < 1:
@@ -71,10 +72,14 @@ class BranchesFunction(Function):
         flag, slope = ctx.flag, ctx.slope
         if flag:
             (x,) = ctx.saved_tensors
-            x, grad_y, dtype = _widen(x, grad_y)
+            dtype = None
+            if x.dtype in _HALF or grad_y.dtype in _HALF:
+                x, grad_y, dtype = _widen(x, grad_y)
             grad_x = torch.cos(x) * grad_y
             return _round(grad_x, dtype), None, None
-        grad_y, dtype = _widen(grad_y)
+        dtype = None
+        if grad_y.dtype in _HALF:
+            grad_y, dtype = _widen(grad_y)
         grad_x = slope * grad_y
         return _round(grad_x, dtype), None, None
 
@@ -93,17 +98,20 @@ class BranchesFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -181,9 +189,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

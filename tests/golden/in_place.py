@@ -33,13 +33,15 @@ def in_place(x: Tensor | float, shift: Tensor | float) -> Tensor:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    x, shift = _tensors("in_place", x, shift)
+    if not (_is_real(x) and _is_real(shift)):
+        x, shift = _tensors("in_place", x, shift)
     return _apply(x, shift)
 
 
 def in_place_(x: Tensor | float, shift: Tensor | float) -> Tensor:
     """Write the result of ``in_place`` over ``x`` and return it."""
-    x, shift = _tensors("in_place_", x, shift)
+    if not (_is_real(x) and _is_real(shift)):
+        x, shift = _tensors("in_place_", x, shift)
     return _apply_inplace(x, shift)
 
 
@@ -108,20 +110,20 @@ class InPlaceInplaceFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -237,9 +239,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

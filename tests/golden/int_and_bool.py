@@ -31,7 +31,8 @@ def int_and_bool(x: Tensor | float, count: Tensor | int, mask: Tensor | bool, n:
     The tensors broadcast; any of them may be a number. x lies in (0, 4). Raises TypeError where
     a tensor is complex or a hyperparameter has another type.
     """
-    x, count, mask = _tensors("int_and_bool", x, count, mask)
+    if not (_is_real(x) and _is_real(count) and _is_real(mask)):
+        x, count, mask = _tensors("int_and_bool", x, count, mask)
     _integral("int_and_bool", "count", count)
     _boolean("int_and_bool", "mask", mask)
     _typed("int_and_bool", "n", n, int)
@@ -46,7 +47,8 @@ class IntAndBoolFunction(Function):
     @staticmethod
     def forward(x: Tensor, count: Tensor, mask: Tensor, n: int) -> Tensor:
         dtype = _result_dtype(count, x)
-        x, count, mask, _ = _widen(x, count, mask)
+        if x.dtype in _HALF or count.dtype in _HALF or mask.dtype in _HALF:
+            x, count, mask, _ = _widen(x, count, mask)
         return _round(torch.where(mask, count * x**n, x), dtype)
 
     @staticmethod
@@ -81,19 +83,19 @@ class IntAndBoolFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -224,9 +226,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -32,7 +32,8 @@ def named_shapes(x: Tensor | float, bias: Tensor | float) -> Tensor:
 
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
-    x, bias = _tensors("named_shapes", x, bias)
+    if not (_is_real(x) and _is_real(bias)):
+        x, bias = _tensors("named_shapes", x, bias)
     _check_shapes(
         "named_shapes",
         {
@@ -50,7 +51,9 @@ class NamedShapesFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, bias: Tensor) -> Tensor:
-        x, bias, dtype = _widen(x, bias)
+        dtype = None
+        if x.dtype in _HALF or bias.dtype in _HALF:
+            x, bias, dtype = _widen(x, bias)
         return _round(bias.unsqueeze(-1) * x, dtype)
 
     @staticmethod
@@ -88,20 +91,20 @@ class NamedShapesFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -248,9 +251,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

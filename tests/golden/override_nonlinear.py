@@ -28,7 +28,8 @@ def override_nonlinear(x: Tensor, limit: float = 1.0) -> Tensor:
     limit lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
     another type, ValueError where limit is out of range.
     """
-    _real("override_nonlinear", x)
+    if not _is_real(x):
+        raise TypeError(f"override_nonlinear: expected a real tensor, not {_kind(x)}")
     _typed("override_nonlinear", "limit", limit, (float, int))
     if not limit > 0:
         raise ValueError(f"override_nonlinear: limit must be in (0, oo), not {limit}")
@@ -73,11 +74,14 @@ _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _real(op: str, *tensors: Any) -> None:
-    """Raise TypeError for what is no real tensor."""
-    for t in tensors:
-        if not isinstance(t, Tensor) or t.is_complex():
-            raise TypeError(f"{op}: expected a real tensor, not {getattr(t, 'dtype', type(t))}")
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
+def _kind(value: Any) -> Any:
+    """Return what an error message calls ``value``."""
+    return getattr(value, "dtype", type(value))
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
@@ -133,9 +137,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

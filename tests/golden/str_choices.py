@@ -43,7 +43,8 @@ def str_choices(
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex or a hyperparameter has another type, ValueError where reduction is out of range.
     """
-    x, target = _tensors("str_choices", x, target)
+    if not (_is_real(x) and _is_real(target)):
+        x, target = _tensors("str_choices", x, target)
     _typed("str_choices", "reduction", reduction, str)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"str_choices: reduction must be none, mean or sum, not {reduction!r}")
@@ -52,7 +53,9 @@ def str_choices(
 
 def _forward(x: Tensor, target: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
-    x, target, dtype = _widen(x, target)
+    dtype = None
+    if x.dtype in _HALF or target.dtype in _HALF:
+        x, target, dtype = _widen(x, target)
     difference = x - target
     if reduction == "mean":
         loss = (difference * difference).mean()
@@ -87,7 +90,8 @@ class StrChoicesFunction(Function):
             return None, None, None
         reduction = ctx.reduction
         target, x = saved = ctx.saved_tensors
-        target, x, grad_loss, _ = _widen(target, x, grad_loss)
+        if target.dtype in _HALF or x.dtype in _HALF or grad_loss.dtype in _HALF:
+            target, x, grad_loss, _ = _widen(target, x, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
                 (x - target)
@@ -203,7 +207,7 @@ class _StrChoicesKeeping(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -211,13 +215,13 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -356,9 +360,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -36,17 +36,23 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    x, y = _tensors("two_results", x, y)
+    if not (_is_real(x) and _is_real(y)):
+        x, y = _tensors("two_results", x, y)
     return _apply(x, y)
 
 
 def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs, and what a plain backward reuses."""
-    x, y, dtype = _widen(x, y)
+    dtype = None
+    if x.dtype in _HALF or y.dtype in _HALF:
+        x, y, dtype = _widen(x, y)
     radius = torch.hypot(x, y)
     angle = torch.atan2(y, x)
     quadrant = (x > 0).to(x.dtype) + torch.where(y > 0, torch.full_like(y, 2), 0)
-    return _round(radius, dtype), _round(angle, dtype), _round(quadrant, dtype), radius
+    if dtype is None:
+        return radius, angle, quadrant, radius
+    # Computed wider than the result: recomputing is cheaper than keeping.
+    return radius.to(dtype), angle.to(dtype), quadrant.to(dtype)
 
 
 class TwoResultsFunction(Function):
@@ -117,26 +123,24 @@ class _TwoResultsKeeping(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         radius, angle, quadrant, *kept = _forward(x, y)
-        if kept[0].dtype != radius.dtype:
-            kept.clear()  # computed wider than the result: recomputing is cheaper than keeping
         TwoResultsFunction.setup_context(ctx, (x, y), (radius, angle, quadrant), *kept)
         return radius, angle, quadrant
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = (torch.float16, torch.bfloat16)
+_HALF = frozenset((torch.float16, torch.bfloat16))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
+def _is_real(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers."""
+    return isinstance(value, Tensor) and not value.is_complex()
+
+
 def _tensors(op: str, *values: Any) -> Any:
     """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
-        if value is not None and (not isinstance(value, Tensor) or value.is_complex()):
-            break
-    else:
-        return values
     for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
             raise TypeError(f"{op}: complex arguments are not supported")
@@ -176,11 +180,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -262,9 +261,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return compiled(*args)
         if _in_functorch():
             return function.apply(*args)

@@ -192,6 +192,11 @@ class Layout:
     def variants(self) -> list[Variant]:
         return [variant for _, variant in self.operation.variants()]
 
+    @property
+    def optional(self) -> bool:
+        """Whether a tensor may be absent."""
+        return any(t.default is not None for t in self.spec.tensors)
+
     @cached_property
     def differentiable(self) -> list[str]:
         """Tensors that can have a gradient."""

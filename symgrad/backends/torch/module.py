@@ -33,6 +33,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     bodies = {
         "forward": pivot["forward"] if pivot else methods.forward(),
         "setup": methods.setup_context(),
+        "keep": methods.keep(),
         "backward": methods.backward(),
         "jvp": methods.jvp(),
     }

@@ -193,9 +193,18 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
     names = [t.name for t in spec.tensors]
     lines = []
     if _is_number_friendly(layout):
-        lines.append(f'{", ".join(names)} = _tensors("{op}", {", ".join(names)})')
+        fits = [
+            f"({t.name} is None or _is_real({t.name}))" if t.default is not None else f"_is_real({t.name})"
+            for t in spec.tensors
+        ]
+        everyone = f"({' and '.join(fits)})"
+        if len(names) > 3 and not layout.optional:
+            everyone = f"all(map(_is_real, ({', '.join(names)})))"
+        lines.append(f"if not {everyone}:")
+        lines.append(f'    {", ".join(names)} = _tensors("{op}", {", ".join(names)})')
     else:
-        lines.append(f'_real("{op}", {names[0]})')
+        lines.append(f"if not _is_real({names[0]}):")
+        lines.append(f'    raise TypeError(f"{op}: expected a real tensor, not {{_kind({names[0]})}}")')
     lines += _dtype_checks(layout, op)
     for h in spec.hyperparameters:
         lines += _hyperparameter_checks(h, op)

@@ -18,11 +18,29 @@ class Methods(Forward, Backward, Jvp):
 
     def setup_context(self) -> list[str]:
         """Keeps what the plan says, each value only if a wanted gradient needs it."""
+        outputs = list(self.layout.outputs.values())
+        unpacked = [([self.layout.arguments[a] for a in self.layout.argument_names], "inputs")]
+        if len(outputs) > 1:
+            unpacked.append((outputs, "outputs"))
+        lines = self._setup_lines()
+        return [*(unpacking(names, source, lines) for names, source in unpacked if reads(lines, names)), *lines]
+
+    def keep(self) -> list[str]:
+        """What setup_context does, in a forward that has arguments and outputs by name: a call, unless short."""
+        layout = self.layout
+        lines = self._setup_lines()
+        if len(layout.outputs) == 1 and not any("wants_" in line for line in lines):
+            return lines
+        results = ", ".join(layout.outputs.values())
+        inputs = joined([layout.arguments[a] for a in layout.argument_names])
+        return [
+            f"{layout.class_name}Function.setup_context("
+            f"ctx, ({inputs}), {results if len(layout.outputs) == 1 else f'({results})'}, *kept)"
+        ]
+
+    def _setup_lines(self) -> list[str]:
         layout = self.layout
         lines = []
-        unpacked: list[tuple[list[str], str]] = [([layout.arguments[a] for a in layout.argument_names], "inputs")]
-        if len(layout.outputs) > 1:
-            unpacked.append((list(layout.outputs.values()), "outputs"))
         undifferentiable = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
         if undifferentiable:
             lines.append(f"ctx.mark_non_differentiable({', '.join(undifferentiable)})")
@@ -38,8 +56,7 @@ class Methods(Forward, Backward, Jvp):
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants:
             lines.append(self._wants_line("_wanted(ctx)", wants))
-        lines += body
-        return [*(unpacking(names, source, lines) for names, source in unpacked if reads(lines, names)), *lines]
+        return [*lines, *body]
 
     def _always_given(self) -> str:
         """A tensor that is never absent."""

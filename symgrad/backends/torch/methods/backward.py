@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.backends.torch.methods.common import Common
+from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr
 from symgrad.operation import Variant, cotangent
@@ -43,7 +43,9 @@ class Backward(Common):
                 scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         if layout.widens_slopes:
             rounds = "dtype" if self._rounds(variant) else "_"
-            lines += self._widened([*self._float_names(variant, scope), *cotangents], rounds)
+            names = [*self._float_names(variant, scope), *cotangents]
+            given = len(cotangents) == 1 and not scope.partly and not layout.optional
+            lines += widening(names, rounds, layout.wide_slopes, given=given)
         lines += self._recomputed(variant, scope)
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)

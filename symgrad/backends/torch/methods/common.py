@@ -19,6 +19,9 @@ from symgrad.shapes import shape_sources
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
 
 
+_FEW = 3  # tensors
+
+
 class Common:
     """Facts and phrases of one operation."""
 
@@ -118,8 +121,7 @@ class Common:
         return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]
 
     def _widened(self, names: Sequence[str], dtype: str = "_") -> list[str]:
-        helper = "_widen_all" if self.layout.wide_slopes else "_widen"
-        return [f"{', '.join(names)}, {dtype} = {helper}({', '.join(names)})"]
+        return widening(names, dtype, self.layout.wide_slopes)
 
     def _rounds(self, variant: Variant) -> bool:
         """Whether the only gradient needs no more than rounding to its input's dtype."""
@@ -136,6 +138,19 @@ class Common:
         """The return of a derivative, which may be one that must not be differentiated."""
         spec = self.layout.spec
         return f"return {value}" if spec.options.double_backward else f'return _once("{spec.op}", {value})'
+
+
+def widening(names: Sequence[str], dtype: str, wide: bool, *, given: bool = False) -> list[str]:
+    """Widen tensors to float64 if `wide`, else half precision to float32; `dtype` is what to round to, or None.
+
+    A few tensors that are surely `given` are looked at in place: a call costs half as much as a small operation.
+    """
+    listed = ", ".join(names)
+    call = f"{listed}, {dtype} = {'_widen_all' if wide else '_widen'}({listed})"
+    if wide or not given or len(names) > _FEW:
+        return [call]
+    lines = [f"if {' or '.join(f'{n}.dtype in _HALF' for n in names)}:", f"    {call}"]
+    return lines if dtype == "_" else [f"{dtype} = None", *lines]
 
 
 def joined(names: Sequence[str], *, trailing: bool = True) -> str:

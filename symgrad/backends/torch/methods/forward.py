@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from symgrad.backends.torch.dtypes import Operands, printed, promoted
-from symgrad.backends.torch.methods.common import Common, joined
+from symgrad.backends.torch.methods.common import Common, joined, widening
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr
 from symgrad.operation import Variant
 from symgrad.shapes import shape_sources
+
+_ROUND = "_round({value}, dtype)"
+
+
+@dataclass(frozen=True)
+class _Widening:
+    """The lines that widen the tensors, and the pattern that rounds each output; `test` is None where nothing was."""
+
+    lines: tuple[str, ...]
+    rounding: Mapping[str, str]
+    test: str = ""
 
 
 class Forward(Common):
@@ -20,44 +34,59 @@ class Forward(Common):
     def _forward(self, variant: Variant) -> list[str]:
         layout = self.layout
         targets: list[Target] = []
-        results: list[str] = []
+        values: dict[str, str] = {}
         single = len(variant.outputs) == 1 and not layout.keeps
         scope = self._scope()
-        widening, rounded = self._widening(variant, scope)
+        widened = self._widening(variant, scope)
         for name, form in variant.outputs.items():
             local = layout.outputs[name]
             repeated = form.args and form in (t.value for t in targets)
-            pattern = rounded[name].replace("{value}", "{value}.clone()") if repeated else rounded[name]
-            value = self._complete(form, variant.formulas[name], pattern)
+            value = self._complete(form, variant.formulas[name], "{value}.clone()" if repeated else "{value}")
             if single:
+                value = widened.rounding[name].replace("{value}", value)
                 targets.append(Target(local, form, template=f"return {value}"))
             else:
                 targets.append(Target(local, form))
-                results.append(value.format(value=local))
+                values[name] = value.format(value=local)
         kept = self._kept_names(scope)
         outputs = frozenset(variant.outputs.values())
         own = [(local, s.value) for local, s in zip(kept, layout.keeps, strict=True) if s.value not in outputs]
         targets = [*(Target(local, value) for local, value in own), *targets]
-        lines = [*widening, *statements(targets, scope, layout.constants)]
-        return lines if single else [*lines, f"return {', '.join([*results, *kept])}"]
+        lines = [*widened.lines, *statements(targets, scope, layout.constants)]
+        if single:
+            return lines
+        results = [widened.rounding[name].format(value=value) for name, value in values.items()]
+        if not layout.keeps or not widened.test:
+            return [*lines, f"return {', '.join([*results, *kept])}"]
+        narrow = results
+        if set(widened.rounding.values()) == {_ROUND}:
+            narrow, results = list(values.values()), [f"{value}.to(dtype)" for value in values.values()]
+        return [
+            *lines,
+            f"if {widened.test} is None:",
+            f"    return {', '.join([*narrow, *kept])}",
+            "# Computed wider than the result: recomputing is cheaper than keeping.",
+            f"return {joined(results)}",
+        ]
 
-    def _widening(self, variant: Variant, scope: Scope) -> tuple[list[str], dict[str, str]]:
-        """The lines that widen the tensors, and the pattern that rounds each output to its dtype."""
+    def _widening(self, variant: Variant, scope: Scope) -> _Widening:
+        """How the tensors are widened, and the outputs rounded to their dtypes."""
         layout = self.layout
         if not layout.widens:
-            return [], dict.fromkeys(variant.outputs, "{value}")
-        names, symbols = joined(layout.tensors, trailing=False), layout.symbols()
-        helper = "_widen_all" if layout.wide_values else "_widen"
+            return _Widening((), dict.fromkeys(variant.outputs, "{value}"))
+        symbols, given = layout.symbols(), not layout.optional
         rounded = {n: f for n, f in variant.formulas.items() if n != layout.pivot}
         sources = {name: promoted(formula) for name, formula in rounded.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
-        given = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
-        if all(operands == given for operands in sources.values()):
-            return [f"{names}, dtype = {helper}({names})"], dict.fromkeys(variant.outputs, "_round({value}, dtype)")
-        lines, patterns, locals_ = [], dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
+        everyone = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
+        if all(operands == everyone for operands in sources.values()):
+            lines = widening(layout.tensors, "dtype", layout.wide_values, given=given)
+            rounding = {name: _ROUND if name in sources else "{value}" for name in variant.outputs}
+            return _Widening(tuple(lines), rounding, "dtype")
+        lines, patterns, locals_ = list[str](), dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
-        rounds = scope.names.fresh("rounded") if layout.multiplies else "_"
-        condition = f"{rounds} and " if layout.multiplies else ""
+        test = scope.names.fresh("rounded") if layout.multiplies or layout.keeps else "_"
+        condition = f"{test} and " if layout.multiplies else ""
         for name, operands in sources.items():
             if operands and operands not in locals_:
                 local = "dtype" if len(set(sources.values())) == 1 else scope.names.fresh(f"{name}_dtype")
@@ -65,7 +94,8 @@ class Forward(Common):
                 lines.append(f"{local} = {printed(operands, symbols)}")
             if operands:
                 patterns[name] = f"_round({{value}}, {condition}{locals_[operands]})"
-        return [*lines, f"{names}, {rounds} = {helper}({names})"], patterns
+        lines += widening(layout.tensors, test, layout.wide_values, given=given)
+        return _Widening(tuple(lines), patterns, test if layout.keeps else "")
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
