@@ -44,7 +44,7 @@ TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
 SHIFTED = """
 op: shifted
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
-outputs: {y: '2 * x * t - mean(x, dim=-1, keepdim=True)'}
+outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
 
 

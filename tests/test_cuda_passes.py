@@ -37,9 +37,15 @@ tensors: {x: , beta: }
 hyperparameters: {scale: 0.1, sharp: {type: bool, default: true}, power: {type: float, default: 1.7}}
 outputs: {y: 'where(x > scale, 0.1, 1/3) * beta + maximum(x, 0.1)**power + where(sharp, tanh(x / scale), x)'}
 """
+CLASH = """
+op: clash
+tensors: {T: , sizes: , libdevice: , rows: }
+hyperparameters: {step: 2.0, tl: 0.5}
+outputs: {forward_at: 'exp(T) * sizes**step + libdevice / rows', place: 'tl * T + sizes + libdevice + rows'}
+"""
 SPECS = Path(__file__).parents[1] / "specs"
 WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, WIDE)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, WIDE)
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +94,7 @@ CASES = [
     ("shifted", [(3, 100), (3, 1)]),
     ("two", [(4, 5), (5,)]),
     ("settings", [(4, 5), (5,)]),
+    ("clash", [(4, 5), (5,), (), (4, 1)]),
     ("gelu_tanh", [(4, 50)]),
 ]
 

@@ -135,6 +135,10 @@ class _Writer:
     def write(self) -> Written:
         """The pass as source."""
         kernel = self.kernel
+        roots = machine([r.value for r in kernel.results])
+        found = list(enumerate(stages(roots), 1))
+        for own in ("at", "numbers", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
+            self.names.reserve(f"{kernel.name}_{own}")
         results = [self.names.reserve(r.name) for r in kernel.results]
         known: dict[Expr, str] = {}
         sources = []
@@ -143,13 +147,12 @@ class _Writer:
             sources.append(self.names.fresh(f"{local}_in"))
             self.operands[local] = f"{local} = read({sources[-1]}, #, VARIES & {1 << k}, T)"
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
-        roots = machine([r.value for r in kernel.results])
         given, numbers, values = self._numbers(roots, known)
         targets = [
             Target(name, self.names.fresh(f"{name}_out"), self.names.fresh(f"{name}_how"), self._total(name, result))
             for name, result in zip(results, kernel.results, strict=True)
         ]
-        row_stages = tuple(self._stage(number, s, known) for number, s in enumerate(stages(roots), 1))
+        row_stages = tuple(self._stage(number, s, known) for number, s in found)
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
         call = ""
