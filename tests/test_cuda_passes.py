@@ -39,9 +39,9 @@ outputs: {y: 'where(x > scale, 0.1, 1/3) * beta + maximum(x, 0.1)**power + where
 """
 CLASH = """
 op: clash
-tensors: {T: , sizes: , libdevice: , rows: }
+tensors: {T: , sizes: , libdevice: , _PI: }
 hyperparameters: {step: 2.0, tl: 0.5}
-outputs: {forward_at: 'exp(T) * sizes**step + libdevice / rows', place: 'tl * T + sizes + libdevice + rows'}
+outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl * T + sizes + libdevice + _PI'}
 """
 SPECS = Path(__file__).parents[1] / "specs"
 WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")

@@ -111,8 +111,7 @@ class TritonPrinter:
         if value == int(value) and value < 1e6:
             return f"{value}", _ATOM
         if node not in self.constants:
-            name = constant_name(node, {f"_{c}" for c in self.constants.values()}).strip("_")
-            self.constants[node] = name if name[0].isalpha() else f"C{name}"
+            self.constants[node] = constant_name(node, {*self.constants.values(), *self.names.values()})
         return self.constants[node], _ATOM
 
 

@@ -208,10 +208,16 @@ class _Writer:
         values: list[str] = []
         for node in read:
             if node.is_static and node.symbols:
-                names.append(self.names.for_value(node, {}))
+                names.append(self._number_name(node))
                 values.append(Printer(arguments, self.python.constants)(node))
                 known[node] = f"({names[-1]} != 0)" if node.is_boolean else names[-1]
         return tuple(arguments.values()), tuple(names), tuple(values)
+
+    def _number_name(self, node: Expr) -> str:
+        word = _NUMBERS.get(node.op)
+        if word is None or len(node.symbols) > 1:
+            return self.names.for_value(node, {})
+        return self.names.fresh(f"{word}_{next(iter(node.symbols)).name}")
 
     # ------------------------------------------------------------------------------------------ rows
     def _stage(self, number: int, stage: Stage, known: dict[Expr, str]) -> RowStage:
@@ -264,6 +270,7 @@ class _Writer:
         return made
 
 
+_NUMBERS = {"mul": "scaled", "add": "shifted", "pow": "power_of"}  # what a number is to the only one it depends on
 _WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest"}
 _NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
 _COMBINED = {"row_sum": "{} + {}", "row_max": "maximum({}, {})", "row_min": "minimum({}, {})"}
