@@ -70,12 +70,12 @@ class FileState:
         return ": ".join(part for part in parts if part)
 
 
-def render(op: str, module: str, test: str, *, spec_path: str, spec_text: str, passes: str = "") -> dict[str, str]:
-    """The files of an operation, by name, with their headers: two, and with fused `passes` their C++ source."""
+def render(
+    op: str, module: str, test: str, *, spec_path: str, spec_text: str, passes: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The files of an operation, by name, with their headers: two, and those of its fused `passes`."""
     spec = {"version": __version__, "label": spec_label(spec_path), "spec_hash": _hash(_unix(spec_text))}
-    bodies = {f"{op}.py": _unix(module), f"test_{op}.py": _unix(test)}
-    if passes:
-        bodies[f"{op}_cpu.cpp"] = _unix(passes)
+    bodies = {name: _unix(text) for name, text in {f"{op}.py": module, f"test_{op}.py": test, **(passes or {})}.items()}
     return {
         name: _HEADER.format(mark="#" if name.endswith(".py") else "//", body_hash=_hash(body), **spec) + body
         for name, body in bodies.items()

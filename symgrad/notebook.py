@@ -8,7 +8,7 @@ import linecache
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
@@ -29,13 +29,13 @@ _PACKAGE = "symgrad.loaded"
 class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
-    ``passes`` is the C++ of the fused passes, empty for a spec without the option ``kernels``.
+    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``.
     """
 
     op: str
     module: str
     test: str
-    passes: str = ""
+    passes: dict[str, str] = field(default_factory=dict)
 
 
 def generate(spec: str | PathLike[str] | Spec) -> Generated:
@@ -55,7 +55,8 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
         spec_text=source.text,
         passes=compiled.passes,
     )
-    return Generated(source.op, *texts.values())
+    module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
+    return Generated(source.op, module, test, texts)
 
 
 def load(spec: str | PathLike[str] | Spec) -> ModuleType:
@@ -88,18 +89,21 @@ def load(spec: str | PathLike[str] | Spec) -> ModuleType:
             sys.modules[name] = before
         raise
     if generated.passes:
-        vars(module)["_kernels"].source = _on_disk(generated)
+        folder = _on_disk(generated)
+        kernels = vars(module)["_kernels"]
+        for passes in filter(None, (kernels, kernels.elsewhere)):
+            passes.source = folder / passes.source.name
     setattr(package, generated.op, module)
     return module
 
 
 def _on_disk(generated: Generated) -> Path:
-    """The C++ of a module in memory as a file, for the compiler; it goes when the process ends."""
+    """A folder with the passes of a module in memory, for compilers; it goes when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="symgrad_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / f"{generated.op}_cpu.cpp"
-    path.write_text(generated.passes, encoding="utf-8", newline="\n")
-    return path
+    for name, text in generated.passes.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return folder
 
 
 class _TextLoader(importlib.abc.InspectLoader):

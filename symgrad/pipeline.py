@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from symgrad.backends.cpu.binding import fused
 from symgrad.backends.torch.layout import Layout
@@ -19,14 +19,14 @@ from symgrad.spec import Spec
 class Compiled:
     """A compiled spec: the texts of its files, without their headers, and how they came about.
 
-    `passes` is the C++ of the fused passes, empty where there are none.
+    `passes` are the files of the fused passes, none where there are no such passes.
     """
 
     spec: Spec
     module: str
     test: str
     derivation: Derivation
-    passes: str = ""
+    passes: dict[str, str] = field(default_factory=dict)
 
 
 def compile_spec(spec: Spec) -> Compiled:
@@ -42,5 +42,5 @@ def compile_spec(spec: Spec) -> Compiled:
         render_module(operation, passes),
         render_test(operation),
         derivation(operation),
-        passes.source if passes else "",
+        passes.files if passes else {},
     )

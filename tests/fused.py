@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from functools import cache
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,7 @@ needs_compiler = pytest.mark.skipif(
 _numbers = count()
 
 
+@cache
 def compiled(text: str) -> Compiled:
     """A spec given as YAML, compiled with fused passes."""
     return compile_spec(parse_spec(text).with_kernels())

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 from click.testing import CliRunner
 from fused import needs_compiler
 
+from symgrad.bench import limit as limits
 from symgrad.bench import report
 from symgrad.bench.arguments import arguments
 from symgrad.bench.measure import Row
@@ -55,7 +57,7 @@ def row(op: str, form: str, total: float) -> Row:
 def test_the_report():
     rows = [row("a", "kernels", 1.0), row("a", "native", 2.0), row("b", "kernels", 4.0), row("b", "native", 32.0)]
     lines = report.summary(rows)
-    assert lines[0] == "float32, 10 elements: kernels take 2.00 times the limit"
+    assert lines[0] == "float32, 10 elements, cpu: kernels take 2.00 times the limit"
     assert lines[1].strip() == "4.00 times as fast as native over 2 operations, at least 2.00"
     assert len(set(map(len, report.table(rows).splitlines()))) == 1
 
@@ -103,3 +105,43 @@ def test_the_plot(tmp_path):
     pytest.importorskip("matplotlib")
     report.plot([row("a", "kernels", 1.0), row("a", "limit", 0.5)], tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size
+
+
+def test_devices(tmp_path):
+    (tmp_path / "gate.yaml").write_text(GATE)
+    assert CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--device", "tpu"]).exit_code == 2
+    if not torch.cuda.is_available():
+        result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--device", "cuda"])
+        assert result.exit_code == 1 and "there is no CUDA device" in result.output
+
+
+def test_arguments_are_on_the_device():
+    x, beta = arguments(parse_spec(GATE), 100, torch.float32, "meta")
+    assert x.device.type == beta.device.type == "meta" and x.requires_grad
+
+
+def test_the_limit_of_a_device_is_a_copy_of_as_many_bytes(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(limits, "_copying", lambda size, device: sizes.append(size))
+    on_device = SimpleNamespace(is_cuda=True, device="cuda", numel=lambda: 100, element_size=lambda: 4)
+    limits.limit([on_device], [on_device, on_device])
+    assert sizes == [600]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_command_on_cuda(tmp_path):
+    (tmp_path / "gate.yaml").write_text(GATE)
+    options = [
+        "--size",
+        "2000",
+        "--rounds",
+        "2",
+        "--no-compile",
+        "--device",
+        "cuda",
+        "--json",
+        str(tmp_path / "a.json"),
+    ]
+    result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), *options])
+    assert result.exit_code == 0, result.output
+    assert {r["device"] for r in json.loads((tmp_path / "a.json").read_text())} == {"cuda"}

@@ -41,6 +41,11 @@ outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
 ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
 GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: lgamma(x)}\n'
 TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
+SHIFTED = """
+op: shifted
+tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
+outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO)]
+        made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED)]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
 
@@ -95,6 +100,7 @@ CASES = [
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
     ("two", [(4, 5), (5,)]),
+    ("shifted", [(6, 9), (6, 1)]),
 ]
 
 
@@ -212,7 +218,7 @@ def test_what_passes_decline(modules):
 
 def test_a_method_without_a_pass(modules):
     told = " ".join(modules["gamma"].__doc__.split())
-    assert "Fused on a CPU: forward, from gamma_cpu.cpp; backward in eager operations (digamma)." in told
+    assert "Fused: forward, from gamma_cpu.cpp and gamma_cuda.py; backward in eager operations (digamma)." in told
     agree(*both(modules["gamma"], [torch.rand(7) + 0.5]))
 
 

@@ -39,9 +39,9 @@ def compiler(monkeypatch):
 
     def compile_spec(spec: Spec) -> SimpleNamespace:
         if "broken" in spec.summary:
-            return SimpleNamespace(spec=spec, module="raise OSError('broken')\n", test="", passes="")
+            return SimpleNamespace(spec=spec, module="raise OSError('broken')\n", test="", passes={})
         factor = 3 if "3*x" in spec.text else 2
-        return SimpleNamespace(spec=spec, module=MODULE.format(factor=factor), test="import doubled\n", passes="")
+        return SimpleNamespace(spec=spec, module=MODULE.format(factor=factor), test="import doubled\n", passes={})
 
     pipeline = ModuleType("symgrad.pipeline")
     pipeline.compile_spec = compile_spec

@@ -18,7 +18,7 @@ _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64
 
 
-def arguments(spec: Spec, elements: int, dtype: torch.dtype) -> list[Any]:
+def arguments(spec: Spec, elements: int, dtype: torch.dtype, device: str = "cpu") -> list[Any]:
     """Tensors with gradients, parameters of the module in their own shape, and hyperparameters."""
     generator = torch.Generator().manual_seed(0)
     shape_of = _shapes(spec, elements)
@@ -26,13 +26,13 @@ def arguments(spec: Spec, elements: int, dtype: torch.dtype) -> list[Any]:
     for tensor in spec.tensors:
         shape = shape_of(tensor)
         if tensor.dtype == "int":
-            found.append(torch.randint(0, 3, shape, generator=generator))
+            found.append(torch.randint(0, 3, shape, generator=generator).to(device))
         elif tensor.dtype == "bool":
-            found.append(torch.rand(shape, generator=generator) < 0.5)
+            found.append(torch.rand(shape, generator=generator).to(device) < 0.5)
         else:
             low, high = _range(spec, tensor)
             values = low + (high - low) * torch.rand(shape, generator=generator)
-            found.append(values.to(dtype).requires_grad_(tensor.grad))
+            found.append(values.to(device, dtype).requires_grad_(tensor.grad))
     return found + [_setting(spec, h) for h in spec.hyperparameters]
 
 

@@ -51,8 +51,8 @@ def _module(spec: Spec, folder: Path) -> ModuleType:
     texts = compile_spec(spec)
     path = folder / f"{spec.op}.py"
     path.write_text(texts.module, encoding="utf-8")
-    if texts.passes:
-        (folder / f"{spec.op}_cpu.cpp").write_text(texts.passes, encoding="utf-8")
+    for name, text in texts.passes.items():
+        (folder / name).write_text(text, encoding="utf-8")
     name = f"symgrad_bench_{folder.name}_{spec.op}"
     module_spec = importlib.util.spec_from_file_location(name, path)
     assert module_spec is not None and module_spec.loader is not None

@@ -35,35 +35,37 @@ class Row:
     ratio: float
     saved: int
     peak: int
+    device: str = "cpu"
 
 
 def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: int) -> list[Row]:
     """Measure forward and forward with backward, of every form and of the memory limit."""
     leaves = [a for a in arguments if isinstance(a, Tensor) and a.requires_grad]
     first = max((a for a in arguments if isinstance(a, Tensor)), key=Tensor.numel)
+    now = partial(_now, first.device)
     cold, saved, peak = {}, {}, {}
     cotangents: list[Tensor] = []
     for form in forms:
-        start = time.perf_counter()
+        start = now()
         outputs = _outputs(form.call(*arguments))
         if not cotangents:
             cotangents = [torch.randn_like(y) for y in outputs if y.requires_grad]
         _backward(outputs, leaves, cotangents)
-        cold[form.name] = time.perf_counter() - start
+        cold[form.name] = now() - start
         saved[form.name] = _saved(form.call, arguments)
-        peak[form.name] = _peak(partial(_step, form, arguments, leaves, cotangents))
+        peak[form.name] = _peak(partial(_step, form, arguments, leaves, cotangents), first.device)
     moved = _moved(forms[0], arguments, leaves, cotangents)
     times: dict[str, list[tuple[float, float]]] = {form.name: [] for form in forms}
     limits: list[float] = []
     moved()
     for _ in range(rounds):
-        limits.append(_time(moved))
+        limits.append(_time(moved, now))
         for form in forms:
-            start = time.perf_counter()
+            start = now()
             outputs = _outputs(form.call(*arguments))
-            middle = time.perf_counter()
+            middle = now()
             _backward(outputs, leaves, cotangents)
-            times[form.name].append((middle - start, time.perf_counter() - start))
+            times[form.name].append((middle - start, now() - start))
             del outputs
     rows = []
     for form in forms:
@@ -82,12 +84,13 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
                 statistics.median(totals) / statistics.median(limits),
                 saved[form.name],
                 peak[form.name],
+                first.device.type,
             )
         )
     whole = statistics.median(limits)
     low, _, high = statistics.quantiles(limits, n=4) if rounds > 1 else (whole,) * 3
     dtype = str(first.dtype).removeprefix("torch.")
-    rows.append(Row(op, "limit", first.numel(), dtype, 0.0, 0.0, whole, (low, high), 1.0, 0, 0))
+    rows.append(Row(op, "limit", first.numel(), dtype, 0.0, 0.0, whole, (low, high), 1.0, 0, 0, first.device.type))
     return rows
 
 
@@ -103,10 +106,17 @@ def _step(form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotan
     _backward(_outputs(form.call(*arguments)), leaves, cotangents)
 
 
-def _time(action: Callable[[], None]) -> float:
-    start = time.perf_counter()
+def _now(device: torch.device) -> float:
+    """The time, when the device has done what was asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _time(action: Callable[[], None], now: Callable[[], float]) -> float:
+    start = now()
     action()
-    return time.perf_counter() - start
+    return now() - start
 
 
 def _moved(
@@ -138,8 +148,13 @@ def _saved(call: Callable[..., Any], arguments: list[Any]) -> int:
     return sum(kept.values())
 
 
-def _peak(action: Callable[[], None]) -> int:
+def _peak(action: Callable[[], None], device: torch.device) -> int:
     """The most bytes that an action has allocated at once."""
+    if device.type == "cuda":
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        action()
+        return torch.cuda.max_memory_allocated(device) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         action()
     assert seen.profiler is not None and seen.profiler.kineto_results is not None

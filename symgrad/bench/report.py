@@ -11,8 +11,21 @@ from pathlib import Path
 from symgrad.bench.measure import Row
 from symgrad.errors import SymgradError
 
-_HEAD = ("op", "form", "elements", "dtype", "forward", "total", "quartiles", "limit", "saved", "peak", "first call")
-_UNITS = ("", "", "", "", "ms", "ms", "ms", "times", "MB", "MB", "s")
+_HEAD = (
+    "op",
+    "form",
+    "elements",
+    "dtype",
+    "device",
+    "forward",
+    "total",
+    "quartiles",
+    "limit",
+    "saved",
+    "peak",
+    "first call",
+)
+_UNITS = ("", "", "", "", "", "ms", "ms", "ms", "times", "MB", "MB", "s")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -31,6 +44,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.form,
         str(row.elements),
         row.dtype,
+        row.device,
         f"{row.forward * 1e3:.3g}",
         f"{row.total * 1e3:.3g}",
         f"{low * 1e3:.3g}-{high * 1e3:.3g}",
@@ -44,11 +58,11 @@ def _cells(row: Row) -> tuple[str, ...]:
 def summary(rows: Sequence[Row]) -> list[str]:
     """Geometric means over the operations: of the ratio to the limit, and of other forms to the kernels."""
     lines = []
-    for key in dict.fromkeys((r.elements, r.dtype) for r in rows):
-        group = [r for r in rows if (r.elements, r.dtype) == key]
+    for key in dict.fromkeys((r.elements, r.dtype, r.device) for r in rows):
+        group = [r for r in rows if (r.elements, r.dtype, r.device) == key]
         kernels = {r.op: r for r in group if r.form == "kernels"}
         ratio = _mean(r.ratio for r in kernels.values())
-        lines.append(f"{key[1]}, {key[0]} elements: kernels take {ratio:.2f} times the limit")
+        lines.append(f"{key[1]}, {key[0]} elements, {key[2]}: kernels take {ratio:.2f} times the limit")
         for form in dict.fromkeys(r.form for r in group if r.form not in ("kernels", "limit")):
             others = [r for r in group if r.form == form and r.op in kernels]
             speed = _mean(r.total / kernels[r.op].total for r in others)

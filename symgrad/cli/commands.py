@@ -126,7 +126,7 @@ _jobs_option = click.option(
 )
 
 _kernels_option = click.option(
-    "--kernels", is_flag=True, help="With fused CPU passes, as `options: {kernels: true}` in a spec asks for."
+    "--kernels", is_flag=True, help="With fused passes, as `options: {kernels: true}` in a spec asks for."
 )
 
 
@@ -221,6 +221,7 @@ def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
 @_specs_argument
 @click.option("--size", "sizes", multiple=True, type=click.IntRange(min=1), default=(1 << 22,), help="Elements.")
 @click.option("--dtype", "dtypes", multiple=True, type=click.Choice(_DTYPES), default=("float32",))
+@click.option("--device", "devices", multiple=True, type=click.Choice(("cpu", "cuda")), default=("cpu",))
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; by default torch's number.")
 @click.option("--rounds", type=click.IntRange(min=2), default=11, show_default=True, help="Measurements of each form.")
 @click.option("--natives", type=click.Path(exists=True, path_type=Path), help="Python file with torch's own functions.")
@@ -232,6 +233,7 @@ def bench(
     specs: list[str],
     sizes: tuple[int, ...],
     dtypes: tuple[str, ...],
+    devices: tuple[str, ...],
     threads: int | None,
     rounds: int,
     natives: Path | None,
@@ -251,6 +253,7 @@ def bench(
         specs,
         sizes=sizes,
         dtypes=dtypes,
+        devices=devices,
         threads=threads,
         rounds=rounds,
         natives=natives,

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from symgrad.cli.terminal import Terminal
@@ -47,6 +48,7 @@ def bench(
     *,
     sizes: Sequence[int],
     dtypes: Sequence[str],
+    devices: Sequence[str],
     threads: int | None,
     rounds: int,
     natives: Path | None,
@@ -68,14 +70,16 @@ def bench(
         torch.set_num_threads(threads)
     rows: list[Row] = []
     try:
+        if "cuda" in devices and not torch.cuda.is_available():
+            raise SymgradError("there is no CUDA device")
         known = read_natives(natives)
         for path in specs:
             spec = load_spec(path)
             with tempfile.TemporaryDirectory() as folder:
                 forms = contenders(spec, Path(folder), known.get(spec.op), compiled=compiled)
-                for dtype in dtypes:
-                    for size in sizes:
-                        rows += measure(spec.op, forms, arguments(spec, size, getattr(torch, dtype)), rounds)
+                for device, dtype, size in product(devices, dtypes, sizes):
+                    values = arguments(spec, size, getattr(torch, dtype), device)
+                    rows += measure(spec.op, forms, values, rounds)
             terminal.remark(f"{path}: measured")
         terminal.finding(report.table(rows))
         for line in report.summary(rows):

@@ -8,10 +8,10 @@ import re
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -37,7 +37,7 @@ class Ready:
     module: str
     test: str
     derivation: Derivation
-    passes: str = ""
+    passes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from symgrad.backends.cpu.source import render_source
 from symgrad.backends.cpu.spellings import can_spell
+from symgrad.backends.cuda.source import render_source as render_triton
+from symgrad.backends.cuda.spellings import can_spell as triton_can_spell
 from symgrad.backends.fused.elements import ELEMENTS, ROW
 from symgrad.backends.fused.kernels import Kernel, Kernels, Result, kernels
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
+from symgrad.expr import topological
 from symgrad.operation import Variant, absent
 
 
 @dataclass(frozen=True)
 class Fused:
-    """The fused passes of a module: the text of the C++ file, and the parts of the module that bind it."""
+    """The fused passes of a module: the texts of their files by name, and the parts of the module that bind them."""
 
-    source: str
+    files: dict[str, str]
     context: dict[str, Any]
 
 
@@ -33,8 +36,11 @@ def fused(layout: Layout) -> Fused | None:
         found += [k for k in (own.forward, own.backward) if k is not None]
     if not found:
         return None
-    source = render_source(layout, found)
-    return Fused(source, _Binding(layout, by_variant, found).context(source))
+    files = {f"{layout.spec.op}_cpu.cpp": render_source(layout, found)}
+    on_cuda = [k for k in found if all(map(triton_can_spell, topological(*(r.value for r in k.results))))]
+    if on_cuda:
+        files[f"{layout.spec.op}_cuda.py"] = render_triton(layout, on_cuda)
+    return Fused(files, _Binding(layout, by_variant, found).context(files))
 
 
 class _Binding:
@@ -45,12 +51,12 @@ class _Binding:
         self.by_variant = by_variant
         self.found = found
 
-    def context(self, source: str) -> dict[str, Any]:
+    def context(self, files: Mapping[str, str]) -> dict[str, Any]:
         layout = self.layout
         backward = any(k.backward for k in self.by_variant.values())
         return {
-            "file": f"{layout.spec.op}_cpu.cpp",
-            "digest": sha256(source.encode()).hexdigest(),
+            **_named(files, ".cpp"),
+            "cuda": _named(files, ".py"),
             "passes": [(_constant(k), _entry(k)) for k in self.found],
             "forward": self._branches(self._forward, stored=False),
             "backward": self._branches(self._backward, stored=True) if backward else [],
@@ -65,7 +71,7 @@ class _Binding:
             "undefined": " or ".join(f"grad_{o.name} is None" for o in layout.spec.outputs if o.grad),
             "cotangents": ", ".join(f"grad_{o.name}" if o.grad else f"_{k}" for k, o in enumerate(layout.spec.outputs)),
             "wants": any("wants[" in line for line in self._branches(self._backward, stored=True)),
-            "note": self.note(),
+            "note": self.note(files),
         }
 
     def _tensors(self) -> list[tuple[str, bool]]:
@@ -127,7 +133,7 @@ class _Binding:
         own = [h for h in self.layout.hyperparameters_on_ctx if h in read]
         return [f"{self.layout.arguments[h]} = {self.layout.on_ctx(h)}" for h in own]
 
-    def note(self) -> str:
+    def note(self, files: Mapping[str, str]) -> str:
         """What the docstring says of the passes."""
         missing: dict[str, list[str]] = {}
         for passes in self.by_variant.values():
@@ -136,9 +142,19 @@ class _Binding:
         always = [m for m in ("forward", "backward") if m not in missing]
         sometimes = [k.name.partition("_")[0] for k in self.found if k.name.partition("_")[0] in missing]
         served = [*always, *(f"{m} in part" for m in dict.fromkeys(sometimes))]
-        text = f"Fused on a CPU: {' and '.join(served)}, from {self.layout.spec.op}_cpu.cpp"
+        text = f"Fused: {' and '.join(served)}, from {' and '.join(files)}"
         rest = [f"{m} in eager operations ({', '.join(dict.fromkeys(why))})" for m, why in missing.items()]
         return "; ".join([text, *rest]) + "."
+
+
+def _named(files: Mapping[str, str], suffix: str) -> dict[str, str]:
+    """The file of a kind and the hash of its text."""
+    return {
+        key: value
+        for name, text in files.items()
+        if name.endswith(suffix)
+        for key, value in (("file", name), ("digest", sha256(text.encode()).hexdigest()))
+    }
 
 
 def _constant(kernel: Kernel) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
-from symgrad.backends.fused.elements import ROW_OPS
+from symgrad.backends.fused import rows
 from symgrad.backends.fused.kernels import Kernel
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
@@ -123,7 +123,7 @@ class _Writer:
             stages=stages,
             kinds=kinds,
             stage_of=stage_of,
-            slots=len(kinds) + len(_settled(roots)),
+            slots=len(kinds) + sum(len(s.settled) for s in rows.stages(roots)),
             means=sum(1 << k for k, r in enumerate(kernel.results) if r.total == "mean"),
             rows=sum(1 << k for k, r in enumerate(kernel.results) if r.row),
             wide=kernel.wide,
@@ -141,25 +141,23 @@ class _Writer:
 
         After each of them, what follows from the reductions alone is computed once for the row.
         """
-        depth: dict[Expr, int] = {}
-        reductions: list[Expr] = []
-        for node in topological(*roots):
-            depth[node] = max((depth[a] for a in node.args), default=0)
-            if node.op in ROW_OPS:
-                reductions.append(node)
-                depth[node] += 1
-        slots = {node: k for k, node in enumerate([*reductions, *_settled(roots)])}
+        found = rows.stages(roots)
+        reductions = [n for stage in found for n in stage.reductions]
+        slots = {n: k for k, n in enumerate([*reductions, *(n for stage in found for n in stage.settled)])}
         stages: list[Stage] = []
-        for stage in range(1, max((depth[n] for n in reductions), default=0) + 1):
-            members = [n for n in reductions if depth[n] == stage]
+        for stage in found:
+            members = stage.reductions
             templates = [_ACCUMULATE[n.op].replace("#", str(slots[n])) for n in members]
             lines = self._statements([n.args[0] for n in members], templates, known)
             known |= {n: f"row[{slots[n]}]" for n in members}
-            derived = [n for n in slots if n.op not in ROW_OPS and depth[n] == stage]
-            settled = self._statements(derived, [f"row[{slots[n]}] = {{}};" for n in derived], known)
-            known |= {n: f"row[{slots[n]}]" for n in derived}
+            settled = self._statements(stage.settled, [f"row[{slots[n]}] = {{}};" for n in stage.settled], known)
+            known |= {n: f"row[{slots[n]}]" for n in stage.settled}
             stages.append(Stage(tuple(self._unpacked(lines)), tuple(self._unpacked(settled))))
-        return tuple(stages), "".join(_KINDS[n.op] for n in reductions), tuple(depth[n] - 1 for n in reductions)
+        return (
+            tuple(stages),
+            "".join(_KINDS[n.op] for n in reductions),
+            tuple(k for k, s in enumerate(found) for _ in s.reductions),
+        )
 
     def _unpacked(self, lines: Sequence[str]) -> list[str]:
         """The lines, after the declarations of the operands and numbers that they read."""
@@ -190,21 +188,6 @@ class _Writer:
             line = template.format(printer.lanes(root))
             lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)
         return lines
-
-
-def _settled(roots: Sequence[Expr]) -> list[Expr]:
-    """Values that follow from reductions of a row alone, and that something for each element reads."""
-    order = topological(*roots)
-    row: dict[Expr, bool] = {}
-    for node in order:
-        row[node] = node.op in ROW_OPS or (
-            not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
-        )
-    users: dict[Expr, None] = dict.fromkeys(r for r in roots if row[r])
-    for node in order:
-        if not row[node] or node.op in ROW_OPS:
-            users.update(dict.fromkeys(a for a in node.args if row[a]))
-    return [n for n in users if n.op not in ROW_OPS]
 
 
 _ACCUMULATE = {

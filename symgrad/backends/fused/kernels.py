@@ -174,7 +174,22 @@ def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: S
     view = View(own)
     if dims != {()}:
         view = elements.views[elements._lifted_leaf(elements.leaf(own), dims.pop())]
-    return Result(name, ex.add(*(v.expr for v in values)), place, view.dims)
+    value = ex.add(*(v.expr for v in values))
+    if extent(own).dims[-1:] == (1,) and any(n.op in ROW_OPS for n in topological(value)):
+        value = _under_row_sum(value)
+    return Result(name, value, place, view.dims)
+
+
+def _under_row_sum(value: Expr) -> Expr:
+    """What is summed along the row to the gradient of a tensor with one element for each row."""
+    if value.op == "row_sum":
+        return value.args[0]
+    if value.op == "add":
+        return ex.add(*map(_under_row_sum, value.args))
+    summed = [f for f in value.args if any(n.op in ROW_OPS for n in topological(f))]
+    if value.op != "mul" or len(summed) != 1:
+        raise Unsupported("a gradient of what belongs to a row")
+    return ex.mul(_under_row_sum(summed[0]), *(f for f in value.args if f is not summed[0]))
 
 
 def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:

@@ -39,7 +39,7 @@ def plumbing(body: str) -> str:
     return "\n\n\n".join(["\n".join(constants), *functions] if constants else functions)
 
 
-_MODULES = ("ctypes", "math", "os", "platform", "shutil", "subprocess", "warnings")
+_MODULES = ("ctypes", "importlib.util", "math", "os", "platform", "shutil", "subprocess", "warnings")
 _STANDARD = (
     ("array", ("array",)),
     ("collections", ("namedtuple",)),

@@ -11,5 +11,5 @@ INLINE Lanes<T> sign(Lanes<T> x) {
 
 template <typename T>
 INLINE Lanes<T> heaviside(Lanes<T> x, Lanes<T> values) {
-    return where(x == 0, values, where(x < 0, Lanes<T>(0), Lanes<T>(1)));
+    return where(x == 0, values, where(x > 0, Lanes<T>(1), Lanes<T>(0)));
 }

@@ -6,9 +6,12 @@ class _Kernels:
     turns them off.
     """
 
-    def __init__(self, source: str, digest: str) -> None:
+    as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
+
+    def __init__(self, source: str, digest: str, elsewhere: Any = None) -> None:
         self.source = Path(__file__).with_name(source)
         self.digest = digest
+        self.elsewhere = elsewhere  # the passes over CUDA tensors
         self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
         self.walks: dict[Any, Any] = {}
         self.libraries: dict[Any, Any] = {}
@@ -28,7 +31,8 @@ class _Kernels:
         try:
             for t in tensors:
                 if type(t) not in _PLAIN or not t.is_cpu:
-                    return None
+                    cuda = self.elsewhere if type(t) in _PLAIN and t.is_cuda else None
+                    return cuda and cuda.run(entry, tensors, numbers, shapes, wanted)
                 strides = t.stride()
                 if (not strides or strides[-1] != 1) and t.is_neg():
                     return None
@@ -69,7 +73,8 @@ class _Kernels:
             library = self.library(dtype)
             if library is not None:
                 inputs = [t.shape for t in tensors] if shapes is None else shapes
-                walk = _walk(entry, tensors, inputs, wanted, dtype, library)
+                walk = _walk(entry, tensors, inputs, wanted, dtype, self.as_is)
+                walk = walk and self.bind(walk, entry, tensors, library)
         if len(self.walks) > 2000:  # of shapes that keep changing
             self.walks.clear()
         self.walks[key] = walk
@@ -80,9 +85,29 @@ class _Kernels:
         with self.lock:
             if dtype not in self.libraries and self.on:
                 try:
-                    self.libraries[dtype] = _compiled(self.source, self.digest, _STORAGE[dtype])
-                except (OSError, RuntimeError) as error:
-                    self.on = False
-                    text = f"no fused kernels, eager operations serve instead: {error}"
-                    warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
+                    self.libraries[dtype] = self.load(dtype)
+                except (ImportError, OSError, RuntimeError) as error:
+                    self.give_up(error)
             return self.libraries.get(dtype)
+
+    def give_up(self, error: Exception) -> None:
+        """Decline from now on, and say why."""
+        self.on = False
+        text = f"no fused kernels, eager operations serve instead: {error}"
+        warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
+
+    def load(self, dtype: torch.dtype) -> Any:
+        """Return the passes for tensors of a dtype. Raises OSError and RuntimeError."""
+        return _compiled(self.source, self.digest, _STORAGE[dtype])
+
+    def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
+        """Return the walk with the function that it calls, and the geometry that this reads."""
+        walk.function = getattr(library, entry.name)
+        walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
+        numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
+        for k, steps in enumerate(walk.steps, -len(entry.operands)):
+            numbers += [walk.summed[k]] if k >= 0 else []
+            numbers += [min(steps[-1], 1), *steps[:-1]]
+        walk.geometry = array("q", numbers)
+        walk.address, _ = walk.geometry.buffer_info()
+        return walk

@@ -1,12 +1,15 @@
 class _Walk:
     """How a pass runs over tensors of given shapes and strides."""
 
-    def __init__(self, function: Any, dtype: torch.dtype) -> None:
-        self.function = function
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.function: Any = None
         self.dtype = dtype
         self.places: list[int] = []
         self.copies: dict[int, Any] = {}
         self.results: list[Any] = []
+        self.sizes: list[int] = []
+        self.steps: list[list[int]] = []
+        self.summed: list[int] = []
         self.subset: tuple[int, ...] = ()
         self.counts: tuple[int, ...] = ()
         self.address = 0
@@ -21,7 +24,7 @@ class _Walk:
                 fit = fit.contiguous()
             else:
                 dims, shape, strides = like
-                full = torch.empty_strided(shape, strides, dtype=self.dtype)
+                full = torch.empty_strided(shape, strides, dtype=self.dtype, device=fit.device)
                 fit = full.copy_(_unsqueezed(fit, dims))
             tensors[place] = fit
         return tensors

@@ -1,5 +1,5 @@
 def _walk(
-    entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype, library: Any
+    entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype, as_is: Any
 ) -> _Walk | bool:
     """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
     blank = [torch.empty(size, device="meta") for size in inputs]
@@ -17,9 +17,7 @@ def _walk(
     dims.sort(key=lambda d: -layout[d])
     if entry.rows:
         dims += [last] if shape else []
-    function = getattr(library, entry.name)
-    function.argtypes, function.restype = [_TYPES[letter] for letter in entry.types], None
-    walk = _Walk(function, dtype)
+    walk = _Walk(dtype)
     inner = dims[-1] if dims else None
     steps = []
     for view, (place, added) in zip(views, entry.operands, strict=True):
@@ -30,10 +28,10 @@ def _walk(
                 step, walk.copies[place] = whole, None
             else:
                 step, walk.copies[place] = layout, (added, shape, layout)
-        elif tensors[place].dtype != dtype:
+        elif tensors[place].dtype not in (dtype, *as_is):
             walk.copies[place] = None
             step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
-        steps.append((0, step))
+        steps.append(step)
         walk.places.append(place)
     subset = wanted if wanted in entry.subsets else entry.subsets[-1]
     walk.subset = (subset,) if len(entry.subsets) > 1 else ()
@@ -49,17 +47,12 @@ def _walk(
             like = blank[place]
             summed, size, strides = like.numel(), like.shape, like.stride()
             step = _unsqueezed(like, added).expand(shape).stride()
-        steps.append((summed, step))
+        steps.append(step)
+        walk.summed.append(summed)
         walk.results.append((size, strides) if subset >> k & 1 else (None, ()))
-    sizes, rows = _merged(shape, dims, [step for _, step in steps], entry.rows)
-    numbers = [len(sizes) - 1, *sizes[-1:], *sizes[:-1]]
-    for k, ((summed, _), row) in enumerate(zip(steps, rows, strict=True)):
-        numbers += [summed] if k >= len(views) else []
-        numbers += [min(row[-1], 1), *row[:-1]]
+    walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
     counts = {"elements": math.prod(shape), "row_length": shape[-1] if shape else 1}
     walk.counts = tuple(counts[name] for name in entry.counts)
-    walk.geometry = array("q", numbers)
-    walk.address, _ = walk.geometry.buffer_info()
     return walk
 
 

@@ -5,7 +5,7 @@ def _compiled(source: Path, digest: str, storage: str) -> Any:
     that compile it at once do not disturb each other. Raises OSError and RuntimeError.
     """
     text = source.read_text(encoding="utf-8")
-    body = text[text.index("//\n") :]
+    body = text[text.find("//\n") :]
     if sha256(body.encode()).hexdigest() != digest:
         raise RuntimeError(f"{source.name} is not the file that this module was generated with")
     compiler = _compiler()

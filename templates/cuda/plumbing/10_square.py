@@ -1,0 +1,3 @@
+@triton.jit
+def square(x):
+    return x * x

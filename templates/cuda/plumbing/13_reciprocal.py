@@ -1,0 +1,3 @@
+@triton.jit
+def reciprocal(x):
+    return divide(1.0, x)

@@ -1,0 +1,3 @@
+@triton.jit
+def rsqrt(x):
+    return divide(1.0, sqrt(x))

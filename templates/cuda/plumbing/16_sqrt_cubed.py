@@ -1,0 +1,3 @@
+@triton.jit
+def sqrt_cubed(x):
+    return x * sqrt(x)

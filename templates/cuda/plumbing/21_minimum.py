@@ -1,0 +1,3 @@
+@triton.jit
+def minimum(x, y):
+    return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)

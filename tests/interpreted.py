@@ -1,0 +1,132 @@
+"""Triton's interpreter, in a process of its own: it changes what triton is for everything else in a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import libdevice
+import torch
+import triton
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime import interpreter
+
+
+def start() -> None:
+    """Make this process, which has TRITON_INTERPRET=1, one that interprets the passes of modules over CPU tensors."""
+    libdevice.install()
+    triton.runtime.driver.set_active(SimpleNamespace(get_current_target=lambda: None))
+    interpreter._patch_lang_tensor = _patched
+
+
+def _patched(tensor: Any, scope: Any, usual: Any = interpreter._patch_lang_tensor) -> None:
+    """What the interpreter makes of tensors, and numbers that numpy 2.4 accepts as bounds of a loop."""
+    usual(tensor, scope)
+    scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+
+@cache
+def module_of(path: Path) -> ModuleType:
+    """A generated module whose passes for CUDA tensors serve CPU tensors."""
+    from fused import imported
+
+    module = imported(path)
+    kernels = vars(module)["_kernels"].elsewhere
+    kernels.kind = "cpu"
+    vars(module)["_kernels"] = kernels
+    return module
+
+
+def both(
+    path: Path, tensors: list[Tensor], settings: Any = (), wanted: Any = None, sizes: Any = None
+) -> tuple[list[Tensor], list[Tensor], int]:
+    """Outputs and gradients with passes, and without; how many passes served.
+
+    `sizes` replace the sizes of tiles.
+    """
+    module = module_of(path)
+    kernels = vars(module)["_kernels"]
+    kernels.walks.clear()
+    found = []
+    with tiles(kernels.library(torch.float32), sizes or {}):
+        for on in (True, False):
+            kernels.on = on
+            found.append(results(getattr(module, path.stem), tensors, settings, wanted))
+    kernels.on = True
+    return found[0], found[1], sum(map(bool, kernels.walks.values()))
+
+
+@contextmanager
+def tiles(library: Any, sizes: dict[str, int]) -> Iterator[None]:
+    """A generated file with other sizes of tiles."""
+    usual = {name: getattr(library, name) for name in sizes}
+    vars(library).update(sizes)
+    try:
+        yield
+    finally:
+        vars(library).update(usual)
+
+
+def results(function: Any, tensors: list[Tensor], settings: Any = (), wanted: Any = None) -> list[Tensor]:
+    """The outputs of a function, and gradients of what is `wanted`."""
+    leaves = [
+        t.detach().requires_grad_(t.is_floating_point() and (wanted is None or k in wanted))
+        for k, t in enumerate(tensors)
+    ]
+    outputs = function(*leaves, *settings)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    generator = torch.Generator().manual_seed(1)
+    smooth = [y for y in outputs if y.requires_grad]
+    cotangents = [torch.randn(y.shape, generator=generator).to(y) for y in smooth]
+    leaves = [t for t in leaves if t.requires_grad]
+    gradients = torch.autograd.grad(smooth, leaves, cotangents, allow_unused=True) if smooth else ()
+    return [t.detach() for t in (*outputs, *gradients) if t is not None]
+
+
+class Counting(TorchDispatchMode):
+    """Sees operations, so that nothing may hide from it."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def served(path: Path) -> list[str]:
+    """The calls of a gate that passes serve, of many that only eager operations should."""
+    module = module_of(path)
+    gate, kernels = vars(module)[path.stem], vars(module)["_kernels"]
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    own = torch.randn(5).as_subclass(type("Own", (Tensor,), {}))
+    calls: dict[str, Callable[[], Any]] = {
+        "plain": lambda: gate(x, beta),
+        "func.grad": lambda: torch.func.grad(lambda t: gate(t, beta).sum())(x),
+        "vmap": lambda: torch.vmap(gate, (0, None))(x, beta),
+        "meta": lambda: gate(x.to("meta"), beta.to("meta")),
+        "mixed dtypes": lambda: gate(x, beta.double().reshape(1)),
+        "integers": lambda: gate(x.long(), beta),
+        "no elements": lambda: gate(torch.randn(0, 3), beta),
+        "subclass": lambda: gate(own, beta),
+    }
+    found = []
+    for name, call in calls.items():
+        kernels.walks.clear()
+        call()
+        found += [name] if any(kernels.walks.values()) else []
+        kernels.walks.clear()
+        with Counting():
+            call()
+        found += [f"{name} under a mode"] if any(kernels.walks.values()) else []
+    return found
+
+
+def values(path: Path, name: str, tensors: list[Tensor]) -> Tensor:
+    """What a kernel of one block gives."""
+    from fused import imported
+
+    result = torch.empty_like(tensors[0])
+    getattr(imported(path), name)[(1,)](*tensors, result, BLOCK=result.numel())
+    return result
