@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 17e389a0a3248ceee897de6b5ea13c4998ff0b6345570363e4732142fa7678a0
+# body-sha256: e9a4da8eaca34646d8a05e2538978852a34f33dc0c9e05e4d72bdeb6f986e806
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -102,7 +102,7 @@ class LoraLinearFunction(Function):
             up if wants_x or wants_down else None,
             weight if wants_x else None,
             x if wants_down or wants_up else None,
-            *(kept if wants_up else ()),
+            *(kept if wants_up else [None] * len(kept)),
         )
 
     @staticmethod

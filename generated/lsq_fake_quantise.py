@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 63969e0b83848d4f710b0bf062d69bc33d5b2aa82777913d0663f87145ac84d4
+# body-sha256: acdb14835d5b613a1f1301d215b090b5f066d8d14462bfde4e59957a938bcaf2
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -86,7 +86,7 @@ class LsqFakeQuantiseFunction(Function):
         ctx.high = high
         ctx.grad_scale = grad_scale
         _, wants_step, *_ = _wanted(ctx)
-        _save(ctx, (y,), step, x, *(kept if wants_step else ()))
+        _save(ctx, (y,), step, x, *(kept if wants_step else [None] * len(kept)))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:

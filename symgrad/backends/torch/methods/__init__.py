@@ -91,6 +91,6 @@ class Methods(Forward, Backward, Jvp):
         if not any(wants):
             return "*kept"
         if len(set(wants)) == 1:
-            return f"*(kept if {wants[0]} else ())"
+            return f"*(kept if {wants[0]} else [None] * len(kept))"
         each = (f"kept[{k}] if {want} else None" if want else f"kept[{k}]" for k, want in enumerate(wants))
         return f"*(({', '.join(each)}) if kept else ())"
