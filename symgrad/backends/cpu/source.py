@@ -10,7 +10,7 @@ from typing import Any
 from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.fused.elements import ROW_OPS
-from symgrad.backends.fused.kernels import Kernel
+from symgrad.backends.fused.model import Kernel
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value
@@ -51,6 +51,7 @@ class Written:
     written: tuple[str, ...]
     numbers: tuple[str, ...]
     entry: str
+    part: int
 
     @property
     def parameters(self) -> str:
@@ -76,6 +77,7 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "equations": _comment(module_docstring(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
         "kernels": written,
+        "parts": sorted({w.part for w in written}),
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("cpu/kernels.cpp.j2")
@@ -133,6 +135,7 @@ class _Writer:
             written=tuple(written),
             numbers=tuple(self.numbers),
             entry=kernel.name,
+            part=kernel.part,
         )
 
     # ------------------------------------------------------------------------------------------ rows

@@ -39,13 +39,15 @@ class View:
 class Value:
     """A value for each element; or one that is summed over all (`total`), or over the dimensions of a broadcast.
 
-    `dropped`: it belongs to a row, and the last dimension is gone. `dims` are the dimensions that are summed away.
+    `dropped`: it belongs to a row, and the last dimension is gone. `dims` are the dimensions that are summed away:
+    those that are given, or with `like` those in which a value of that shape broadcasts.
     """
 
     expr: Expr
     dropped: bool = False
     total: str = ""  # "sum" or "mean" over everything
     dims: tuple[int, ...] | None = None
+    like: Expr | None = None
 
 
 class Elements:
@@ -93,7 +95,7 @@ class Elements:
         operands = [self._done[a] for a in node.args]
         if any(v.total for v in operands):
             raise Unsupported("what follows a reduction to a number")
-        summed = [v.dims for v in operands if v.dims is not None]
+        summed = [v for v in operands if v.dims is not None]
         if summed:
             return self._over_sum(node, operands, summed[0])
         dropped = any(v.dropped for v in operands)
@@ -101,16 +103,18 @@ class Elements:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
 
-    def _over_sum(self, node: Expr, operands: list[Value], dims: tuple[int, ...]) -> Value:
+    def _over_sum(self, node: Expr, operands: list[Value], total: Value) -> Value:
         """What is linear in a sum over the dimensions of a broadcast, under that sum."""
+        dims, like = total.dims, total.like
+        assert dims is not None
         inside = [v.dims is not None for v in operands]
-        if any(v.dims not in (dims, None) for v in operands):
+        if any(v.dims is not None and (v.dims, v.like) != (dims, like) for v in operands):
             raise Unsupported("sums over different dimensions")
         if node.op == "add" and all(inside):
-            return Value(rebuild(node, [v.expr for v in operands]), dims=dims)
+            return Value(rebuild(node, [v.expr for v in operands]), dims=dims, like=like)
         if node.op == "mul" and sum(inside) == 1:
             factors = [v.expr if v.dims is not None else self.lifted(v.expr, dims) for v in operands]
-            return Value(rebuild(node, factors), dims=dims)
+            return Value(rebuild(node, factors), dims=dims, like=like)
         raise Unsupported("what follows a sum")
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
@@ -153,13 +157,29 @@ class Elements:
 
     def _expand(self, node: Expr) -> Value:
         value = self._done[node.args[0]]
-        return Value(value.expr) if not (value.total or value.dims) else value
+        if value.dims is not None:
+            raise Unsupported("what follows a sum")
+        return value if value.total else Value(value.expr)
 
     def _restore(self, node: Expr) -> Value:
-        if self._places(node["dim"]) != (-1,):
+        places, value = self._places(node["dim"]), self._done[node.args[0]]
+        if node["keepdim"] is not False or value.total or value.dims is not None:
+            raise Unsupported("a view of a reduction")
+        if value.dropped and places != (-1,):
             raise Unsupported(_NOT_LAST)
+        return Value(value.expr if value.dropped else self.lifted(value.expr, places))
+
+    def _drop(self, node: Expr) -> Value:
+        """What was summed to one value for each row, without the dimension of the row."""
         value = self._done[node.args[0]]
-        return Value(value.expr if value.dropped else self.lifted(value.expr, (-1,)))
+        if self._places(node["dim"]) != (-1,) or node.get("keepdim", False) is not False:
+            raise Unsupported(_NOT_LAST)
+        if value.like is not None and value.like.op in ("restore", "unsqueeze"):
+            if self._places(value.like["dim"]) == (-1,):
+                return Value(make("row_sum", value.expr), dropped=True)
+        elif not (value.dropped or value.total or value.dims is not None) and value.expr.op in ROW_OPS:
+            return Value(value.expr, dropped=True)
+        raise Unsupported("a view of a reduction")
 
     def _count(self, node: Expr) -> Value:
         if node["dim"] is None:
@@ -170,11 +190,15 @@ class Elements:
 
     def _sum_to(self, node: Expr) -> Value:
         value = self._done[node.args[0]]
+        if value.dropped and node.args[1].is_differential:
+            return value  # it has the shape of an output, which a cotangent has too
         if value.dropped:
             if value.expr.op != "row_sum":
                 raise Unsupported("a sum of what belongs to a row")
             return Value(value.expr.args[0], dims=(-1,))
-        return value if value.dims is not None else Value(value.expr, dims=())
+        if value.like not in (None, node.args[1]):
+            raise Unsupported("sums over different dimensions")
+        return value if value.dims is not None else Value(value.expr, dims=(), like=node.args[1])
 
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""
@@ -243,6 +267,8 @@ _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     "unsqueeze": Elements._unsqueeze,
     "expand": Elements._expand,
     "restore": Elements._restore,
+    "drop": Elements._drop,
+    "squeeze": Elements._drop,
     "sum_to": Elements._sum_to,
     "count": Elements._count,
     **dict.fromkeys(_ROWS, Elements._reduction),

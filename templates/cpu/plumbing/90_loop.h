@@ -88,7 +88,7 @@ struct Pass {
         }
         for (int k = 0; k < OUT; k++) {
             if (!(wanted >> k & 1)) continue;
-            for (int64_t i = 0; i < summed[k]; i++) {
+            for (int64_t i = 0; i < summed[k] && result[k]; i++) {
                 double sum = 0;
                 for (int64_t c = 0; c < chunks; c++) sum += total[c * sums + place[k] + i];
                 store_one(result[k] + i, Means<Kernel>::results >> k & 1 ? sum / elements : sum);
@@ -149,7 +149,7 @@ struct Pass {
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            into[k] = result[k] + to[k];
+            into[k] = result[k] ? result[k] + to[k] : nullptr;  // some choices of results have no pass of their own
             add[k] = total + place[k] + to[k];
             if (summed[k] && result_inner[k] == 0) {
                 for (int i = 0; i < W; i++) sum[k][i] = 0;
@@ -167,7 +167,7 @@ struct Pass {
             for (int k = 0; k < OUT; k++) {
                 if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
                 if (!summed[k]) {
-                    store(into[k] + i, y[k]);
+                    if (result[k]) store(into[k] + i, y[k]);
                 } else {
                     double* p = add[k] + (i & result_inner[k]);
                     store(p, load<Lanes<double>>(p) + convert<double>(y[k]));
@@ -184,7 +184,7 @@ struct Pass {
                 if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
                 if (!summed[k]) {
                     store(padded, y[k]);
-                    for (int j = 0; j < count; j++) into[k][i + j] = padded[j];
+                    for (int j = 0; j < count && result[k]; j++) into[k][i + j] = padded[j];
                 } else {
                     for (int j = 0; j < count; j++) add[k][(i + j) & result_inner[k]] += y[k][j];
                 }
@@ -192,7 +192,7 @@ struct Pass {
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            if (Row::once >> k & wanted >> k & 1) store_one(into[k], y[k][0]);
+            if (Row::once >> k & wanted >> k & 1 && result[k]) store_one(into[k], y[k][0]);
             if (!(wanted >> k & 1) || !summed[k] || result_inner[k]) continue;
             double all = 0;
             for (int j = 0; j < W; j++) all += sum[k][j];

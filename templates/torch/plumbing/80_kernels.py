@@ -6,16 +6,17 @@ class _Kernels:
     turns them off.
     """
 
-    def __init__(self, source: str, digest: str) -> None:
+    def __init__(self, source: str, digest: str, parts: int) -> None:
         self.source = Path(__file__).with_name(source)
         self.digest = digest
+        self.parts = parts
         self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
         self.walks: dict[Any, Any] = {}
         self.libraries: dict[Any, Any] = {}
         self.lock = Lock()
 
     def run(
-        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = 1
+        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1
     ) -> Any:
         """Return the results of a pass, None for those not wanted; None alone where it declines.
 
@@ -66,7 +67,7 @@ class _Kernels:
         walk: Any = False
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
             (dtype,) = dtypes
-            library = self.library(dtype)
+            library = self.library(dtype, entry.part)
             if library is not None:
                 inputs = [t.shape for t in tensors] if shapes is None else shapes
                 walk = _walk(entry, tensors, inputs, wanted, dtype, library)
@@ -75,14 +76,18 @@ class _Kernels:
         self.walks[key] = walk
         return walk
 
-    def library(self, dtype: Any) -> Any:
-        """Return the compiled passes for tensors of a dtype, None where there are none."""
+    def library(self, dtype: Any, part: int = 0) -> Any:
+        """Return compiled passes for tensors of a dtype, None where there are none.
+
+        Those of part 0 serve plain calls, those of part 1 forward mode and second derivatives.
+        """
+        key = dtype, part
         with self.lock:
-            if dtype not in self.libraries and self.on:
+            if key not in self.libraries and self.on:
                 try:
-                    self.libraries[dtype] = _compiled(self.source, self.digest, _STORAGE[dtype])
+                    self.libraries[key] = _compiled(self.source, self.digest, _STORAGE[dtype], part)
                 except (OSError, RuntimeError) as error:
                     self.on = False
                     text = f"no fused kernels, eager operations serve instead: {error}"
                     warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
-            return self.libraries.get(dtype)
+            return self.libraries.get(key)

@@ -50,7 +50,7 @@ def _walk(
             summed, size, strides = like.numel(), like.shape, like.stride()
             step = _unsqueezed(like, added).expand(shape).stride()
         steps.append((summed, step))
-        walk.results.append((size, strides) if subset >> k & 1 else (None, ()))
+        walk.results.append((size, strides) if wanted >> k & 1 else (None, ()))
     sizes, rows = _merged(shape, dims, [step for _, step in steps], entry.rows)
     numbers = [len(sizes) - 1, *sizes[-1:], *sizes[:-1]]
     for k, ((summed, _), row) in enumerate(zip(steps, rows, strict=True)):
