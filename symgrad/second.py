@@ -34,7 +34,9 @@ class Second:
     missing: str = ""
 
 
-_MOST_TENSORS = 3  # there is a formula for each pair of them, and choosing its form takes as long as for a first partial
+_MOST_TENSORS = (
+    3  # there is a formula for each pair of them, and choosing its form takes as long as for a first partial
+)
 
 
 def second_derivatives(

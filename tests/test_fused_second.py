@@ -117,7 +117,6 @@ def test_a_gradient_that_is_not_differentiable_twice_says_so(modules):
 
 
 def test_where_nothing_serves_eager_operations_do(modules):
-    """In float64 beside float32, and in strides that a dispatch mode watches."""
     x, beta = leaves([(5,), ()])
     narrow = beta.detach().float().requires_grad_()
     grads = torch.autograd.grad(modules["gate"].gate(x, narrow).sum(), (x, narrow), create_graph=True)
@@ -205,7 +204,7 @@ def _second_of(module, name, x, *others):
 
 @pytest.mark.parametrize("name", TRUTH)
 def test_second_derivatives_are_accurate_wherever_they_are_finite(modules, name):
-    """Within a few ulp beyond the conditioning, and never worse than the double backward of the eager bodies."""
+    """Within a few ulp beyond the conditioning, and no worse than the double backward of the eager bodies."""
     module, points = modules[name], np.concatenate([np.linspace(-30, 30, 241), [-90, -60, 45, 80, 1e4, -1e4, 1e-6]])
     x = torch.tensor(points, dtype=torch.float32)
     others = (torch.ones(()),) if name == "gate" else ()
@@ -221,7 +220,8 @@ def test_second_derivatives_are_accurate_wherever_they_are_finite(modules, name)
             d2, d3 = (mp.diff(TRUTH[name], own, n, h=mp.mpf(10) ** -14) for n in (2, 3))
             ulp = mp.mpf(float(np.spacing(np.float32(abs(float(d2))))))
             allowed = abs(d3 * own) * mp.mpf(2) ** -24  # what half an ulp of x changes
-            errors.append([float(max(0, abs(mp.mpf(v) - d2) - allowed) / ulp) for v in (fused[k].item(), eager[k].item())])
+            errors.append(
+                [float(max(0, abs(mp.mpf(v) - d2) - allowed) / ulp) for v in (fused[k].item(), eager[k].item())]
+            )
     ours, theirs = map(max, zip(*errors, strict=True))
-    assert ours <= max(8, theirs) and (ours <= theirs or ours <= 8)
-    print(name, ours, theirs)
+    assert ours <= 8 and ours <= max(theirs, 1)

@@ -144,7 +144,7 @@ class _Passes:
                 else:
                     results.append(_like(outputs[leaf.name], name, [elements(t) for t in terms], leaf))
                 written.append(place)
-            given = [*places, *(cotangent(f"grad_{t}") for t in tensors)]
+            given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
             name = f"second{self.suffix}_{bits}"
             kernel = self.derivative(name, elements, given, results, forward, self.variant.second.wide)
             found[bits] = Second(kernel, tuple(written))
@@ -158,12 +158,9 @@ class _Passes:
         return [(sum(own[t] for t in chosen), list(chosen)) for n in sizes for chosen in combinations(own, n)]
 
     def plain(self, gradient: Expr) -> Expr:
-        """A gradient in terms of cotangents without shapes."""
+        """A gradient in terms of what a pass is given: cotangents and outputs without shapes."""
         shaped = {cotangent(o, formula): cotangent(o) for o, formula in self.variant.formulas.items()}
         shaped |= {symbol(o, "tensor", declared_shape(f)): symbol(o, "tensor") for o, f in self.variant.outputs.items()}
-        for tensor in self.layout.spec.tensors:
-            own = self.layout.symbol(tensor.name)
-            shaped[cotangent(f"grad_{tensor.name}", own)] = cotangent(f"grad_{tensor.name}")
         return ex.substitute(gradient, shaped)
 
     def derivative(
