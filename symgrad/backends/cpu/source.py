@@ -83,7 +83,7 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
     template = environment().get_template("cpu/kernels.cpp.j2")
     draft = template.render(**context, plumbing="", intrinsics=False)
     helpers = plumbing(draft)
-    return template.render(**context, plumbing=helpers, intrinsics="_mm256_" in helpers)
+    return template.render(**context, plumbing=helpers, intrinsics="_mm512_" in helpers)
 
 
 def _comment(docstring: str) -> list[str]:
