@@ -9,13 +9,15 @@ from typing import TypeVar
 
 from symgrad import expr as ex
 from symgrad.backends.fused.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
-from symgrad.backends.fused.forms import rational_forms, with_reciprocals, with_row_values
+from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.backends.torch.layout import Layout
+from symgrad.evaluate import FLOAT32, FLOAT64
 from symgrad.expr import Expr, make, symbol, topological
 from symgrad.machine import machine
 from symgrad.operation import Variant, cotangent, tangent
 from symgrad.shapes import declared_shape, extent, shape_sources
+from symgrad.workbench import Workbench
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 
@@ -177,6 +179,21 @@ class _Passes:
             raise Unsupported("no gradient")
         return self.kernel(name, operands, results, forward.shape, wide)
 
+    def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
+        """The values in as few exponentials as accuracy allows; in float64 for smaller inputs anything is accurate."""
+        apart, together = rational_forms(values), rational_forms(with_equal_arguments(values))
+        if together == apart or wide:
+            return together
+        bench = Workbench(self.layout.operation.program)
+        for before, after in zip(apart, together, strict=True):
+            if before is not after:
+                judge = bench.judge(before)
+                for format_, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
+                    old, new = judge.score(before, format_), judge.score(after, format_)
+                    if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
+                        return apart
+        return together
+
     def kernel(
         self,
         name: str,
@@ -185,7 +202,7 @@ class _Passes:
         shape: tuple[tuple[int, tuple[int, ...]], ...],
         wide: bool,
     ) -> Kernel:
-        forms = with_row_values(with_reciprocals(rational_forms([r.value for r in results], wide=wide)))
+        forms = with_row_values(with_reciprocals(self.rational([r.value for r in results], wide)))
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
         lowered = machine(forms)
         order = topological(*lowered)
