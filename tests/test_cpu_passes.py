@@ -39,7 +39,14 @@ hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
 outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
 """
 ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
-GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: lgamma(x)}\n'
+GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: digamma(x)}\n'
+MEAN = "op: mean_of\ntensors: {x: {shape: [N, C, T]}}\noutputs: {y: 'mean(sin(x)**2, dim=1)'}\n"
+KEPT = """
+op: kept
+tensors: {x: {shape: [N, C]}, t: {shape: [C]}}
+outputs: {y: 'sum((x - t)**2, dim=0, keepdim=True)'}
+"""
+LAST = "op: last\ntensors: {x: }\noutputs: {y: 'mean(exp(x), dim=[-2, -1])'}\ntest: {shapes: {x: [2, 3, 4]}}\n"
 TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
 
 
@@ -49,7 +56,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO)]
+        made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, MEAN, KEPT, LAST)]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
 
@@ -95,6 +102,13 @@ CASES = [
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
     ("two", [(4, 5), (5,)]),
+    ("mean_of", [(3, 4, 5)]),
+    ("mean_of", [(5, 700, 30)]),
+    ("mean_of", [(2, 1, 40)]),
+    ("kept", [(7, 33), (33,)]),
+    ("kept", [(2, 90000), (90000,)]),
+    ("last", [(3, 2, 40)]),
+    ("last", [(5, 7)]),
 ]
 
 
@@ -212,8 +226,8 @@ def test_what_passes_decline(modules):
 
 def test_a_method_without_a_pass(modules):
     told = " ".join(modules["gamma"].__doc__.split())
-    rest = "backward, forward mode and second derivatives in eager operations (digamma)."
-    assert f"Fused on a CPU: forward, from gamma_cpu.cpp; {rest}" in told
+    rest = "second derivatives in eager operations (polygamma)."
+    assert f"Fused on a CPU: forward, backward and forward mode, from gamma_cpu.cpp; {rest}" in told
     agree(*both(modules["gamma"], [torch.rand(7) + 0.5]))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from symgrad.backends.cpu.source import render_source
 from symgrad.backends.cpu.spellings import can_spell
-from symgrad.backends.fused.elements import ELEMENTS, ROW
+from symgrad.backends.fused.elements import is_count
 from symgrad.backends.fused.kernels import kernels
 from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.torch.layout import Layout, branches
@@ -30,7 +30,9 @@ def fused(layout: Layout) -> Fused | None:
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
-        own = by_variant[id(variant)] = kernels(layout, variant, "" if number == 1 else f"_{number}", can_spell)
+        own = by_variant[id(variant)] = kernels(
+            layout, variant, "" if number == 1 else f"_{number}", can_spell, reduces=True
+        )
         found += own.all
     if not found:
         return None
@@ -142,7 +144,7 @@ class _Binding:
 
     def _numbers(self, *passes: Kernel) -> str:
         """The hyperparameters that passes read, which are the same for all of these, as an argument."""
-        names = [self.layout.arguments[n.name] for n in passes[0].numbers if n not in (ELEMENTS, ROW)]
+        names = [self.layout.arguments[n.name] for n in passes[0].numbers if not is_count(n)]
         return f", {_tuple(names)}" if names else ""
 
     def _wanted(self, kernel: Kernel) -> str:
@@ -207,7 +209,7 @@ def _entry(kernel: Kernel) -> str:
     """The constructor call of the pass."""
     operands = _tuple([f"({o.place}, {o.dims!r})" for o in kernel.operands])
     results = _tuple([_result(r) for r in kernel.results])
-    counts = _tuple([f'"{n.name}"' for n in kernel.numbers if n in (ELEMENTS, ROW)])
+    counts = _tuple([f'"{n.name}"' for n in kernel.numbers if is_count(n)])
     return (
         f'_Pass("{kernel.name}", {_types(kernel)}, operands={operands}, results={results}, shape={kernel.shape!r}, '
         f"subsets={kernel.subsets!r}, counts={counts}, rows={kernel.by_row!r}, part={kernel.part})"
@@ -216,7 +218,10 @@ def _entry(kernel: Kernel) -> str:
 
 def _result(result: Result) -> str:
     kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
-    return f'("{kind}", {result.place or 0}, {result.dims!r})'
+    dims = result.dims
+    if result.reduced:
+        kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
+    return f'("{kind}", {result.place or 0}, {dims!r})'
 
 
 def _types(kernel: Kernel) -> str:

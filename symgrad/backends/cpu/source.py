@@ -111,7 +111,7 @@ class _Writer:
             self.given.append(local)
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
         for symbol in kernel.numbers:
-            self.numbers.append(self.names.fresh(symbol.name))
+            self.numbers.append(self.names.fresh(symbol.name.partition(" ")[0]))
             known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
         roots = machine([r.value for r in kernel.results])
         stages, kinds, stage_of = self._stages(roots, known)

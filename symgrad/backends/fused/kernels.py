@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from symgrad import expr as ex
-from symgrad.backends.fused.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
+from symgrad.backends.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.backends.torch.layout import Layout
@@ -26,9 +26,12 @@ _MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cot
 T = TypeVar("T")
 
 
-def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
-    """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
-    return _Passes(layout, variant, suffix, can_spell).kernels()
+def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell, *, reduces: bool = False) -> Kernels:
+    """The passes of a variant, with `suffix` in their names, as far as a language can spell them.
+
+    `reduces`: whether the backend can sum over dimensions other than the last.
+    """
+    return _Passes(layout, variant, suffix, can_spell, reduces).kernels()
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class _Passes:
     variant: Variant
     suffix: str
     can_spell: CanSpell
+    reduces: bool
 
     def kernels(self) -> Kernels:
         missing: list[tuple[str, str]] = []
@@ -213,20 +217,20 @@ class _Passes:
         read = frozenset().union(*(r.value.symbols for r in results)) | frozenset(s for n in lowered for s in n.symbols)
         if any(s["kind"] == "str" for s in read):
             raise Unsupported("a text")
-        numbers = tuple(s for s in (*scalars, ELEMENTS, ROW) if s in read)
+        numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
         by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
-        if by_row and any(r.total for r in results):
+        if any(r.reduced for r in results) and not self.reduces:
+            raise Unsupported("a reduction that is not along the last dimension")
+        if by_row and any(r.total or r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row)
 
 
 def _rank(variant: Variant) -> int | None:
-    """How many dimensions a pass has, where that is known."""
-    found = {
-        extent(n.args[0] if n.op in ("sum", "mean") and n["dim"] is None else n) for n in variant.formulas.values()
-    }
-    known = {len(e.dims) for e in found if e.exact}
-    return known.pop() if len(known) == 1 and all(e.exact for e in found) else None
+    """How many dimensions a pass has, where that is known: as many as any value before it is reduced."""
+    values = [n for n in topological(*variant.formulas.values()) if not n.is_static]
+    known = [extent(n) for n in values]
+    return max(len(e.dims) for e in known) if known and all(e.exact for e in known) else None
 
 
 def _belongs_to_row(value: Expr) -> bool:
@@ -238,7 +242,7 @@ def _belongs_to_row(value: Expr) -> bool:
 def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
     values = [elements(g) for g in gradients]
     dims = {v.dims or () for v in values}
-    if len(dims) > 1 or any(v.total or v.dropped or v.like not in (None, own) for v in values):
+    if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
         raise Unsupported("sums over different dimensions")
     view = View(own)
     if dims != {()}:
@@ -249,13 +253,19 @@ def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: S
 def _output(name: str, value: Value) -> Result:
     """What a value is to the output that it is."""
     if value.dims is not None:
-        raise Unsupported("a reduction that is not along the last dimension")
+        if value.like is not None or value.scaled:
+            raise Unsupported("what follows a sum")
+        return Result(name, value.expr, reduced=value.dims, kept=value.kept)
     row = "row" if value.dropped else "kept" if not value.total and _belongs_to_row(value.expr) else ""
     return Result(name, value.expr, total=value.total, row=row)
 
 
 def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None = None) -> Result:
     """The sum of values that have the shape of an output, or are summed to that of `leaf`, which has it."""
+    if output.reduced:
+        if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
+            raise Unsupported("sums over different dimensions")
+        return Result(name, ex.add(*(v.expr for v in values)), reduced=output.reduced, kept=output.kept)
     if any(v.dims or v.like not in (None, leaf) for v in values):
         raise Unsupported("sums over different dimensions")
     if output.total:
@@ -276,9 +286,8 @@ def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None 
 
 def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:
     """Passes that all take the hyperparameters that any of them reads, and so can be called alike."""
-    counts = (ELEMENTS, ROW)
-    read = sorted({n for k in passes for n in k.numbers if n not in counts}, key=lambda n: n.name)
-    return [replace(k, numbers=(*read, *(n for n in k.numbers if n in counts))) for k in passes]
+    read = sorted({n for k in passes for n in k.numbers if not is_count(n)}, key=lambda n: n.name)
+    return [replace(k, numbers=(*read, *filter(is_count, k.numbers))) for k in passes]
 
 
 def _same(leaf: Expr, other: Expr) -> bool:

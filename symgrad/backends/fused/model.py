@@ -25,6 +25,7 @@ class Result:
 
     It is summed to the shape of the tensor at `place` among the inputs, viewed by `dims`; over everything if `total`
     ("sum" or "mean"). `row`: it has one element for each row, and the last dimension is gone ("row") or 1 ("kept").
+    `reduced`: the dimensions of the pass that it is summed over, which are gone, or 1 if `kept`.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Result:
     dims: tuple[int, ...] = ()
     total: str = ""
     row: str = ""
+    reduced: tuple[int, ...] = ()
+    kept: bool = False
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ struct Pass {
         const int64_t grains = elements / GRAIN;
         chunks = grains < 2 ? 1 : grains < MOST_CHUNKS ? grains : MOST_CHUNKS;
         if (chunks > tasks) chunks = tasks > 0 ? tasks : 1;
+        if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
     }
 
     void operator()(int threads) {

@@ -45,6 +45,12 @@ def _walk(
             strides, step = like.view(size).stride(), like.expand(shape).stride()
         elif kind == "total":
             summed, size, strides, step = 1, (), (), (0,) * len(shape)
+        elif kind == "squeezed" or kind == "reduced":
+            like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
+            summed, step, size = like.numel(), like.expand(shape).stride(), like.shape
+            if kind == "squeezed":
+                size = tuple(n for d, n in enumerate(shape) if d - len(shape) not in added)
+            strides = torch.empty(size, device="meta").stride()
         elif kind == "tensor" and (inputs[place] != shape or added):
             like = blank[place]
             summed, size, strides = like.numel(), like.shape, like.stride()
@@ -56,8 +62,7 @@ def _walk(
     for k, ((summed, _), row) in enumerate(zip(steps, rows, strict=True)):
         numbers += [summed] if k >= len(views) else []
         numbers += [min(row[-1], 1), *row[:-1]]
-    counts = {"elements": math.prod(shape), "row_length": shape[-1] if shape else 1}
-    walk.counts = tuple(counts[name] for name in entry.counts)
+    walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     walk.geometry = array("q", numbers)
     walk.address, _ = walk.geometry.buffer_info()
     return walk
