@@ -46,19 +46,19 @@ class _Kernels:
         if walk.copies:
             tensors = walk.copied(tensors)
             addresses = [t.data_ptr() for t in tensors]
-        results = [
-            torch.empty_strided(shape, strides, dtype=walk.dtype) if shape is not None else None
-            for shape, strides in walk.results
-        ]
-        walk.function(
-            *walk.subset,
-            *[addresses[place] for place in walk.places],
-            *[None if r is None else r.data_ptr() for r in results],
-            *numbers,
-            *walk.counts,
-            walk.address,
-            torch.get_num_threads(),
-        )
+        results = []
+        for shape, strides in walk.results:
+            if shape is None:
+                results.append(None)
+                addresses.append(0)
+            else:
+                result = torch.empty_strided(shape, strides, dtype=walk.dtype)
+                results.append(result)
+                addresses.append(result.data_ptr())
+        if walk.places is not None:
+            addresses = [addresses[place] for place in walk.places]
+        threads = torch.get_num_threads()
+        walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads)
         return results
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:

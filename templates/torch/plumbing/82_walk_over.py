@@ -34,7 +34,8 @@ def _walk(
             walk.copies[place] = None
             step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
         steps.append((0, step))
-        walk.places.append(place)
+    places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
+    walk.places = None if places == list(range(len(places))) else places
     subset = wanted if wanted in entry.subsets else entry.subsets[-1]
     walk.subset = (subset,) if len(entry.subsets) > 1 else ()
     for k, (kind, place, added) in enumerate(entry.results):
