@@ -20,7 +20,7 @@ from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
-from symgrad.second import Second, second_derivatives
+from symgrad.second import Second, second_derivatives, total_gradients
 from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
@@ -317,7 +317,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
     second = Second()
     if spec.options.kernels and spec.options.double_backward:
-        totals = _totals(program, {o: recognised[o] for o in differentiable}, derived, chosen)
+        totals = total_gradients(program, {o: recognised[o] for o in differentiable}, derived, chosen)
         shaped = {cotangent(o): make("expand", cotangent(o), recognised[o]) for o in differentiable}
         totals |= {t: substitute(bench.recognise(g)[0], shaped) for t, g in overridden.items()}
         values = {o: outputs[o] for o in differentiable}
@@ -337,20 +337,6 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
         second=second,
     )
-
-
-def _totals(program: Program, roots: Mapping[str, Expr], derivatives: Derivatives, chosen: Plan) -> dict[str, Expr]:
-    """The gradient of each tensor, to be differentiated: as derived, where backward reads the inputs alone."""
-    own = {program.symbols[t]: t for _, t in derivatives.gradients}
-    if all(s.source == "input" for s in chosen.base):
-        seeds = {root: make("expand", cotangent(output), root) for output, root in roots.items()}
-        return {own[tensor]: gradient for tensor, gradient in vjp(seeds, own).items()}
-    totals: dict[str, list[Expr]] = {}
-    for (output, t), gradient in derivatives.gradients.items():
-        root = roots[output]
-        expanded = make("expand", cotangent(output), root)
-        totals.setdefault(t, []).append(substitute(gradient, {cotangent(output, root): expanded}))
-    return {t: ex.add(*gradients) for t, gradients in totals.items()}
 
 
 def _override(

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from symgrad import expr as ex
 from symgrad.differentials import cotangent
 from symgrad.differentiate import is_linear, partials, region_leaves, vjp
-from symgrad.expr import Expr, rebuild, substitute, symbol, topological
-from symgrad.plan import Saved
+from symgrad.expr import Expr, make, rebuild, substitute, symbol, topological
+from symgrad.parse import Program
+from symgrad.plan import Plan, Saved
+from symgrad.reuse import Derivatives
 from symgrad.shapes import declared_shape
 from symgrad.workbench import Workbench
 
-__all__ = ["Second", "second_derivatives"]
+__all__ = ["Second", "second_derivatives", "total_gradients"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,22 @@ class Second:
 _MOST_TENSORS = (
     3  # there is a formula for each pair of them, and choosing its form takes as long as for a first partial
 )
+
+
+def total_gradients(
+    program: Program, roots: Mapping[str, Expr], derivatives: Derivatives, chosen: Plan
+) -> dict[str, Expr]:
+    """The gradient of each tensor, to be differentiated: as derived, where backward reads the inputs alone."""
+    own = {program.symbols[t]: t for _, t in derivatives.gradients}
+    if all(s.source == "input" for s in chosen.base):
+        seeds = {root: make("expand", cotangent(output), root) for output, root in roots.items()}
+        return {own[tensor]: gradient for tensor, gradient in vjp(seeds, own).items()}
+    totals: dict[str, list[Expr]] = {}
+    for (output, t), gradient in derivatives.gradients.items():
+        root = roots[output]
+        expanded = make("expand", cotangent(output), root)
+        totals.setdefault(t, []).append(substitute(gradient, {cotangent(output, root): expanded}))
+    return {t: ex.add(*gradients) for t, gradients in totals.items()}
 
 
 def second_derivatives(
