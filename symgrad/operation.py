@@ -315,6 +315,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
+    wide_values = any(c.chosen.wide for c in bench.values.values())
     second = Second()
     if spec.options.kernels and spec.options.double_backward:
         totals = total_gradients(program, {o: recognised[o] for o in differentiable}, derived, chosen)
@@ -329,7 +330,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         overrides,
         derived.tangents,
         chosen,
-        wide_values=any(c.chosen.wide for c in bench.values.values()),
+        wide_values=wide_values,
         wide_slopes=wide_slopes,
         value_choices=value_choices,
         partials=derived.partials,

@@ -22,6 +22,7 @@ op: bell
 tensors: {x: }
 outputs: {y: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))}
 """
+BIAS = "op: bias\ntensors: {x: {shape: [N, C, T]}, b: {shape: [C]}}\noutputs: {y: x + unsqueeze(b, -1)}\n"
 ONCE = "op: once\ntensors: {x: }\noptions: {double_backward: false}\noutputs: {y: sin(x)}\n"
 
 
@@ -31,7 +32,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE)
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS)
         made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
@@ -75,6 +76,7 @@ CASES = [
     ("rows", [(4, 40)], ()),
     ("two", [(4, 5), (5,)], ()),
     ("saturating", [(300,)], ()),
+    ("bias", [(3, 2, 5), (2,)], ()),  # a tangent of b alone is smaller than the result
 ]
 
 

@@ -8,8 +8,8 @@ def _walk(
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
-    # The strides that an eager operation on these operands would give its result.
-    layout = reduce(torch.add, [*views, torch.empty((1,) * len(shape), device="meta")]).stride()
+    # The strides that an eager operation on these operands would give its result, which may be larger than they.
+    layout = reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
     if entry.rows:  # which lie in one piece
         layout = torch.empty(shape, device="meta").stride()
     last = len(shape) - 1
