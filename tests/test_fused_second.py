@@ -22,7 +22,7 @@ op: bell
 tensors: {x: }
 outputs: {y: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))}
 """
-BIAS = "op: bias\ntensors: {x: {shape: [N, C, T]}, b: {shape: [C]}}\noutputs: {y: x + unsqueeze(b, -1)}\n"
+BIAS = "op: bias\ntensors: {x: {shape: [N, C, T]}, b: {shape: [C]}}\noutputs: {y: x + b}\n"
 ONCE = "op: once\ntensors: {x: }\noptions: {double_backward: false}\noutputs: {y: sin(x)}\n"
 
 
