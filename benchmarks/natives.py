@@ -17,6 +17,10 @@ def smooth_l1(input, target, beta, reduction):
     return F.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
+def smooth_l1_elements(input, target, beta):
+    return F.smooth_l1_loss(input, target, reduction="none", beta=beta)
+
+
 def logsumexp_rows(x):
     return x.logsumexp(-1)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: acdb14835d5b613a1f1301d215b090b5f066d8d14462bfde4e59957a938bcaf2
+# body-sha256: 3afd0e2cccfb65c1e88b0b76dfe65230e3f4c49503a52bf1dcc303d4884bb0e4
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -128,6 +128,40 @@ class LsqFakeQuantiseFunction(Function):
             return _total(ctx, terms)
 
 
+class _LsqFakeQuantisePlain(Function):
+    """LsqFakeQuantiseFunction for a plain call, whose backward reuses intermediates of forward.
+
+    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    """
+
+    jvp = LsqFakeQuantiseFunction.jvp
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, step: Tensor, low: int, high: int, grad_scale: float
+    ) -> Tensor:
+        y, *kept = _forward(x, step, low, high, grad_scale)
+        ctx._kept = bool(kept)
+        LsqFakeQuantiseFunction.setup_context(ctx, (x, step, low, high, grad_scale), y, *kept)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+            return LsqFakeQuantiseFunction.backward(ctx, grad_y)
+        wants_x, wants_step, *_ = ctx.needs_input_grad
+        low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
+        step, x, round = saved = ctx.saved_tensors
+        grad_x = grad_step = None
+        ratio = x / step
+        if wants_x:
+            grad_x = _fit(torch.where((ratio > low) & (ratio < high), grad_y, 0), saved[1])
+        if wants_step:
+            chosen = torch.where(ratio <= low, low, torch.where(ratio >= high, high, round - ratio))
+            grad_step = _fit((chosen * grad_y).mul_(grad_scale), saved[0])
+        return grad_x, grad_step, None, None, None
+
+
 def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> Tensor:
     """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
     fixed_x = x.detach()
@@ -222,6 +256,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -308,4 +347,6 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(LsqFakeQuantiseFunction, compiled=_detached)
+_apply: Callable[..., Tensor] = _dispatcher(
+    LsqFakeQuantiseFunction, _LsqFakeQuantisePlain, compiled=_detached
+)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 90632f9fa4440906cbb643241a7806c972bb7d0c4bfdc49b6da4e7d89717838e
+# body-sha256: 6a567dffd60057dbd9deca712960a91a36427420dd113a81d22bdec230cb2a49
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -99,6 +99,28 @@ class SpikeAtanFunction(Function):
             return _round(alpha / 2 * (tangent_v / (product + 1)), dtype)
 
 
+class _SpikeAtanPlain(Function):
+    """SpikeAtanFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SpikeAtanFunction.forward
+    setup_context: Any = SpikeAtanFunction.setup_context
+    jvp = SpikeAtanFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
+        if type(grad_spike) is not Tensor or _differentiated():
+            return SpikeAtanFunction.backward(ctx, grad_spike)
+        threshold, alpha = ctx.threshold, ctx.alpha
+        (v,) = ctx.saved_tensors
+        dtype = None
+        if v.dtype in _HALF or grad_spike.dtype in _HALF:
+            v, grad_spike, dtype = _widen(v, grad_spike)
+        length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
+        product = (grad_spike / length).div_(length).mul_(2)
+        grad_v = product.div_(alpha * _ABS_PI_POW_2)
+        return _round(grad_v, dtype), None, None
+
+
 def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
     """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
     fixed_v = v.detach()
@@ -164,6 +186,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -223,4 +250,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SpikeAtanFunction, compiled=_detached)
+_apply: Callable[..., Tensor] = _dispatcher(SpikeAtanFunction, _SpikeAtanPlain, compiled=_detached)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from symgrad import expr as ex
 from symgrad.backends.torch.fusion import distribute_cotangents
 from symgrad.branches import Roots, Split, guard, split
+from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
 from symgrad.expr import Expr, make, substitute, symbol, topological
 from symgrad.formula import formula
@@ -19,6 +20,7 @@ from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
+from symgrad.second import Second, second_derivatives, total_gradients
 from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
@@ -56,6 +58,7 @@ class Variant:
     partials: Mapping[tuple[str, str], Expr]
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    second: Second = field(default_factory=Second)  # for fused passes
 
     def gradients_of(self, tensor: str) -> list[Expr]:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
@@ -150,21 +153,6 @@ def _described(facts: Facts, spec: Spec) -> tuple[str, ...]:
         else:
             texts[text] = text if holds else f"not {text if condition.op == 'sym' else f'({text})'}"
     return tuple(t for t in texts.values() if t)
-
-
-def cotangent(output: str, of: Expr | None = None) -> Expr:
-    """The symbol of an output's cotangent; that of a formula has its shape, where that is known."""
-    return symbol(f"grad_{output}", "cotangent", None if of is None else declared_shape(of))
-
-
-def tangent(tensor: str) -> Expr:
-    """The symbol of a tensor's tangent."""
-    return symbol(f"tangent_{tensor}", "tangent")
-
-
-def absent(tensor: str) -> Expr:
-    """The Python condition that an optional tensor was not given."""
-    return symbol(f"{tensor} is None", "bool")
 
 
 def compile_operation(program: Program) -> Operation:
@@ -327,6 +315,14 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
+    wide_values = any(c.chosen.wide for c in bench.values.values())
+    second = Second()
+    if spec.options.kernels and spec.options.double_backward:
+        totals = total_gradients(program, {o: recognised[o] for o in differentiable}, derived, chosen)
+        shaped = {cotangent(o): make("expand", cotangent(o), recognised[o]) for o in differentiable}
+        totals |= {t: substitute(bench.recognise(g)[0], shaped) for t, g in overridden.items()}
+        values = {o: outputs[o] for o in differentiable}
+        second = second_derivatives(totals, program.symbols, values, chosen.base, bench)
     return Variant(
         formulas,
         outputs,
@@ -334,12 +330,13 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         overrides,
         derived.tangents,
         chosen,
-        wide_values=any(c.chosen.wide for c in bench.values.values()),
+        wide_values=wide_values,
         wide_slopes=wide_slopes,
         value_choices=value_choices,
         partials=derived.partials,
         recognitions={name: steps for name, (_, steps) in read.items()},
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
+        second=second,
     )
 
 

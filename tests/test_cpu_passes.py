@@ -39,7 +39,14 @@ hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
 outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
 """
 ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
-GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: lgamma(x)}\n'
+GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: digamma(x)}\n'
+MEAN = "op: mean_of\ntensors: {x: {shape: [N, C, T]}}\noutputs: {y: 'mean(sin(x)**2, dim=1)'}\n"
+KEPT = """
+op: kept
+tensors: {x: {shape: [N, C]}, t: {shape: [C]}}
+outputs: {y: 'sum((x - t)**2, dim=0, keepdim=True)'}
+"""
+LAST = "op: last\ntensors: {x: }\noutputs: {y: 'mean(exp(x), dim=[-2, -1])'}\ntest: {shapes: {x: [2, 3, 4]}}\n"
 TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
 SHIFTED = """
 op: shifted
@@ -54,7 +61,8 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED)]
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST)
+        made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
 
@@ -101,6 +109,13 @@ CASES = [
     ("rows", [(3, 2, 5)]),
     ("two", [(4, 5), (5,)]),
     ("shifted", [(6, 9), (6, 1)]),
+    ("mean_of", [(3, 4, 5)]),
+    ("mean_of", [(5, 700, 30)]),
+    ("mean_of", [(2, 1, 40)]),
+    ("kept", [(7, 33), (33,)]),
+    ("kept", [(2, 90000), (90000,)]),
+    ("last", [(3, 2, 40)]),
+    ("last", [(5, 7)]),
 ]
 
 
@@ -218,7 +233,8 @@ def test_what_passes_decline(modules):
 
 def test_a_method_without_a_pass(modules):
     told = " ".join(modules["gamma"].__doc__.split())
-    assert "Fused: forward, from gamma_cpu.cpp and gamma_cuda.py; backward in eager operations (digamma)." in told
+    rest = "second derivatives in eager operations (polygamma)."
+    assert f"Fused: forward, backward and forward mode, from gamma_cpu.cpp; {rest}" in told
     agree(*both(modules["gamma"], [torch.rand(7) + 0.5]))
 
 

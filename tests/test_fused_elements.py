@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from symgrad.backends.fused.elements import ELEMENTS, ROW, Elements, Unsupported, View
+from symgrad.backends.fused.elements import ELEMENTS, ROW, Elements, Unsupported, View, size_of
 from symgrad.expr import make, symbol
 from symgrad.tensor_ops.shaping import unsqueeze
 
@@ -69,10 +69,23 @@ def test_what_belongs_to_a_row_meets_tensors_of_rows():
     assert value.dropped and elements.views[leaf] == View(rows, (-1,))
 
 
+def test_sums_along_other_dimensions():
+    _, value = lowered(make("sum", X**2, dim=0, keepdim=True))
+    assert (value.expr, value.dims, value.kept) == (X**2, (-3,), True)
+    _, value = lowered(2 * make("mean", X, dim=(0, 1), keepdim=False))
+    assert (value.expr, value.dims, value.scaled) == (2 * X / size_of((-3, -2)), (-3, -2), False)
+
+
+def test_a_sum_to_another_shape_in_the_middle_is_refused():
+    with pytest.raises(Unsupported, match="different dimensions"):
+        lowered(make("sum_to", X * make("sum_to", G * X, A), X))
+
+
 @pytest.mark.parametrize(
     ("root", "message"),
     [
-        (make("sum", X, dim=0, keepdim=True), "not along the last dimension"),
+        (make("amax", X, dim=0, keepdim=True), "not along the last dimension"),
+        (X * make("sum", X**2, dim=0, keepdim=True), "what follows a sum"),
         (make("exp", make("sum", X, dim=None, keepdim=False)), "reduction to a number"),
         (make("cumsum", X, dim=-1), "cumsum"),
         (make("norm", X, p=3, dim=-1, keepdim=False), "another order"),

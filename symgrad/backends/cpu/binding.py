@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -11,8 +11,9 @@ from symgrad.backends.cpu.source import render_source
 from symgrad.backends.cpu.spellings import can_spell
 from symgrad.backends.cuda.source import render_source as render_triton
 from symgrad.backends.cuda.spellings import can_spell as triton_can_spell
-from symgrad.backends.fused.elements import ELEMENTS, ROW
-from symgrad.backends.fused.kernels import Kernel, Kernels, Result, kernels
+from symgrad.backends.fused.elements import ELEMENTS, ROW, is_count
+from symgrad.backends.fused.kernels import kernels
+from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.expr import topological
@@ -32,12 +33,14 @@ def fused(layout: Layout) -> Fused | None:
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
-        own = by_variant[id(variant)] = kernels(layout, variant, "" if number == 1 else f"_{number}", can_spell)
-        found += [k for k in (own.forward, own.backward) if k is not None]
+        own = by_variant[id(variant)] = kernels(
+            layout, variant, "" if number == 1 else f"_{number}", can_spell, reduces=True
+        )
+        found += own.all
     if not found:
         return None
     files = {f"{layout.spec.op}_cpu.cpp": render_source(layout, found)}
-    on_cuda = [k for k in found if all(map(triton_can_spell, topological(*(r.value for r in k.results))))]
+    on_cuda = [k for k in found if _on_cuda(k)]
     if on_cuda:
         files[f"{layout.spec.op}_cuda.py"] = render_triton(layout, on_cuda)
     return Fused(files, _Binding(layout, by_variant, found).context(files))
@@ -53,13 +56,18 @@ class _Binding:
 
     def context(self, files: Mapping[str, str]) -> dict[str, Any]:
         layout = self.layout
-        backward = any(k.backward for k in self.by_variant.values())
+        all_ = list(self.by_variant.values())
+        backward = any(k.backward for k in all_)
+        tensors = layout.spec.tensors
         return {
             **_named(files, ".cpp"),
             "cuda": _named(files, ".py"),
             "passes": [(_constant(k), _entry(k)) for k in self.found],
             "forward": self._branches(self._forward, stored=False),
             "backward": self._branches(self._backward, stored=True) if backward else [],
+            "second": self._branches(self._second, stored=True) if any(k.second for k in all_) else [],
+            "tangents": self._branches(self._tangents, stored=True) if any(k.tangents for k in all_) else [],
+            "choices": list(self._choices()),
             "shapes": _tuple(
                 [
                     f"{t}.shape" if not optional else f"{t} if {t} is None else {t}.shape"
@@ -67,8 +75,20 @@ class _Binding:
                 ]
             ),
             "returned": self._returned(),
-            "numbers_on_ctx": self._read_from_ctx(),
-            "undefined": " or ".join(f"grad_{o.name} is None" for o in layout.spec.outputs if o.grad),
+            "numbers_on_ctx": self._read_from_ctx([k.backward for k in all_]),
+            "numbers_of_second": self._read_from_ctx([s.kernel for k in all_ for s in k.second.values()]),
+            "numbers_of_tangents": self._read_from_ctx([t for k in all_ for t in k.tangents.values()]),
+            "defined": " and ".join(f"grad_{o.name} is not None" for o in layout.spec.outputs if o.grad),
+            "given": ", ".join(f"grad_{o.name}" for o in layout.spec.outputs if o.grad),
+            "given_count": sum(o.grad for o in layout.spec.outputs),
+            "tangents_given": _tuple(
+                [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors]
+            ),
+            "tangents_passed": ", ".join(
+                f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors
+            ),
+            "tensors": len(tensors),
+            "parts": 1 + max(k.part for k in self.found),
             "cotangents": ", ".join(f"grad_{o.name}" if o.grad else f"_{k}" for k, o in enumerate(layout.spec.outputs)),
             "wants": any("wants[" in line for line in self._branches(self._backward, stored=True)),
             "note": self.note(files),
@@ -94,15 +114,43 @@ class _Binding:
     def _backward(self, variant: Variant) -> list[str]:
         kernel = self.by_variant[id(variant)].backward
         if kernel is None:
-            return ["fused = None"]
-        cotangents = ", ".join(f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad)
-        wanted = self._wanted(kernel)
+            return ["return None"]
         numbers = self._numbers(kernel) or ", ()"
-        call = f"_kernels.run({_constant(kernel)}, (*saved, {cotangents}){numbers}, shapes, {wanted})"
+        call = f"_kernels.run({_constant(kernel)}, given{numbers}, ctx._shapes, {self._wanted(kernel)})"
         return [f"fused = {call}", *self._placed(kernel)]
 
-    def _numbers(self, kernel: Kernel) -> str:
-        names = [self.layout.arguments[n.name] for n in kernel.numbers if n not in (ELEMENTS, ROW)]
+    def _second(self, variant: Variant) -> list[str]:
+        passes = self.by_variant[id(variant)]
+        if not passes.second:
+            return ["return None"]
+        numbers = self._numbers(*[s.kernel for s in passes.second.values()]) or ", ()"
+        return [f"return _pulled({self._named('SECOND', variant)}, given, cotangents{numbers}, ctx._shapes, wants)"]
+
+    def _tangents(self, variant: Variant) -> list[str]:
+        passes = self.by_variant[id(variant)]
+        if not passes.tangents:
+            return ["fused = None"]
+        numbers = self._numbers(*passes.tangents.values()) or ", ()"
+        return [f"fused = _pushed({self._named('TANGENTS', variant)}, saved, tangents{numbers}, ctx._shapes)"]
+
+    def _named(self, what: str, variant: Variant) -> str:
+        """The name of the passes of a variant, by what is defined."""
+        number = [id(v) for v in self.layout.variants].index(id(variant)) + 1
+        return f"_{what}" if number == 1 else f"_{what}_{number}"
+
+    def _choices(self) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+        """The tables of passes by what is defined."""
+        for variant in self.layout.variants:
+            passes = self.by_variant[id(variant)]
+            if passes.tangents:
+                yield self._named("TANGENTS", variant), [(b, _constant(k)) for b, k in passes.tangents.items()]
+            if passes.second:
+                rows = [(b, f"({_constant(s.kernel)}, {s.places!r})") for b, s in passes.second.items()]
+                yield self._named("SECOND", variant), rows
+
+    def _numbers(self, *passes: Kernel) -> str:
+        """The hyperparameters that passes read, which are the same for all of these, as an argument."""
+        names = [self.layout.arguments[n.name] for n in passes[0].numbers if not is_count(n)]
         return f", {_tuple(names)}" if names else ""
 
     def _wanted(self, kernel: Kernel) -> str:
@@ -119,32 +167,56 @@ class _Binding:
         spec = self.layout.spec
         parts = [f"fused[{at[k]}]" if k in at else "None" for k in range(len(spec.tensors))]
         parts += ["None"] * len(spec.hyperparameters)
-        return ["if fused is not None:", f"    return {', '.join(parts)}"]
+        return [f"return None if fused is None else ({', '.join(parts)}{',' if len(parts) == 1 else ''})"]
 
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())
         return f"({outputs[0]},)" if len(outputs) == 1 else ", ".join(outputs)
 
-    def _read_from_ctx(self) -> list[str]:
-        """Hyperparameters that backward reads."""
-        kernels_ = [k.backward for k in self.by_variant.values() if k.backward is not None]
-        read = {n.name for k in kernels_ for n in k.numbers}
+    def _read_from_ctx(self, passes: Sequence[Kernel | None]) -> list[str]:
+        """Bring the hyperparameters that passes read into scope."""
+        read = {n.name for k in passes if k is not None for n in k.numbers}
         read |= {h for h in self.layout.hyperparameters_on_ctx if len(self.by_variant) > 1}
         own = [h for h in self.layout.hyperparameters_on_ctx if h in read]
         return [f"{self.layout.arguments[h]} = {self.layout.on_ctx(h)}" for h in own]
 
     def note(self, files: Mapping[str, str]) -> str:
         """What the docstring says of the passes."""
+        served: dict[str, int] = dict.fromkeys(_SERVED, 0)
         missing: dict[str, list[str]] = {}
         for passes in self.by_variant.values():
+            for method, there in zip(_SERVED, passes.served, strict=True):
+                served[method] += there
             for method, why in passes.missing:
                 missing.setdefault(method, []).append(why)
-        always = [m for m in ("forward", "backward") if m not in missing]
-        sometimes = [k.name.partition("_")[0] for k in self.found if k.name.partition("_")[0] in missing]
-        served = [*always, *(f"{m} in part" for m in dict.fromkeys(sometimes))]
-        text = f"Fused: {' and '.join(served)}, from {' and '.join(files)}"
-        rest = [f"{m} in eager operations ({', '.join(dict.fromkeys(why))})" for m, why in missing.items()]
+        whole = [m if n == len(self.by_variant) else f"{m} in part" for m, n in served.items() if n]
+        text = f"Fused: {_listed(whole)}, from {_listed(list(files))}"
+        reasons: dict[str, list[str]] = {}
+        for method, why_not in missing.items():
+            reasons.setdefault(", ".join(dict.fromkeys(why_not)), []).append(method)
+        rest = [f"{_listed(methods)} in eager operations ({why})" for why, methods in reasons.items()]
         return "; ".join([text, *rest]) + "."
+
+
+_SERVED = ("forward", "backward", "forward mode", "second derivatives")
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _on_cuda(kernel: Kernel) -> bool:
+    """Whether a pass is written in Triton, too: of plain calls, of rows or elements, and if it has all functions."""
+    reduced = any(r.reduced for r in kernel.results)
+    counted = any(is_count(n) and n not in (ELEMENTS, ROW) for n in kernel.numbers)
+    return (
+        kernel.part == 0
+        and not reduced
+        and not counted
+        and all(map(triton_can_spell, topological(*(r.value for r in kernel.results))))
+    )
 
 
 def _named(files: Mapping[str, str], suffix: str) -> dict[str, str]:
@@ -165,16 +237,19 @@ def _entry(kernel: Kernel) -> str:
     """The constructor call of the pass."""
     operands = _tuple([f"({o.place}, {o.dims!r})" for o in kernel.operands])
     results = _tuple([_result(r) for r in kernel.results])
-    counts = _tuple([f'"{n.name}"' for n in kernel.numbers if n in (ELEMENTS, ROW)])
+    counts = _tuple([f'"{n.name}"' for n in kernel.numbers if is_count(n)])
     return (
         f'_Pass("{kernel.name}", {_types(kernel)}, operands={operands}, results={results}, shape={kernel.shape!r}, '
-        f"subsets={kernel.subsets!r}, counts={counts}, rows={kernel.by_row!r})"
+        f"subsets={kernel.subsets!r}, counts={counts}, rows={kernel.by_row!r}, part={kernel.part})"
     )
 
 
 def _result(result: Result) -> str:
     kind = "tensor" if result.place is not None else (result.total and "total") or result.row or "full"
-    return f'("{kind}", {result.place or 0}, {result.dims!r})'
+    dims = result.dims
+    if result.reduced:
+        kind, dims = "squeezed" if not result.kept else "reduced", result.reduced
+    return f'("{kind}", {result.place or 0}, {dims!r})'
 
 
 def _types(kernel: Kernel) -> str:

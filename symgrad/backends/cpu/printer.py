@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from symgrad import expr as ex
 from symgrad.backends.cpu.spellings import SPELLINGS
 from symgrad.backends.torch.printer import constant_name, constant_value, is_decimal
 from symgrad.expr import COMPARISONS, Expr
@@ -62,6 +63,8 @@ class CppPrinter:
             return f"!{self._at(node.args[0], _ATOM)}", _UNARY
         if node.op == "pow":
             return self._power(node)
+        if node.op == "clamp" and not any(a.symbols for a in node.args[1:]):
+            return self._clamp(*node.args), _ATOM
         return self._shared(node) or (SPELLINGS[node.op].lanes.format(*map(self.lanes, node.args)), _ATOM)
 
     def _shared(self, node: Expr) -> tuple[str, int] | None:
@@ -86,6 +89,13 @@ class CppPrinter:
         if n in _POWERS:
             return f"{_POWERS[n]}({self.lanes(base)})", _ATOM
         return f"pow({self.lanes(base)}, {self.lanes(exponent)})", _ATOM
+
+    def _clamp(self, value: Expr, low: Expr, high: Expr) -> str:
+        """A value between constants, of which the instructions for it need not ask whether they are NaN."""
+        text = self.lanes(value)
+        if low is not -ex.OO:
+            text = f"at_least({text}, {self(low)})"
+        return text if high is ex.OO else f"at_most({text}, {self(high)})"
 
     # ------------------------------------------------------------------------------------------ numbers
     def _number(self, node: Expr) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.fused import rows
-from symgrad.backends.fused.kernels import Kernel
+from symgrad.backends.fused.model import Kernel
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value
@@ -51,6 +51,7 @@ class Written:
     written: tuple[str, ...]
     numbers: tuple[str, ...]
     entry: str
+    part: int
 
     @property
     def parameters(self) -> str:
@@ -76,12 +77,13 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "equations": _comment(module_docstring(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
         "kernels": written,
+        "parts": sorted({w.part for w in written}),
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("cpu/kernels.cpp.j2")
     draft = template.render(**context, plumbing="", intrinsics=False)
     helpers = plumbing(draft)
-    return template.render(**context, plumbing=helpers, intrinsics="_mm256_" in helpers)
+    return template.render(**context, plumbing=helpers, intrinsics="_mm512_" in helpers)
 
 
 def _comment(docstring: str) -> list[str]:
@@ -109,7 +111,7 @@ class _Writer:
             self.given.append(local)
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
         for symbol in kernel.numbers:
-            self.numbers.append(self.names.fresh(symbol.name))
+            self.numbers.append(self.names.fresh(symbol.name.partition(" ")[0]))
             known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
         roots = machine([r.value for r in kernel.results])
         stages, kinds, stage_of = self._stages(roots, known)
@@ -133,6 +135,7 @@ class _Writer:
             written=tuple(written),
             numbers=tuple(self.numbers),
             entry=kernel.name,
+            part=kernel.part,
         )
 
     # ------------------------------------------------------------------------------------------ rows

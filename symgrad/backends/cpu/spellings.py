@@ -29,6 +29,8 @@ SPELLINGS = {
         )
     },
     **{name: _same(name, number=False) for name in ("sigmoid", "softplus", "logsigmoid", "sinc", "relu", "sign")},
+    **{name: Spelling(f"{name}({{0}})", f"{name}_of({{0}})") for name in ("digamma", "erfinv", "erfcx", "log_ndtr")},
+    "polygamma": Spelling("trigamma({1})", "trigamma_of({1})"),  # of order 1
     "atan2": Spelling("atan2({0}, {1})", "std::atan2({0}, {1})"),
     "hypot": Spelling("hypot({0}, {1})", "std::hypot({0}, {1})"),
     "logaddexp": Spelling("logaddexp({0}, {1})"),
@@ -55,6 +57,8 @@ def can_spell(node: Expr) -> bool:
         return True  # a constant, evaluated here
     if node.op in _STRUCTURE or node.op in COMPARISONS or node.op in LOGICAL:
         return True
+    if node.op == "polygamma" and node.args[0].number != 1:
+        return False
     row = SPELLINGS.get(node.op)
     return row is not None and bool(row.number if node.is_static else row.lanes or node.op.startswith("row_"))
 

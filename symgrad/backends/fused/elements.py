@@ -9,7 +9,7 @@ Reductions along the last dimension stay, as values that belong to a whole row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad import expr as ex
 from symgrad.errors import SymgradError
@@ -19,8 +19,19 @@ from symgrad.tensor_ops.extent import SCALAR, extent
 
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
 ROW = symbol("row_length", "int")  # how many of them a row has
+_OF_SIZE = "size of "
 _NOT_LAST = "a reduction that is not along the last dimension"
 ROW_OPS = ("row_sum", "row_max", "row_min")
+
+
+def size_of(dims: tuple[int, ...]) -> Expr:
+    """How many elements the pass has along these dimensions, counted from the end."""
+    return symbol(_OF_SIZE + " ".join(map(str, dims)), "int")
+
+
+def is_count(value: Expr) -> bool:
+    """Whether a symbol is a number of elements, known when the pass runs."""
+    return value in (ELEMENTS, ROW) or value.name.startswith(_OF_SIZE)
 
 
 class Unsupported(SymgradError):
@@ -39,13 +50,18 @@ class View:
 class Value:
     """A value for each element; or one that is summed over all (`total`), or over the dimensions of a broadcast.
 
-    `dropped`: it belongs to a row, and the last dimension is gone. `dims` are the dimensions that are summed away.
+    `dropped`: it belongs to a row, and the last dimension is gone. `dims` are the dimensions that are summed away:
+    those that are given, or with `like` those in which a value of that shape broadcasts. `kept`: they stay with size 1.
+    `scaled`: something of the remaining dimensions was moved under the sum.
     """
 
     expr: Expr
     dropped: bool = False
     total: str = ""  # "sum" or "mean" over everything
     dims: tuple[int, ...] | None = None
+    like: Expr | None = None
+    kept: bool = False
+    scaled: bool = False
 
 
 class Elements:
@@ -93,7 +109,7 @@ class Elements:
         operands = [self._done[a] for a in node.args]
         if any(v.total for v in operands):
             raise Unsupported("what follows a reduction to a number")
-        summed = [v.dims for v in operands if v.dims is not None]
+        summed = [v for v in operands if v.dims is not None]
         if summed:
             return self._over_sum(node, operands, summed[0])
         dropped = any(v.dropped for v in operands)
@@ -101,16 +117,22 @@ class Elements:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
 
-    def _over_sum(self, node: Expr, operands: list[Value], dims: tuple[int, ...]) -> Value:
+    def _over_sum(self, node: Expr, operands: list[Value], total: Value) -> Value:
         """What is linear in a sum over the dimensions of a broadcast, under that sum."""
-        inside = [v.dims is not None for v in operands]
-        if any(v.dims not in (dims, None) for v in operands):
+        inside = [v for v in operands if v.dims is not None]
+        if any((v.dims, v.like, v.kept) != (total.dims, total.like, total.kept) for v in inside):
             raise Unsupported("sums over different dimensions")
-        if node.op == "add" and all(inside):
-            return Value(rebuild(node, [v.expr for v in operands]), dims=dims)
-        if node.op == "mul" and sum(inside) == 1:
-            factors = [v.expr if v.dims is not None else self.lifted(v.expr, dims) for v in operands]
-            return Value(rebuild(node, factors), dims=dims)
+        scaled = any(v.scaled for v in inside)
+        if node.op == "add" and len(inside) == len(operands):
+            return replace(total, expr=rebuild(node, [v.expr for v in operands]), scaled=scaled)
+        if node.op == "mul" and len(inside) == 1:
+            assert total.dims is not None
+            others = [v.expr for v in operands if v is not total]
+            if not all(o.is_static for o in others):
+                if total.kept:
+                    raise Unsupported("what follows a sum")
+                others, scaled = [self.lifted(o, total.dims) for o in others], True
+            return replace(total, expr=ex.mul(total.expr, *others), scaled=scaled)
         raise Unsupported("what follows a sum")
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
@@ -153,28 +175,49 @@ class Elements:
 
     def _expand(self, node: Expr) -> Value:
         value = self._done[node.args[0]]
-        return Value(value.expr) if not (value.total or value.dims) else value
+        if value.dims is not None:
+            raise Unsupported("what follows a sum")
+        return value if value.total else Value(value.expr)
 
     def _restore(self, node: Expr) -> Value:
-        if self._places(node["dim"]) != (-1,):
+        places, value = self._places(node["dim"]), self._done[node.args[0]]
+        if node["keepdim"] is not False or value.total or value.dims is not None:
+            raise Unsupported("a view of a reduction")
+        if value.dropped and places != (-1,):
             raise Unsupported(_NOT_LAST)
+        if value.expr.op == "sym" and value.expr.is_differential:  # of an output, which has lost these dimensions
+            return Value(self.leaf(self.views[value.expr].tensor, places))
+        return Value(value.expr if value.dropped else self.lifted(value.expr, places))
+
+    def _drop(self, node: Expr) -> Value:
+        """What was summed to one value for each row, without the dimension of the row."""
         value = self._done[node.args[0]]
-        return Value(value.expr if value.dropped else self.lifted(value.expr, (-1,)))
+        if self._places(node["dim"]) != (-1,) or node.get("keepdim", False) is not False:
+            raise Unsupported(_NOT_LAST)
+        if value.like is not None and value.like.op in ("restore", "unsqueeze"):
+            if self._places(value.like["dim"]) == (-1,):
+                return Value(make("row_sum", value.expr), dropped=True)
+        elif not (value.dropped or value.total or value.dims is not None) and value.expr.op in ROW_OPS:
+            return Value(value.expr, dropped=True)
+        raise Unsupported("a view of a reduction")
 
     def _count(self, node: Expr) -> Value:
         if node["dim"] is None:
             return Value(ELEMENTS)
-        if self._places(node["dim"]) == (-1,):
-            return Value(ROW)
-        raise Unsupported(_NOT_LAST)
+        places = self._places(node["dim"])
+        return Value(ROW if places == (-1,) else size_of(places))
 
     def _sum_to(self, node: Expr) -> Value:
         value = self._done[node.args[0]]
+        if value.dropped and node.args[1].is_differential:
+            return value  # it has the shape of an output, which a cotangent has too
         if value.dropped:
             if value.expr.op != "row_sum":
                 raise Unsupported("a sum of what belongs to a row")
             return Value(value.expr.args[0], dims=(-1,))
-        return value if value.dims is not None else Value(value.expr, dims=())
+        if value.like not in (None, node.args[1]):
+            raise Unsupported("sums over different dimensions")
+        return value if value.dims is not None else Value(value.expr, dims=(), like=node.args[1])
 
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""
@@ -188,9 +231,11 @@ class Elements:
         places, keep = self._places(dim), node.get("keepdim", False)
         if places == (-1,) and isinstance(keep, bool):
             return Value(_ROWS[node.op](value.expr, node), dropped=not keep)
-        if node.op != "sum" or keep is not False:
+        if node.op not in ("sum", "mean") or not isinstance(keep, bool):
             raise Unsupported(_NOT_LAST)
-        return Value(value.expr, dims=places)
+        if any(n.op in ROW_OPS for n in ex.topological(value.expr)):
+            raise Unsupported("a reduction of a reduction")
+        return Value(value.expr if node.op == "sum" else value.expr / size_of(places), dims=places, kept=keep)
 
     def _places(self, dim: object) -> tuple[int, ...]:
         """Dimensions counted from the end."""
@@ -243,9 +288,11 @@ _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     "unsqueeze": Elements._unsqueeze,
     "expand": Elements._expand,
     "restore": Elements._restore,
+    "drop": Elements._drop,
+    "squeeze": Elements._drop,
     "sum_to": Elements._sum_to,
     "count": Elements._count,
     **dict.fromkeys(_ROWS, Elements._reduction),
 }
 
-__all__ = ["ELEMENTS", "ROW", "ROW_OPS", "Elements", "Unsupported", "Value", "View"]
+__all__ = ["ELEMENTS", "ROW", "ROW_OPS", "Elements", "Unsupported", "Value", "View", "is_count", "size_of"]

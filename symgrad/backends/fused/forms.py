@@ -50,13 +50,8 @@ _OF_SOFTPLUS = {
 }
 
 
-def rational_forms(roots: Sequence[Expr], *, wide: bool) -> list[Expr]:
-    """The roots with such factors in terms of one exponential for each argument.
-
-    In float64 for smaller inputs (`wide`) arguments that are equal but written differently become one.
-    """
-    if wide:
-        roots = _with_equal_arguments(roots)
+def rational_forms(roots: Sequence[Expr]) -> list[Expr]:
+    """The roots with such factors in terms of one exponential for each argument."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(*roots):
         found = _product(node)
@@ -119,8 +114,11 @@ def _written(u: Expr, f: Factor) -> Expr:
     return ex.mul(*parts)
 
 
-def _with_equal_arguments(roots: Sequence[Expr]) -> list[Expr]:
-    """The roots with one form for all arguments of functions that are equal up to their sign."""
+def with_equal_arguments(roots: Sequence[Expr]) -> list[Expr]:
+    """The roots with one form for all arguments of functions that are equal up to their sign.
+
+    An argument in another form is rounded otherwise, so this is to be measured.
+    """
     arguments = [n.args[0] for n in topological(*roots) if n.op in ("sigmoid", "tanh", "exp") and not n.is_static]
     arguments = [a for a in dict.fromkeys(arguments) if not any(n.op.startswith("row_") for n in topological(a))]
     replaced: dict[Expr, Expr] = {}
@@ -229,4 +227,4 @@ def _is_moderate(value: Expr) -> bool:
     return value.op in ("add", "mul") and all(map(_is_moderate, value.args))
 
 
-__all__ = ["Factor", "rational_forms", "with_reciprocals", "with_row_values"]
+__all__ = ["Factor", "rational_forms", "with_equal_arguments", "with_reciprocals", "with_row_values"]

@@ -4,131 +4,233 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TypeVar
 
 from symgrad import expr as ex
-from symgrad.backends.fused.elements import ELEMENTS, ROW, ROW_OPS, Elements, Unsupported, Value, View
-from symgrad.backends.fused.forms import rational_forms, with_reciprocals, with_row_values
+from symgrad.backends.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
+from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
+from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.backends.torch.layout import Layout
-from symgrad.expr import Expr, symbol, topological
+from symgrad.evaluate import FLOAT32, FLOAT64
+from symgrad.expr import Expr, make, symbol, topological
 from symgrad.machine import machine
-from symgrad.operation import Variant, cotangent
-from symgrad.shapes import extent, shape_sources
+from symgrad.operation import Variant, cotangent, tangent
+from symgrad.shapes import declared_shape, extent, shape_sources
+from symgrad.workbench import Workbench
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 
-_MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
+_MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cotangents has a pass
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that a pass reads: the leaf that stands for it, its place among those given, and its view."""
+def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell, *, reduces: bool = False) -> Kernels:
+    """The passes of a variant, with `suffix` in their names, as far as a language can spell them.
 
-    leaf: Expr
-    place: int
-    dims: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a pass writes: `value` for each element, in the shape of the pass; or summed.
-
-    It is summed to the shape of the tensor at `place` among the inputs, viewed by `dims`; over everything if `total`
-    ("sum" or "mean"). `row`: it has one element for each row, and the last dimension is gone ("row") or 1 ("kept").
+    `reduces`: whether the backend can sum over dimensions other than the last.
     """
-
-    name: str
-    value: Expr
-    place: int | None = None
-    dims: tuple[int, ...] = ()
-    total: str = ""
-    row: str = ""
+    return _Passes(layout, variant, suffix, can_spell, reduces).kernels()
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """One pass. `shape` are the operands that broadcast to its shape; `numbers` the hyperparameters it reads.
+class _Passes:
+    """Builds the passes of one variant."""
 
-    `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
-    """
+    layout: Layout
+    variant: Variant
+    suffix: str
+    can_spell: CanSpell
+    reduces: bool
 
-    name: str
-    operands: tuple[Operand, ...]
-    numbers: tuple[Expr, ...]
-    results: tuple[Result, ...]
-    shape: tuple[tuple[int, tuple[int, ...]], ...]
-    wide: bool
-    by_row: bool
+    def kernels(self) -> Kernels:
+        missing: list[tuple[str, str]] = []
 
-    @property
-    def subsets(self) -> tuple[int, ...]:
-        """The choices of results, as bits, that it is compiled for: every one, or with many results single ones."""
-        count = len(self.results)
-        if self.name.startswith("forward"):
-            return ((1 << count) - 1,)
-        if count <= _MOST_SPECIAL:
-            return tuple(range(1, 1 << count))
-        return (*(1 << k for k in range(count)), (1 << count) - 1)
+        def attempt(name: str, build: Callable[[], T]) -> T | None:
+            try:
+                return build()
+            except Unsupported as error:
+                missing.append((name, str(error)))
+                return None
 
+        forward = attempt("forward", self.forward)
+        if forward is None:
+            return Kernels(None, None, (*missing, ("backward", "forward has none")))
+        backward = attempt("backward", lambda: self.backward(forward))
+        tangents = attempt("forward mode", lambda: self.tangents(forward))
+        if backward is None:
+            missing.append(("second derivatives", dict(missing)["backward"]))
+        second = attempt("second derivatives", lambda: self.second(forward)) if backward is not None else None
+        return Kernels(forward, backward, tuple(missing), tangents or {}, second or {})
 
-@dataclass(frozen=True)
-class Kernels:
-    """The passes of one variant; why there is none where one is missing."""
+    # ------------------------------------------------------------------------------------------ forward
+    def forward(self) -> Kernel:
+        variant, layout = self.variant, self.layout
+        elements = Elements({}, _rank(variant))
+        tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
+        results, shapes = [], []
+        for output, form in variant.outputs.items():
+            value = elements(form)
+            results.append(_output(output, value))
+            formula = elements(variant.formulas[output])
+            leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors}
+            if not results[-1].row:
+                leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
+            shapes.append(frozenset(leaves))
+        if len(set(shapes)) > 1:
+            raise Unsupported("outputs of different shapes")
+        operands = _operands(elements, shapes[0], tensors)
+        if not operands:
+            raise Unsupported("a formula without tensors")
+        shape = tuple((o.place, o.dims) for o in operands)
+        return self.kernel(f"forward{self.suffix}", operands, results, shape, variant.wide_values)
 
-    forward: Kernel | None
-    backward: Kernel | None
-    missing: tuple[tuple[str, str], ...] = ()
+    # ------------------------------------------------------------------------------------------ derivatives
+    def saved(self) -> dict[Expr, Expr]:
+        """What backward finds saved, and the tensor that each value is read from."""
+        outputs = {form: symbol(o, "tensor") for o, form in self.variant.outputs.items() if form.op != "sym"}
+        saved = {s.value: outputs.get(s.value, s.value) for s in self.variant.plan.base}
+        if any(s.op != "sym" for s in saved.values()):
+            raise Unsupported("a mask that is saved")
+        return saved
 
+    def cotangents(self) -> list[Expr]:
+        return [cotangent(o.name) for o in self.layout.spec.outputs if o.grad]
 
-def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
-    """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
-    missing: list[tuple[str, str]] = []
-    found: list[Kernel | None] = []
-    shape: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    for name, build in (("forward", _forward), ("backward", _backward)):
-        try:
-            if missing:
-                raise Unsupported("forward has none")
-            kernel = build(layout, variant, f"{name}{suffix}", shape, can_spell)
-            shape = kernel.shape
-            found.append(kernel)
-        except Unsupported as error:
-            missing.append((name, str(error)))
-            found.append(None)
-    return Kernels(found[0], found[1], tuple(missing))
+    def backward(self, forward: Kernel) -> Kernel:
+        saved = self.saved()
+        elements = Elements({v: s for v, s in saved.items() if v is not s}, _rank(self.variant))
+        results = []
+        for k, tensor in enumerate(self.layout.spec.tensors):
+            gradients = [self.plain(g) for g in self.variant.gradients_of(tensor.name) if g is not ex.ZERO]
+            if gradients:
+                own = self.layout.symbol(tensor.name)
+                results.append(_gradient(elements, f"grad_{tensor.name}", k, own, gradients))
+        given = [*saved.values(), *self.cotangents()]
+        name, wide = f"backward{self.suffix}", self.variant.wide_slopes
+        return self.derivative(name, elements, given, results, forward, wide)
 
+    def tangents(self, forward: Kernel) -> dict[int, Kernel]:
+        """The passes of forward mode, by the bits of the tangents that are defined."""
+        if self.variant.overrides or not self.layout.spec.options.double_backward:
+            raise Unsupported("a gradient of its own")
+        saved = self.saved()
+        found = {}
+        for bits, tensors in self.choices({t for _, t in self.variant.tangents}):
+            elements = Elements({v: s for v, s in saved.items() if v is not s}, _rank(self.variant))
+            results = []
+            for output in forward.results:
+                terms = [t for (o, x), t in self.variant.tangents.items() if o == output.name and x in tensors]
+                results.append(_like(output, f"tangent_{output.name}", [elements(t) for t in terms]))
+            given = [*saved.values(), *map(tangent, tensors)]
+            name, wide = f"jvp{self.suffix}_{bits}", self.variant.wide_slopes
+            found[bits] = self.derivative(name, elements, given, results, forward, wide)
+        return dict(zip(found, _with_equal_numbers(list(found.values())), strict=True))
 
-def _forward(layout: Layout, variant: Variant, name: str, _: object, can_spell: CanSpell) -> Kernel:
-    elements = Elements({}, _rank(variant))
-    tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
-    results, shapes = [], []
-    for output, form in variant.outputs.items():
-        value = elements(form)
-        if value.dims is not None:
+    def second(self, forward: Kernel) -> dict[int, Second]:
+        """The passes of second derivatives, by the bits of the cotangents of gradients that are defined."""
+        pulled, saved = self.variant.second.pulled, self.saved()
+        if self.variant.second.missing:
+            raise Unsupported(self.variant.second.missing)
+        places = {leaf: k for k, leaf in enumerate([*saved.values(), *self.cotangents()])}
+        inputs = {self.layout.symbol(t.name): k for k, t in enumerate(self.layout.spec.tensors)}
+        outputs = {name: r for r in forward.results for name in (r.name, f"grad_{r.name}")}
+        found = {}
+        for bits, tensors in self.choices({t for t, _ in pulled}):
+            elements = Elements({v: s for v, s in saved.items() if v is not s}, _rank(self.variant))
+            results, written = [], []
+            for leaf, place in places.items():
+                terms = [self.plain(g) for (t, x), g in pulled.items() if t in tensors and _same(x, leaf)]
+                if not terms:
+                    continue
+                name = f"grad_{leaf.name}"
+                if leaf in inputs:
+                    results.append(_gradient(elements, name, inputs[leaf], leaf, terms))
+                else:
+                    results.append(_like(outputs[leaf.name], name, [elements(t) for t in terms], leaf))
+                written.append(place)
+            given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
+            name = f"second{self.suffix}_{bits}"
+            kernel = self.derivative(name, elements, given, results, forward, self.variant.second.wide)
+            found[bits] = Second(kernel, tuple(written))
+        same = _with_equal_numbers([s.kernel for s in found.values()])
+        return {bits: Second(kernel, s.places) for (bits, s), kernel in zip(found.items(), same, strict=True)}
+
+    def choices(self, present: set[str]) -> list[tuple[int, list[str]]]:
+        """The choices of tensors, with their bits, that have passes: each, all, and of a few tensors every one."""
+        own = {t.name: 1 << k for k, t in enumerate(self.layout.spec.tensors) if t.name in present}
+        sizes = range(1, len(own) + 1) if len(own) <= _MOST_CHOICES else (1, len(own))
+        return [(sum(own[t] for t in chosen), list(chosen)) for n in sizes for chosen in combinations(own, n)]
+
+    def plain(self, gradient: Expr) -> Expr:
+        """A gradient in terms of what a pass is given: cotangents and outputs without shapes."""
+        shaped = {cotangent(o, formula): cotangent(o) for o, formula in self.variant.formulas.items()}
+        shaped |= {symbol(o, "tensor", declared_shape(f)): symbol(o, "tensor") for o, f in self.variant.outputs.items()}
+        return ex.substitute(gradient, shaped)
+
+    def derivative(
+        self,
+        name: str,
+        elements: Elements,
+        given: Sequence[Expr],
+        results: Sequence[Result],
+        forward: Kernel,
+        wide: bool,
+    ) -> Kernel:
+        operands = _operands(elements, frozenset(s for r in results for s in r.value.symbols if s.tensors), given)
+        if not results or not operands:
+            raise Unsupported("no gradient")
+        return self.kernel(name, operands, results, forward.shape, wide)
+
+    def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
+        """The values in as few exponentials as accuracy allows; in float64 for smaller inputs anything is accurate."""
+        apart, together = rational_forms(values), rational_forms(with_equal_arguments(values))
+        if together == apart or wide:
+            return together
+        bench = Workbench(self.layout.operation.program)
+        for before, after in zip(apart, together, strict=True):
+            if before is not after:
+                judge = bench.judge(before)
+                for format_, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
+                    old, new = judge.score(before, format_), judge.score(after, format_)
+                    if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
+                        return apart
+        return together
+
+    def kernel(
+        self,
+        name: str,
+        operands: tuple[Operand, ...],
+        results: Sequence[Result],
+        shape: tuple[tuple[int, tuple[int, ...]], ...],
+        wide: bool,
+    ) -> Kernel:
+        forms = with_row_values(with_reciprocals(self.rational([r.value for r in results], wide)))
+        results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
+        lowered = machine(forms)
+        order = topological(*lowered)
+        for node in order:
+            if not self.can_spell(node):
+                raise Unsupported(node.op)
+        scalars = [self.layout.symbol(h.name) for h in self.layout.spec.hyperparameters]
+        read = frozenset().union(*(r.value.symbols for r in results)) | frozenset(s for n in lowered for s in n.symbols)
+        if any(s["kind"] == "str" for s in read):
+            raise Unsupported("a text")
+        numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
+        by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        if any(r.reduced for r in results) and not self.reduces:
             raise Unsupported("a reduction that is not along the last dimension")
-        row = "row" if value.dropped else "kept" if not value.total and _belongs_to_row(value.expr) else ""
-        results.append(Result(output, value.expr, total=value.total, row=row))
-        formula = elements(variant.formulas[output])
-        leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors}
-        if not row:
-            leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
-        shapes.append(frozenset(leaves))
-    if len(set(shapes)) > 1:
-        raise Unsupported("outputs of different shapes")
-    operands = _operands(elements, shapes[0], tensors)
-    if not operands:
-        raise Unsupported("a formula without tensors")
-    return _kernel(
-        layout, name, operands, results, tuple((o.place, o.dims) for o in operands), variant.wide_values, can_spell
-    )
+        if by_row and any(r.total or r.reduced for r in results):
+            raise Unsupported("a reduction of a reduction")
+        return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row)
 
 
 def _rank(variant: Variant) -> int | None:
-    """How many dimensions a pass has, where that is known."""
-    found = {
-        extent(n.args[0] if n.op in ("sum", "mean") and n["dim"] is None else n) for n in variant.formulas.values()
-    }
-    known = {len(e.dims) for e in found if e.exact}
-    return known.pop() if len(known) == 1 and all(e.exact for e in found) else None
+    """How many dimensions a pass has, where that is known: as many as any value before it is reduced."""
+    values = [n for n in topological(*variant.formulas.values()) if not n.is_static]
+    known = [extent(n) for n in values]
+    return max(len(e.dims) for e in known) if known and all(e.exact for e in known) else None
 
 
 def _belongs_to_row(value: Expr) -> bool:
@@ -137,39 +239,10 @@ def _belongs_to_row(value: Expr) -> bool:
     return any(n.op in ROW_OPS for n in nodes) and not any(n.op == "sym" and n.tensors for n in nodes)
 
 
-def _backward(
-    layout: Layout, variant: Variant, name: str, shape: tuple[tuple[int, tuple[int, ...]], ...], can_spell: CanSpell
-) -> Kernel:
-    spec = layout.spec
-    known = {form: symbol(o, "tensor") for o, form in variant.outputs.items() if form.op != "sym"}
-    saved = [known.get(s.value, s.value) for s in variant.plan.base]
-    if any(s.op != "sym" for s in saved):
-        raise Unsupported("a mask that is saved")
-    known = {form: s for form, s in known.items() if s in saved}
-    given = [*saved, *(cotangent(o.name) for o in spec.outputs if o.grad)]
-    elements = Elements(known, _rank(variant))
-    results = []
-    for k, tensor in enumerate(spec.tensors):
-        gradients = _gradients(variant, tensor.name)
-        if gradients:
-            results.append(_gradient(elements, f"grad_{tensor.name}", k, layout.symbol(tensor.name), gradients))
-    if not results:
-        raise Unsupported("no gradient")
-    operands = _operands(elements, frozenset(s for r in results for s in r.value.symbols if s.tensors), given)
-    if not operands:
-        raise Unsupported("no gradient")
-    return _kernel(layout, name, operands, results, shape, variant.wide_slopes, can_spell)
-
-
-def _gradients(variant: Variant, tensor: str) -> list[Expr]:
-    plain = {cotangent(o, formula): cotangent(o) for o, formula in variant.formulas.items()}
-    return [ex.substitute(g, plain) for g in variant.gradients_of(tensor) if g is not ex.ZERO]
-
-
 def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
     values = [elements(g) for g in gradients]
     dims = {v.dims or () for v in values}
-    if len(dims) > 1 or any(v.total or v.dropped for v in values):
+    if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
         raise Unsupported("sums over different dimensions")
     view = View(own)
     if dims != {()}:
@@ -192,6 +265,51 @@ def _under_row_sum(value: Expr) -> Expr:
     return ex.mul(_under_row_sum(summed[0]), *(f for f in value.args if f is not summed[0]))
 
 
+def _output(name: str, value: Value) -> Result:
+    """What a value is to the output that it is."""
+    if value.dims is not None:
+        if value.like is not None or value.scaled:
+            raise Unsupported("what follows a sum")
+        return Result(name, value.expr, reduced=value.dims, kept=value.kept)
+    row = "row" if value.dropped else "kept" if not value.total and _belongs_to_row(value.expr) else ""
+    return Result(name, value.expr, total=value.total, row=row)
+
+
+def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None = None) -> Result:
+    """The sum of values that have the shape of an output, or are summed to that of `leaf`, which has it."""
+    if output.reduced:
+        if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
+            raise Unsupported("sums over different dimensions")
+        return Result(name, ex.add(*(v.expr for v in values)), reduced=output.reduced, kept=output.kept)
+    if any(v.dims or v.like not in (None, leaf) for v in values):
+        raise Unsupported("sums over different dimensions")
+    if output.total:
+        if any(v.dropped for v in values) or (leaf is None and not all(v.total for v in values)):
+            raise Unsupported("a reduction of a reduction")
+        terms = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
+        return Result(name, ex.add(*terms), total="sum")
+    if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
+        raise Unsupported("a reduction of a reduction")
+    terms = [v.expr for v in values]
+    if output.row:
+        of_row = [v.dropped or _belongs_to_row(v.expr) for v in values]
+        if leaf is None and not all(of_row):
+            raise Unsupported("a value for each element of a row")
+        terms = [t if own else make("row_sum", t) for t, own in zip(terms, of_row, strict=True)]
+    return Result(name, ex.add(*terms), row=output.row)
+
+
+def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:
+    """Passes that all take the hyperparameters that any of them reads, and so can be called alike."""
+    read = sorted({n for k in passes for n in k.numbers if not is_count(n)}, key=lambda n: n.name)
+    return [replace(k, numbers=(*read, *filter(is_count, k.numbers))) for k in passes]
+
+
+def _same(leaf: Expr, other: Expr) -> bool:
+    """Whether two symbols are of one value, of which one may tell its shape."""
+    return leaf.name == other.name and leaf["kind"] == other["kind"]
+
+
 def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:
     """The operands behind the leaves, in the order in which their tensors are given."""
     found = []
@@ -203,31 +321,4 @@ def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr])
     return tuple(sorted(found, key=lambda o: (o.place, o.dims)))
 
 
-def _kernel(
-    layout: Layout,
-    name: str,
-    operands: tuple[Operand, ...],
-    results: Sequence[Result],
-    shape: tuple[tuple[int, tuple[int, ...]], ...],
-    wide: bool,
-    can_spell: CanSpell,
-) -> Kernel:
-    forms = with_row_values(with_reciprocals(rational_forms([r.value for r in results], wide=wide)))
-    results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
-    lowered = machine(forms)
-    order = topological(*lowered)
-    for node in order:
-        if not can_spell(node):
-            raise Unsupported(node.op)
-    scalars = [layout.symbol(h.name) for h in layout.spec.hyperparameters]
-    read = frozenset().union(*(r.value.symbols for r in results)) | frozenset(s for n in lowered for s in n.symbols)
-    if any(s["kind"] == "str" for s in read):
-        raise Unsupported("a text")
-    numbers = tuple(s for s in (*scalars, ELEMENTS, ROW) if s in read)
-    by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
-    if by_row and any(r.total for r in results):
-        raise Unsupported("a reduction of a reduction")
-    return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row)
-
-
-__all__ = ["Kernel", "Kernels", "Operand", "Result", "Value", "kernels"]
+__all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]

@@ -44,7 +44,16 @@ struct Types<double> {
     static constexpr int parts = 2;
 };
 
-#define EACH_PART for (int p = 0; p < Types<T>::parts; p++)
+// A statement for each part; a loop would keep the parts in memory.
+#define EACH_PART(...)                                                        \
+    {                                                                         \
+        constexpr int p = 0;                                                  \
+        __VA_ARGS__;                                                          \
+    }                                                                         \
+    if constexpr (Types<T>::parts > 1) {                                      \
+        constexpr int p = Types<T>::parts - 1;                                \
+        __VA_ARGS__;                                                          \
+    }
 
 // The bits of W numbers as integers of their size; of a truth value all are set, or none.
 template <typename T>
@@ -53,11 +62,11 @@ struct Bits {
     typename Types<T>::BitPart part[Types<T>::parts];
 
     Bits() = default;
-    Bits(Bit value) { EACH_PART part[p] = typename Types<T>::BitPart{} + value; }
+    Bits(Bit value) { EACH_PART(part[p] = typename Types<T>::BitPart{} + value) }
 
 #define OPERATION(symbol)                                      \
     friend Bits operator symbol(Bits a, Bits b) {              \
-        EACH_PART a.part[p] = a.part[p] symbol b.part[p];      \
+        EACH_PART(a.part[p] = a.part[p] symbol b.part[p])      \
         return a;                                              \
     }
     OPERATION(+)
@@ -67,15 +76,15 @@ struct Bits {
     OPERATION(^)
 #undef OPERATION
     friend Bits operator~(Bits a) {
-        EACH_PART a.part[p] = ~a.part[p];
+        EACH_PART(a.part[p] = ~a.part[p])
         return a;
     }
     friend Bits operator<<(Bits a, int count) {
-        EACH_PART a.part[p] = a.part[p] << count;
+        EACH_PART(a.part[p] = a.part[p] << count)
         return a;
     }
     friend Bits operator>>(Bits a, int count) {
-        EACH_PART a.part[p] = a.part[p] >> count;
+        EACH_PART(a.part[p] = a.part[p] >> count)
         return a;
     }
 };
@@ -90,7 +99,7 @@ struct Mask {
 
 template <typename T>
 INLINE Mask<T> is_zero(Bits<T> bits) {
-    EACH_PART bits.part[p] = bits.part[p] == 0;
+    EACH_PART(bits.part[p] = bits.part[p] == 0)
     return {bits};
 }
 
@@ -102,11 +111,11 @@ struct Lanes {
     Part part[Types<T>::parts];
 
     Lanes() = default;
-    Lanes(double value) { EACH_PART part[p] = Part{} + static_cast<T>(value); }
+    Lanes(double value) { EACH_PART(part[p] = Part{} + static_cast<T>(value)) }
 
 #define OPERATION(symbol)                                      \
     friend Lanes operator symbol(Lanes a, Lanes b) {           \
-        EACH_PART a.part[p] = a.part[p] symbol b.part[p];      \
+        EACH_PART(a.part[p] = a.part[p] symbol b.part[p])      \
         return a;                                              \
     }
     OPERATION(+)
@@ -117,7 +126,7 @@ struct Lanes {
 #define COMPARISON(symbol)                                     \
     friend Mask<T> operator symbol(Lanes a, Lanes b) {         \
         Mask<T> result;                                        \
-        EACH_PART result.bits.part[p] = a.part[p] symbol b.part[p]; \
+        EACH_PART(result.bits.part[p] = a.part[p] symbol b.part[p]) \
         return result;                                         \
     }
     COMPARISON(<)
@@ -128,11 +137,11 @@ struct Lanes {
     COMPARISON(!=)
 #undef COMPARISON
     friend Lanes operator-(Lanes a) {
-        EACH_PART a.part[p] = -a.part[p];
+        EACH_PART(a.part[p] = -a.part[p])
         return a;
     }
     friend Lanes where(Mask<T> condition, Lanes a, Lanes b) {
-        EACH_PART a.part[p] = condition.bits.part[p] ? a.part[p] : b.part[p];
+        EACH_PART(a.part[p] = condition.bits.part[p] ? a.part[p] : b.part[p])
         return a;
     }
     friend Lanes abs(Lanes x) { return from_bits(bits_of(x) & ~sign_bit()); }
@@ -141,12 +150,12 @@ struct Lanes {
 
     static Bits<T> bits_of(Lanes x) {
         Bits<T> bits;
-        EACH_PART bits.part[p] = reinterpret_cast<typename Types<T>::BitPart>(x.part[p]);
+        EACH_PART(bits.part[p] = reinterpret_cast<typename Types<T>::BitPart>(x.part[p]))
         return bits;
     }
     static Lanes from_bits(Bits<T> bits) {
         Lanes x;
-        EACH_PART x.part[p] = reinterpret_cast<Part>(bits.part[p]);
+        EACH_PART(x.part[p] = reinterpret_cast<Part>(bits.part[p]))
         return x;
     }
     static Bits<T> sign_bit() { return typename Types<T>::Bit{1} << (8 * sizeof(T) - 1); }
@@ -190,20 +199,28 @@ INLINE Whole joined(Half low, Half high) {
 }
 #endif
 
+// GCC would convert a register of AVX-512 in four pieces.
+#if defined(__AVX512F__)
+INLINE Doubles widened(HalfFloats x) { return (Doubles)_mm512_cvtps_pd((__m256)x); }
+INLINE HalfFloats narrowed(Doubles x) { return (HalfFloats)_mm512_cvtpd_ps((__m512d)x); }
+#else
+INLINE Doubles widened(HalfFloats x) { return __builtin_convertvector(x, Doubles); }
+INLINE HalfFloats narrowed(Doubles x) { return __builtin_convertvector(x, HalfFloats); }
+#endif
+
 INLINE Lanes<float> convert_to(float, Lanes<float> x) { return x; }
 INLINE Lanes<double> convert_to(double, Lanes<double> x) { return x; }
 
 INLINE Lanes<double> convert_to(double, Lanes<float> x) {
     Lanes<double> y;
-    y.part[0] = __builtin_convertvector(low_half<HalfFloats>(x.part[0]), Doubles);
-    y.part[1] = __builtin_convertvector(high_half<HalfFloats>(x.part[0]), Doubles);
+    y.part[0] = widened(low_half<HalfFloats>(x.part[0]));
+    y.part[1] = widened(high_half<HalfFloats>(x.part[0]));
     return y;
 }
 
 INLINE Lanes<float> convert_to(float, Lanes<double> x) {
     Lanes<float> y;
-    y.part[0] = joined<Floats>(
-        __builtin_convertvector(x.part[0], HalfFloats), __builtin_convertvector(x.part[1], HalfFloats));
+    y.part[0] = joined<Floats>(narrowed(x.part[0]), narrowed(x.part[1]));
     return y;
 }
 
@@ -216,7 +233,7 @@ INLINE Lanes<To> convert(Lanes<From> x) {
 template <typename T>
 INLINE Lanes<T> number_of(Bits<T> bits) {
     Lanes<T> x;
-    EACH_PART x.part[p] = __builtin_convertvector(bits.part[p], typename Types<T>::Part);
+    EACH_PART(x.part[p] = __builtin_convertvector(bits.part[p], typename Types<T>::Part))
     return x;
 }
 

@@ -1,26 +1,33 @@
-// defines: exp exp_parts two_to
+// defines: exp exp_exponent exp_rest exp_series scaled
 // ------------------------------------------------------------------------------------------------ exponentials
-// exp(x) = 2^k exp(r) with |r| <= log(2) / 2; k is read off the last bits of x / log(2) + 1.5 * 2^mantissa.
+// exp(x) = 2^k exp(r) with |r| <= log(2) / 2; adding 1.5 * 2^mantissa rounds x / log(2) to the integer k.
 template <typename T>
-struct ExpParts {
-    Lanes<T> r, series;  // exp(r) = 1 + r + r^2 * series
-    Bits<T> k;
-};
+constexpr double ROUNDING = sizeof(T) == 4 ? 0x1.8p23 : 0x1.8p52;
 
-INLINE ExpParts<float> exp_parts(Lanes<float> x) {
-    const Lanes<float> magic = 0x1.8p23, shifted = x * 0x1.715476p0 + magic, k = shifted - magic;
-    const Lanes<float> r = (x - k * 0x1.63p-1) + k * 0x1.bd0106p-13;
+template <typename T>
+INLINE Lanes<T> exp_exponent(Lanes<T> x) {
+    return (x * 0x1.71547652b82fep0 + ROUNDING<T>) - ROUNDING<T>;
+}
+
+INLINE Lanes<float> exp_rest(Lanes<float> x, Lanes<float> k) {
+    return (x - k * 0x1.63p-1) + k * 0x1.bd0106p-13;
+}
+
+INLINE Lanes<double> exp_rest(Lanes<double> x, Lanes<double> k) {
+    return (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
+}
+
+// exp(r) - 1
+INLINE Lanes<float> exp_series(Lanes<float> r) {
     Lanes<float> series = r * 1.9875691500e-4 + 1.3981999507e-3;
     series = series * r + 8.3334519073e-3;
     series = series * r + 4.1665795894e-2;
     series = series * r + 1.6666665459e-1;
     series = series * r + 5.0000001201e-1;
-    return {r, series, Lanes<float>::bits_of(shifted) - Lanes<float>::bits_of(magic)};
+    return r + r * r * series;
 }
 
-INLINE ExpParts<double> exp_parts(Lanes<double> x) {
-    const Lanes<double> magic = 0x1.8p52, shifted = x * 0x1.71547652b82fep0 + magic, k = shifted - magic;
-    const Lanes<double> r = (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
+INLINE Lanes<double> exp_series(Lanes<double> r) {
     Lanes<double> series = r * (1 / 6227020800.) + 1 / 479001600.;
     series = series * r + 1 / 39916800.;
     series = series * r + 1 / 3628800.;
@@ -32,10 +39,22 @@ INLINE ExpParts<double> exp_parts(Lanes<double> x) {
     series = series * r + 1 / 24.;
     series = series * r + 1 / 6.;
     series = series * r + 0.5;
-    return {r, series, Lanes<double>::bits_of(shifted) - Lanes<double>::bits_of(magic)};
+    return r + r * r * series;
 }
 
-// 2^k, for k among the exponents of normal numbers.
+// x * 2^k, rounded once.
+#if defined(__AVX512F__)
+INLINE Lanes<float> scaled(Lanes<float> x, Lanes<float> k) {
+    x.part[0] = (Floats)_mm512_scalef_ps((__m512)x.part[0], (__m512)k.part[0]);
+    return x;
+}
+
+INLINE Lanes<double> scaled(Lanes<double> x, Lanes<double> k) {
+    x.part[0] = (Doubles)_mm512_scalef_pd((__m512d)x.part[0], (__m512d)k.part[0]);
+    x.part[1] = (Doubles)_mm512_scalef_pd((__m512d)x.part[1], (__m512d)k.part[1]);
+    return x;
+}
+#else
 template <typename T>
 INLINE Lanes<T> two_to(Bits<T> k) {
     constexpr int mantissa = sizeof(T) == 4 ? 23 : 52, bias = sizeof(T) == 4 ? 127 : 1023;
@@ -43,10 +62,17 @@ INLINE Lanes<T> two_to(Bits<T> k) {
 }
 
 template <typename T>
+INLINE Lanes<T> scaled(Lanes<T> x, Lanes<T> k) {
+    const Lanes<T> magic = ROUNDING<T>;
+    const auto bits = Lanes<T>::bits_of(k + magic) - Lanes<T>::bits_of(magic);
+    const auto half = bits >> 1;  // two steps, because 2^k may overflow or be subnormal where the result does not
+    return x * two_to<T>(half) * two_to<T>(bits - half);
+}
+#endif
+
+template <typename T>
 INLINE Lanes<T> exp(Lanes<T> x) {
     const double low = sizeof(T) == 4 ? -110 : -760, high = sizeof(T) == 4 ? 90 : 720;
-    const Lanes<T> inside = where(x < low, Lanes<T>(low), where(x > high, Lanes<T>(high), x));
-    const auto [r, series, k] = exp_parts(inside);
-    const auto half = k >> 1;  // two steps, because 2^k may overflow or be subnormal where the result does not
-    return (1 + (r + r * r * series)) * two_to<T>(half) * two_to<T>(k - half);
+    const Lanes<T> inside = at_most(at_least(x, low), high), k = exp_exponent(inside);
+    return scaled(1 + exp_series(exp_rest(inside, k)), k);
 }

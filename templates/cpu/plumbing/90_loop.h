@@ -68,6 +68,7 @@ struct Pass {
         const int64_t grains = elements / GRAIN;
         chunks = grains < 2 ? 1 : grains < MOST_CHUNKS ? grains : MOST_CHUNKS;
         if (chunks > tasks) chunks = tasks > 0 ? tasks : 1;
+        if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
     }
 
     void operator()(int threads) {
@@ -88,7 +89,7 @@ struct Pass {
         }
         for (int k = 0; k < OUT; k++) {
             if (!(wanted >> k & 1)) continue;
-            for (int64_t i = 0; i < summed[k]; i++) {
+            for (int64_t i = 0; i < summed[k] && result[k]; i++) {
                 double sum = 0;
                 for (int64_t c = 0; c < chunks; c++) sum += total[c * sums + place[k] + i];
                 store_one(result[k] + i, Means<Kernel>::results >> k & 1 ? sum / elements : sum);
@@ -131,46 +132,53 @@ struct Pass {
         }
     }
 
+    // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
+    // along the inner dimension, or to one sum.
+    enum Way : uint8_t { NOTHING, STORED, ADDED, TOTALLED };
+
     // Elements begin to end along the inner dimension. A value that does not change along it stands W times in a
-    // buffer, and what is summed along it is summed in one: with a mask of 0 in place of -1 the index stays there.
+    // buffer: with a mask of 0 in place of -1 the index stays there.
     void row(const int64_t* at, const int64_t* to, double* total, int64_t begin, int64_t end) const {
         Storage still[IN][W];
-        double sum[OUT][W];
         const Storage* from[IN];
+        int64_t along[IN];
         Storage* into[OUT];
         double* add[OUT];
+        Way way[OUT];
+        Lanes<double> sum[OUT];
+        double rest[OUT];
 #pragma GCC unroll 16
         for (int k = 0; k < IN; k++) {
             from[k] = operand[k] + at[k];
-            if (operand_inner[k] == 0) {
+            along[k] = operand_inner[k];
+            if (along[k] == 0) {
                 for (int i = 0; i < W; i++) still[k][i] = *from[k];
                 from[k] = still[k];
             }
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            into[k] = result[k] + to[k];
+            way[k] = !result[k] ? NOTHING : !summed[k] ? STORED : result_inner[k] ? ADDED : TOTALLED;
+            into[k] = result[k] ? result[k] + to[k] : nullptr;
             add[k] = total + place[k] + to[k];
-            if (summed[k] && result_inner[k] == 0) {
-                for (int i = 0; i < W; i++) sum[k][i] = 0;
-                add[k] = sum[k];
-            }
+            sum[k] = rest[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1];
         if constexpr (Row::stages > 0) reduce<0>(from, reduced, begin, end);
         constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
         int64_t i = begin;
         for (; i + W <= end && every; i += W) {
-            read(from, x, i);
+            read(from, along, x, i);
             compute(x, reduced, y);
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
-                if (!summed[k]) {
+                if (way[k] == STORED) {
                     store(into[k] + i, y[k]);
-                } else {
-                    double* p = add[k] + (i & result_inner[k]);
-                    store(p, load<Lanes<double>>(p) + convert<double>(y[k]));
+                } else if (way[k] == TOTALLED) {
+                    sum[k] = sum[k] + convert<double>(y[k]);
+                } else if (way[k] == ADDED) {
+                    store(add[k] + i, load<Lanes<double>>(add[k] + i) + convert<double>(y[k]));
                 }
             }
         }
@@ -182,27 +190,31 @@ struct Pass {
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
-                if (!summed[k]) {
+                if (way[k] == STORED) {
                     store(padded, y[k]);
                     for (int j = 0; j < count; j++) into[k][i + j] = padded[j];
-                } else {
-                    for (int j = 0; j < count; j++) add[k][(i + j) & result_inner[k]] += y[k][j];
+                } else if (way[k] == TOTALLED) {
+                    for (int j = 0; j < count; j++) rest[k] += y[k][j];
+                } else if (way[k] == ADDED) {
+                    for (int j = 0; j < count; j++) add[k][i + j] += y[k][j];
                 }
             }
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            if (Row::once >> k & wanted >> k & 1) store_one(into[k], y[k][0]);
-            if (!(wanted >> k & 1) || !summed[k] || result_inner[k]) continue;
-            double all = 0;
-            for (int j = 0; j < W; j++) all += sum[k][j];
-            total[place[k] + to[k]] += all;
+            if (!(wanted >> k & 1)) continue;
+            if (Row::once >> k & 1) {
+                if (way[k] == STORED) store_one(into[k], y[k][0]);
+            } else if (way[k] == TOTALLED) {
+                for (int j = 0; j < W; j++) rest[k] += sum[k][j];
+                *add[k] += rest[k];
+            }
         }
     }
 
-    void read(const Storage* const* from, V* x, int64_t i) const {
+    INLINE void read(const Storage* const* from, const int64_t* along, V* x, int64_t i) const {
 #pragma GCC unroll 16
-        for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + (i & operand_inner[k]));
+        for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + (i & along[k]));
     }
 
     // The last few elements, beside copies of the first of them.
@@ -230,7 +242,7 @@ struct Pass {
         for (int k = 0; k < Row::reductions; k++) partial[k] = last[k] = neutral(Row::kind(k));
         int64_t i = begin;
         for (; i + W <= end; i += W) {
-            read(from, x, i);
+            read(from, operand_inner, x, i);
             Kernel::template reduce<stage, V>(x, reduced, partial, number);
         }
         const int64_t count = end - i;

@@ -1,3 +1,3 @@
 _Pass = namedtuple(
-    "_Pass", ("name", "types", "operands", "results", "shape", "subsets", "counts", "rows")
+    "_Pass", ("name", "types", "operands", "results", "shape", "subsets", "counts", "rows", "part")
 )

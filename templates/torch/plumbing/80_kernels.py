@@ -8,9 +8,10 @@ class _Kernels:
 
     as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
 
-    def __init__(self, source: str, digest: str, elsewhere: Any = None) -> None:
+    def __init__(self, source: str, digest: str, parts: int = 1, elsewhere: Any = None) -> None:
         self.source = Path(__file__).with_name(source)
         self.digest = digest
+        self.parts = parts
         self.elsewhere = elsewhere  # the passes over CUDA tensors
         self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
         self.walks: dict[Any, Any] = {}
@@ -18,7 +19,7 @@ class _Kernels:
         self.lock = Lock()
 
     def run(
-        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = 1
+        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1
     ) -> Any:
         """Return the results of a pass, None for those not wanted; None alone where it declines.
 
@@ -49,19 +50,19 @@ class _Kernels:
         if walk.copies:
             tensors = walk.copied(tensors)
             addresses = [t.data_ptr() for t in tensors]
-        results = [
-            torch.empty_strided(shape, strides, dtype=walk.dtype) if shape is not None else None
-            for shape, strides in walk.results
-        ]
-        walk.function(
-            *walk.subset,
-            *[addresses[place] for place in walk.places],
-            *[None if r is None else r.data_ptr() for r in results],
-            *numbers,
-            *walk.counts,
-            walk.address,
-            torch.get_num_threads(),
-        )
+        results = []
+        for shape, strides in walk.results:
+            if shape is None:
+                results.append(None)
+                addresses.append(0)
+            else:
+                result = torch.empty_strided(shape, strides, dtype=walk.dtype)
+                results.append(result)
+                addresses.append(result.data_ptr())
+        if walk.places is not None:
+            addresses = [addresses[place] for place in walk.places]
+        threads = torch.get_num_threads()
+        walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads)
         return results
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
@@ -70,7 +71,7 @@ class _Kernels:
         walk: Any = False
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
             (dtype,) = dtypes
-            library = self.library(dtype)
+            library = self.library(dtype, entry.part)
             if library is not None:
                 inputs = [t.shape for t in tensors] if shapes is None else shapes
                 walk = _walk(entry, tensors, inputs, wanted, dtype, self.as_is)
@@ -80,15 +81,19 @@ class _Kernels:
         self.walks[key] = walk
         return walk
 
-    def library(self, dtype: Any) -> Any:
-        """Return the compiled passes for tensors of a dtype, None where there are none."""
+    def library(self, dtype: Any, part: int = 0) -> Any:
+        """Return compiled passes for tensors of a dtype, None where there are none.
+
+        Those of part 0 serve plain calls, those of part 1 forward mode and second derivatives.
+        """
+        key = dtype, part
         with self.lock:
-            if dtype not in self.libraries and self.on:
+            if key not in self.libraries and self.on:
                 try:
-                    self.libraries[dtype] = self.load(dtype)
+                    self.libraries[key] = self.load(dtype, part)
                 except (ImportError, OSError, RuntimeError) as error:
                     self.give_up(error)
-            return self.libraries.get(dtype)
+            return self.libraries.get(key)
 
     def give_up(self, error: Exception) -> None:
         """Decline from now on, and say why."""
@@ -96,9 +101,9 @@ class _Kernels:
         text = f"no fused kernels, eager operations serve instead: {error}"
         warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
 
-    def load(self, dtype: torch.dtype) -> Any:
+    def load(self, dtype: torch.dtype, part: int) -> Any:
         """Return the passes for tensors of a dtype. Raises OSError and RuntimeError."""
-        return _compiled(self.source, self.digest, _STORAGE[dtype])
+        return _compiled(self.source, self.digest, _STORAGE[dtype], part)
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
         """Return the walk with the function that it calls, and the geometry that this reads."""

@@ -6,7 +6,7 @@ class _CudaKernels(_Kernels):
     refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
 
     def run(
-        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = 1
+        self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1
     ) -> Any:
         """Return the results of a pass, None for those not wanted; None alone where it declines."""
         if entry is None or not self.on or _dispatch_modes():
@@ -29,9 +29,8 @@ class _CudaKernels(_Kernels):
         tensors = walk.copied(tensors)
         try:
             with torch.cuda.device_of(tensors[0]):
-                return walk.function(
-                    [tensors[place] for place in walk.places], (*numbers, *walk.counts)
-                )
+                operands = [tensors[place] for place, _ in entry.operands]
+                return walk.function(operands, (*numbers, *walk.counts))
         except self.refused as error:
             return self.give_up(error)
 
@@ -41,7 +40,7 @@ class _CudaKernels(_Kernels):
             entry = entry._replace(subsets=(wanted, entry.subsets[-1]))
         return super().prepare(entry, tensors, shapes, wanted, key)
 
-    def load(self, dtype: torch.dtype) -> Any:
+    def load(self, dtype: torch.dtype, part: int) -> Any:
         """Return the module with the passes, one for all dtypes. Raises ImportError, OSError and RuntimeError."""
         library = next(iter(self.libraries.values()), None)
         if library is None:

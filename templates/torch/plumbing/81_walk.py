@@ -4,7 +4,7 @@ class _Walk:
     def __init__(self, dtype: torch.dtype) -> None:
         self.function: Any = None
         self.dtype = dtype
-        self.places: list[int] = []
+        self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
         self.copies: dict[int, Any] = {}
         self.results: list[Any] = []
         self.sizes: list[int] = []

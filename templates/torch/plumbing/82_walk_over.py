@@ -8,8 +8,8 @@ def _walk(
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
-    # The strides that an eager operation on these operands would give its result.
-    layout = reduce(torch.add, [*views, torch.empty((1,) * len(shape), device="meta")]).stride()
+    # The strides that an eager operation on these operands would give its result, which may be larger than they.
+    layout = reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
     if entry.rows:  # which lie in one piece
         layout = torch.empty(shape, device="meta").stride()
     last = len(shape) - 1
@@ -32,7 +32,8 @@ def _walk(
             walk.copies[place] = None
             step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
         steps.append(step)
-        walk.places.append(place)
+    places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
+    walk.places = None if places == list(range(len(places))) else places
     subset = wanted if wanted in entry.subsets else entry.subsets[-1]
     walk.subset = (subset,) if len(entry.subsets) > 1 else ()
     for k, (kind, place, added) in enumerate(entry.results):
@@ -43,16 +44,21 @@ def _walk(
             strides, step = like.view(size).stride(), like.expand(shape).stride()
         elif kind == "total":
             summed, size, strides, step = 1, (), (), (0,) * len(shape)
+        elif kind == "squeezed" or kind == "reduced":
+            like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
+            summed, step, size = like.numel(), like.expand(shape).stride(), like.shape
+            if kind == "squeezed":
+                size = tuple(n for d, n in enumerate(shape) if d - len(shape) not in added)
+            strides = torch.empty(size, device="meta").stride()
         elif kind == "tensor" and (inputs[place] != shape or added):
             like = blank[place]
             summed, size, strides = like.numel(), like.shape, like.stride()
             step = _unsqueezed(like, added).expand(shape).stride()
         steps.append(step)
         walk.summed.append(summed)
-        walk.results.append((size, strides) if subset >> k & 1 else (None, ()))
+        walk.results.append((size, strides) if wanted >> k & 1 else (None, ()))
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
-    counts = {"elements": math.prod(shape), "row_length": shape[-1] if shape else 1}
-    walk.counts = tuple(counts[name] for name in entry.counts)
+    walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk
 
 

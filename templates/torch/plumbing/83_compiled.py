@@ -1,4 +1,4 @@
-def _compiled(source: Path, digest: str, storage: str) -> Any:
+def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
     """Load the passes for one kind of elements, compiling them unless they are in the cache.
 
     A cached library is found by everything that it depends on, and appears there whole: processes
@@ -9,10 +9,10 @@ def _compiled(source: Path, digest: str, storage: str) -> Any:
     if sha256(body.encode()).hexdigest() != digest:
         raise RuntimeError(f"{source.name} is not the file that this module was generated with")
     compiler = _compiler()
-    flags = [*_FLAGS, f"-DSTORAGE={storage}"]
+    flags = [*_FLAGS, f"-DSTORAGE={storage}", f"-DPART={part}"]
     what = "\n".join([digest, *flags, *_machine(compiler)])
     folder = _cache_folder()
-    target = folder / f"{source.stem}_{storage}_{sha256(what.encode()).hexdigest()[:24]}.so"
+    target = folder / f"{source.stem}_{storage}{part or ''}_{sha256(what.encode()).hexdigest()[:24]}.so"
     if not target.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix="building_") as build:

@@ -26,7 +26,7 @@ class Backward(Common):
         Empty where that would gain nothing.
         """
         layout = self.layout
-        if layout.operation.keeping is not None or layout.pivot or not any(v.gradients for v in layout.variants):
+        if layout.operation.keeping is not None or layout.pivot or not any(o.grad for o in layout.spec.outputs):
             return []
         body = self._stored_branches(self._plain_backward)
         if not layout.keeps and sum(line.count("_(") for line in map(_methods_alone, body)) < _WORTHWHILE:

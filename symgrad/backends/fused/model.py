@@ -1,0 +1,108 @@
+"""What a fused pass reads and writes: the description that every backend writes in its own language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from symgrad.expr import Expr
+
+_MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a pass reads: the leaf that stands for it, its place among those given, and its view."""
+
+    leaf: Expr
+    place: int
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a pass writes: `value` for each element, in the shape of the pass; or summed.
+
+    It is summed to the shape of the tensor at `place` among the inputs, viewed by `dims`; over everything if `total`
+    ("sum" or "mean"). `row`: it has one element for each row, and the last dimension is gone ("row") or 1 ("kept").
+    `reduced`: the dimensions of the pass that it is summed over, which are gone, or 1 if `kept`.
+    """
+
+    name: str
+    value: Expr
+    place: int | None = None
+    dims: tuple[int, ...] = ()
+    total: str = ""
+    row: str = ""
+    reduced: tuple[int, ...] = ()
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One pass. `shape` are the operands that broadcast to its shape; `numbers` the hyperparameters it reads.
+
+    `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    numbers: tuple[Expr, ...]
+    results: tuple[Result, ...]
+    shape: tuple[tuple[int, tuple[int, ...]], ...]
+    wide: bool
+    by_row: bool
+
+    @property
+    def part(self) -> int:
+        """0 for what plain calls run, 1 for forward mode and second derivatives, which are compiled by themselves."""
+        return 0 if self.name.startswith(("forward", "backward")) else 1
+
+    @property
+    def subsets(self) -> tuple[int, ...]:
+        """The choices of results, as bits, that it is compiled for: every one, or with many results single ones."""
+        count = len(self.results)
+        if not self.name.startswith("backward"):
+            return ((1 << count) - 1,)
+        if count <= _MOST_SPECIAL:
+            return tuple(range(1, 1 << count))
+        return (*(1 << k for k in range(count)), (1 << count) - 1)
+
+
+@dataclass(frozen=True)
+class Second:
+    """A pass of second derivatives; `places` are those of its results among the saved values and the cotangents."""
+
+    kernel: Kernel
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The passes of one variant; `missing` says what has none, and why.
+
+    `tangents` and `second` are the passes of forward mode and of second derivatives, each for one choice of tangents,
+    or of cotangents of gradients, that are defined: the bits of its key are places among the tensors of the operation.
+    Forward mode reads the saved values and those tangents. A second derivative reads the saved values, the cotangents
+    of the outputs and those of the gradients.
+    """
+
+    forward: Kernel | None
+    backward: Kernel | None
+    missing: tuple[tuple[str, str], ...] = ()
+    tangents: Mapping[int, Kernel] = field(default_factory=dict)
+    second: Mapping[int, Second] = field(default_factory=dict)
+
+    @property
+    def served(self) -> tuple[bool, ...]:
+        """Whether there are passes for forward, backward, forward mode and second derivatives."""
+        return self.forward is not None, self.backward is not None, bool(self.tangents), bool(self.second)
+
+    @property
+    def all(self) -> list[Kernel]:
+        """All passes, those of plain calls first."""
+        plain = [k for k in (self.forward, self.backward) if k is not None]
+        return [*plain, *self.tangents.values(), *(s.kernel for s in self.second.values())]
+
+
+__all__ = ["Kernel", "Kernels", "Operand", "Result", "Second"]
