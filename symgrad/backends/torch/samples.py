@@ -106,6 +106,8 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     else:
         found = _broadcast(len(spec.tensors), _BROADCAST)
         empty = [] if operations else _broadcast(len(spec.tensors), _EMPTY)
+    if any(n.op == "var" and n["correction"] != 0 for n in operations):  # that of one element is undefined
+        found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
