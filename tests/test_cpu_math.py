@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import mpmath as mp
@@ -33,6 +34,7 @@ TRUTH = {
     "log1p": (np.log1p, 1.0),
     "sin": (np.sin, 1.6),
     "cos": (np.cos, 1.6),
+    "tan": (np.tan, 2.6),
     "tanh": (np.tanh, 2.6),
     "sigmoid": (_sigmoid, 2.5),
     "softplus": (lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x))), 2.5),
@@ -123,6 +125,52 @@ def test_function(library, name, kind):
     assert np.nanmax(error[numbers]) <= bound
     if name != "logsigmoid":  # -0 where the true value is too small
         assert np.array_equal(np.signbit(true[numbers]), np.signbit(y[numbers]))
+
+
+@cache
+def _angles(dtype):
+    """Angles of all sizes, sorted so that those of a register are about alike: many are the closest to a multiple of
+    pi/2 that there is, which are the hardest to reduce, on both sides of where the standard library takes over."""
+    random = np.random.default_rng(0)
+    quarters = [*range(1, 2048), *random.integers(2048, 1 << 25, 2048), *(29 << k for k in range(20))]
+    with mp.workdps(60):
+        hard = [float(k * mp.pi / 2) for k in map(int, quarters)]
+    exponents = np.finfo(dtype)
+    sizes = np.ldexp(random.uniform(1, 2, 1024), random.integers(exponents.minexp, exponents.maxexp, 1024))
+    x = np.concatenate([hard, sizes, random.uniform(0, 2e5, 2048), np.linspace(99990, 100010, 64)]).astype(dtype)
+    x = np.sort(x[: len(x) // 16 * 16])
+    return np.concatenate([x, -x])
+
+
+@cache
+def _values(name, dtype):
+    with mp.workdps(30):
+        return [getattr(mp, name)(mp.mpf(x)) for x in _angles(dtype).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "bound"),
+    [
+        ("sin", "float", 1.6),
+        ("sin", "double", 1.05),
+        ("cos", "float", 1.6),
+        ("cos", "double", 1.05),
+        ("tan", "float", 0.51),
+        ("tan", "double", 2.6),
+    ],
+)
+def test_angles_of_all_sizes(library, name, kind, bound):
+    dtype = {"float": np.float32, "double": np.float64}[kind]
+    x = _angles(dtype)
+    y = np.empty_like(x)
+    getattr(library, f"{name}_{kind}")(
+        x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))
+    )
+    true = _values(name, dtype)
+    errors = np.array([float(mp.mpf(found) - value) for found, value in zip(y.tolist(), true, strict=True)])
+    in_ulp = np.abs(errors) / np.spacing(np.abs(y)).astype(np.float64)
+    worst = int(np.argmax(in_ulp))
+    assert in_ulp[worst] <= bound, (x[worst], in_ulp[worst])
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])

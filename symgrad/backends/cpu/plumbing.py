@@ -27,7 +27,7 @@ def snippets() -> tuple[tuple[frozenset[str], str], ...]:
 
 # Functions that the standard library computes, one element after the other, and how many arguments they have.
 LANE_BY_LANE = {
-    **dict.fromkeys(("floor", "ceil", "sqrt", "log2", "log10", "tan", "asin", "acos", "atan", "sinh", "cosh"), 1),
+    **dict.fromkeys(("floor", "ceil", "sqrt", "log2", "log10", "asin", "acos", "atan", "sinh", "cosh"), 1),
     **dict.fromkeys(("asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "nearbyint"), 1),
     **dict.fromkeys(("pow", "atan2", "hypot"), 2),
 }
