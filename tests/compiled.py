@@ -21,7 +21,7 @@ from symgrad.spec import Spec, load_spec, parse_spec
 
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
 OWN_SPECS = sorted((Path(__file__).parent / "specs").glob("*.yaml"))
-SAMPLE = [*SPECS[::6], *OWN_SPECS]  # for what holds of every module or of none
+SAMPLE = [*SPECS[1::6], *OWN_SPECS]  # for what holds of every module or of none; the dearest specs are not among them
 
 
 class Compiled:
