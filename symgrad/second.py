@@ -36,9 +36,7 @@ class Second:
     missing: str = ""
 
 
-_MOST_TENSORS = (
-    3  # there is a formula for each pair of them, and choosing its form takes as long as for a first partial
-)
+_MOST_TENSORS = 3  # each pair has a formula, whose form takes as long to choose as that of a first partial
 
 
 def total_gradients(

@@ -33,9 +33,7 @@ def fused(layout: Layout) -> Fused | None:
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
-        own = by_variant[id(variant)] = kernels(
-            layout, variant, "" if number == 1 else f"_{number}", can_spell, reduces=True
-        )
+        own = by_variant[id(variant)] = kernels(layout, variant, "" if number == 1 else f"_{number}", can_spell)
         found += own.all
     if not found:
         return None

@@ -6,6 +6,7 @@ import keyword
 import re
 from functools import cache
 
+from symgrad.backends.snippets import needed
 from symgrad.resources import template_folder
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
@@ -26,23 +27,18 @@ def snippets() -> dict[str, str]:
 
 def plumbing(body: str) -> str:
     """The functions that a file uses, directly or through others."""
-    known = snippets()
-    used: set[str] = set()
-    pending = [body]
-    while pending:
-        for word in set(_WORD.findall(_PROSE.sub("", pending.pop()))):
-            if word in known and word not in used:
-                used.add(word)
-                pending.append(known[word])
-    return "\n\n\n".join(text for name, text in known.items() if name in used)
+    return "\n\n\n".join(needed(snippets(), body, _words))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(_PROSE.sub("", text))
 
 
 @cache
 def reserved() -> frozenset[str]:
     """The names that formulas must leave alone: Python's, what is called, and what the passes are written with."""
     template = (template_folder() / "cuda" / "kernels.py.j2").read_text(encoding="utf-8")
-    words = _WORD.findall(_PROSE.sub("", template))
-    return frozenset({*keyword.kwlist, *keyword.softkwlist, *snippets(), *words, *_BUILTIN})
+    return frozenset({*keyword.kwlist, *keyword.softkwlist, *snippets(), *_words(template), *_BUILTIN})
 
 
 _BUILTIN = ("float", "int", "len", "list", "min", "max", "print", "range", "isinstance", "getattr", "hasattr", "math")

@@ -26,12 +26,9 @@ _MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cot
 T = TypeVar("T")
 
 
-def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell, *, reduces: bool = False) -> Kernels:
-    """The passes of a variant, with `suffix` in their names, as far as a language can spell them.
-
-    `reduces`: whether the backend can sum over dimensions other than the last.
-    """
-    return _Passes(layout, variant, suffix, can_spell, reduces).kernels()
+def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
+    """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
+    return _Passes(layout, variant, suffix, can_spell).kernels()
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,6 @@ class _Passes:
     variant: Variant
     suffix: str
     can_spell: CanSpell
-    reduces: bool
 
     def kernels(self) -> Kernels:
         missing: list[tuple[str, str]] = []
@@ -219,8 +215,6 @@ class _Passes:
             raise Unsupported("a text")
         numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
         by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
-        if any(r.reduced for r in results) and not self.reduces:
-            raise Unsupported("a reduction that is not along the last dimension")
         if by_row and any(r.total or r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row)

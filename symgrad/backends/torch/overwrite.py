@@ -54,13 +54,11 @@ class OverwritingPrinter(Printer):
         super().__init__(names, constants, shapes)
         self.fits = fits
         self.dying = dying
-        self.count = 0
 
     def _print(self, node: Expr) -> tuple[str, int]:
         if node not in self.names and node.args and node.symbols and not node.is_static and not node.is_boolean:
             for place, method in _methods(node):
                 if self._is_free(node.args[place], node):
-                    self.count += 1
                     texts = [self.atom(a) if k == place else self(a) for k, a in enumerate(node.args)]
                     return method.format(*texts), ATOM
         return super()._print(node)

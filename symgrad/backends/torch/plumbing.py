@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from symgrad.backends.snippets import needed
 from symgrad.resources import template_folder
 
 _DEFINED = re.compile(r"^(?:def |class )?(_\w+)", re.MULTILINE)
@@ -25,15 +26,7 @@ def snippets() -> dict[str, str]:
 
 def plumbing(body: str) -> str:
     """The helpers that a module body uses, directly or through others: constants, then functions."""
-    known = snippets()
-    used: set[str] = set()
-    pending = [body]
-    while pending:
-        for word in set(_WORD.findall(pending.pop())):
-            if word in known and word not in used:
-                used.add(word)
-                pending.append(known[word])
-    chosen = [text for name, text in known.items() if name in used]
+    chosen = needed(snippets(), body, _WORD.findall)
     constants = [text for text in chosen if not text.startswith(("def ", "class ", "@"))]
     functions = [text for text in chosen if text.startswith(("def ", "class ", "@"))]
     return "\n\n\n".join(["\n".join(constants), *functions] if constants else functions)

@@ -10,6 +10,7 @@ from symgrad.backends.torch.schedule import Target, statements
 from symgrad.expr import Expr
 from symgrad.operation import Variant, cotangent
 
+_OVERWRITES = re.compile(r"\.\w+_\(")
 _WORTHWHILE = 2  # temporaries that are overwritten, for a backward of its own
 
 
@@ -29,11 +30,9 @@ class Backward(Common):
         if layout.operation.keeping is not None or layout.pivot or not any(o.grad for o in layout.spec.outputs):
             return []
         body = self._stored_branches(self._plain_backward)
-        if not layout.keeps and sum(line.count("_(") for line in map(_methods_alone, body)) < _WORTHWHILE:
+        if not layout.keeps and sum(len(_OVERWRITES.findall(line)) for line in body) < _WORTHWHILE:
             return []
-        lines = self._whole(body)
-        if self._overwrites:
-            lines = lines[2:]  # an undefined cotangent is no tensor
+        lines = self._whole(body, defined=self._overwrites)  # an undefined cotangent is no tensor
         outputs = layout.spec.outputs
         tests = ["not ctx._kept"] if layout.keeps and layout.widens else []
         tests += [f"type(grad_{outputs[0].name}) is not Tensor"] if self._overwrites else []
@@ -49,13 +48,13 @@ class Backward(Common):
         """Whether a plain backward may overwrite its temporaries; autocast gives products a dtype of their own."""
         return len(self.layout.spec.outputs) == 1 and not self.layout.multiplies
 
-    def _whole(self, body: list[str]) -> list[str]:
-        """A body of all variants, with what precedes it."""
+    def _whole(self, body: list[str], *, defined: bool = False) -> list[str]:
+        """A body of all variants, with what precedes it; the cotangent may surely be `defined`."""
         layout = self.layout
         grads = [f"grad_{o.name}" for o in layout.spec.outputs if o.grad]
         nothing = ", ".join(["None"] * len(layout.argument_names))
         test = " and ".join(f"{g} is None" for g in grads)
-        lines = [f"if {test}:", f"    return {nothing}"] if grads else []
+        lines = [f"if {test}:", f"    return {nothing}"] if grads and not defined else []
         if body in ([f"return {g}"] for g in grads) or body == [f"return {nothing}"]:
             return body  # undefined in, undefined out
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
@@ -186,8 +185,3 @@ def _direct(lines: list[str]) -> list[str]:
 def _without_outer_sum(gradient: Expr) -> Expr:
     """The gradient before it is summed to its input's shape, which `_fit` does at the return."""
     return gradient.args[0] if gradient.op == "sum_to" else gradient
-
-
-def _methods_alone(line: str) -> str:
-    """A line without what its helpers are called."""
-    return re.sub(r"(?<![.\w])_\w+\(", "(", line)
