@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: dc7cbab7957067427a2976fb63ed94bce273f562acba5cd4845232e386aab461
+# body-sha256: 98e3d9091c47fbdf6ebf76c7e65e1d49419d500b0b2bb18e0ceca26682943d8a
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -66,7 +66,7 @@ class ClampFunction(Function):
         if grad_y is None:
             return None, None, None
         (inside,) = ctx.saved_tensors
-        grad_x = torch.where(inside, grad_y, 0)
+        grad_x = _masked(grad_y, inside)
         return grad_x, None, None
 
     @staticmethod
@@ -75,7 +75,7 @@ class ClampFunction(Function):
             return None
         with _primals(ctx) as saved:
             (inside,) = saved
-            return torch.where(inside, tangent_x, 0)
+            return _masked(tangent_x, inside)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -118,6 +118,13 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 @contextmanager

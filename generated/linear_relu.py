@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 239074419b7cd84c030cd7fddf7c96674a32b8e601f19db9e7e696950ef98f4a
+# body-sha256: 7c85aa62b288e0120b5c8da5a4b85340f5b2f61973b93dd6ffb2ca749148f609
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -88,7 +88,7 @@ class LinearReluFunction(Function):
             weight, x, positive = ctx.saved_tensors
             weight, x, grad_y, _ = _widen(weight, x, grad_y)
             grad_x = grad_weight = grad_bias = None
-            chosen = torch.where(positive, grad_y, 0)
+            chosen = _masked(grad_y, positive)
             if wants_x:
                 grad_x = _fit(chosen @ weight, ctx.inputs[0])
             if wants_weight:
@@ -111,11 +111,11 @@ class LinearReluFunction(Function):
             )
             terms = []
             if tangent_x is not None:
-                terms.append(torch.where(positive, tangent_x @ weight.T, 0))
+                terms.append(_masked(tangent_x @ weight.T, positive))
             if tangent_weight is not None:
-                terms.append(torch.where(positive, x @ tangent_weight.T, 0))
+                terms.append(_masked(x @ tangent_weight.T, positive))
             if tangent_bias is not None:
-                terms.append(torch.where(positive, tangent_bias, 0))
+                terms.append(_masked(tangent_bias, positive))
             return _total(ctx, terms)
 
 
@@ -238,6 +238,13 @@ def _autocast(like: Tensor) -> dict[str, Any]:
         "enabled": torch.is_autocast_enabled(device),
         "dtype": torch.get_autocast_dtype(device),
     }
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 def _rows(x: Tensor) -> Tensor:

@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 75f2ce1d944f71df8884d9e48df27ad9e6506218a57afc2298fb40d1de6ac56f
+# body-sha256: 1ed58c247531f23a7f440322ac0c9ac46de479ec25c9611e2f6e55346ac5d0d7
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
 
-    grad_x = grad_y * y - y * sum(grad_y * y, dim=-1, keepdim=True)
+    grad_x = y * (grad_y - sum(grad_y * y, dim=-1, keepdim=True))
 
 Saved for backward: y.
 
@@ -67,9 +67,7 @@ class SoftmaxRowsFunction(Function):
         dtype = None
         if y.dtype in _HALF or grad_y.dtype in _HALF:
             y, grad_y, dtype = _widen(y, grad_y)
-        y_grad_y = y * grad_y
-        grad_x = torch.addcmul(y_grad_y, y, y_grad_y.sum(dim=-1, keepdim=True), value=-1)
-        return _round(grad_x, dtype)
+        return _round(_softmax_back(grad_y, y, -1), dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -78,7 +76,7 @@ class SoftmaxRowsFunction(Function):
         with _primals(ctx) as saved:
             (y,) = saved
             y, tangent_x, dtype = _widen(y, tangent_x)
-            return _round(y * (tangent_x - (y * tangent_x).sum(dim=-1, keepdim=True)), dtype)
+            return _round(_softmax_back(tangent_x, y, -1), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -157,6 +155,13 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
+    if grad.shape == y.shape and grad.dtype == y.dtype:
+        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
 
 
 @contextmanager

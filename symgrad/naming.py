@@ -41,6 +41,8 @@ _WORDS: Mapping[str, str] = {
     "div": "ratio",
     "neg": "neg",
     "where": "chosen",
+    "masked": "chosen",
+    "softmax_backward": "product",
     "maximum": "upper",
     "minimum": "lower",
     "clamp": "clamped",

@@ -25,6 +25,7 @@ class Fusion:
     torch: str
     alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
     scalar: Expr | None = None  # the wildcard that is a Python number; the others are tensors
+    mask: Expr | None = None  # the wildcard that is a truth value; the others depend on a cotangent or tangent
 
 
 def _m(op: str, *args: Expr) -> Expr:
@@ -39,6 +40,7 @@ FUSIONS = (
         "torch.ops.aten.threshold_backward({0}, {1}, 0)",
         alike=True,
     ),
+    Fusion("masked", _m("where", c, g, ZERO), (g, c), "_masked({0}, {1})", mask=c),
     Fusion(
         "sigmoid_backward",
         _m("mul", _m("mul", y, _m("sub", ONE, y)), g),
@@ -74,7 +76,20 @@ FUSIONS = (
     Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
     Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2}, value=-1)"),
 )
-SPELLING = {fusion.name: fusion.torch for fusion in FUSIONS}
+
+
+def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
+    """One pass for the gradient through a softmax along `dim`, multiplied out or not."""
+    weighted = _m("mul", y, g)
+    total = make("sum", weighted, dim=dim, keepdim=True)
+    spelling = "_softmax_back({0}, {1}, {2})"
+    return tuple(
+        Fusion("softmax_backward", pattern, (g, y, ex.num(dim)), spelling)
+        for pattern in (_m("mul", y, _m("sub", g, total)), _m("sub", weighted, _m("mul", y, total)))
+    )
+
+
+SPELLING = {fusion.name: fusion.torch for fusion in (*FUSIONS, *softmax_fusions(-1))}
 
 
 def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
@@ -85,26 +100,35 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
         uses[node] = uses.get(node, 0) + 1
     fused: dict[Expr, Expr] = {}
+    dims = {n["dim"]: None for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int)}
+    fusions = (*(f for dim in dims for f in softmax_fusions(dim)), *FUSIONS)
     for node in order:
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        found = _first(node, uses, leaves)
+        found = _first(node, fusions, uses, leaves)
         if found is None:
             fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
         else:
-            fused[node] = make(found[0], *(fused[x] for x in found[1]))
+            fused[node] = make(found[0], *(fused.get(x, x) for x in found[1]))
     return [fused[r] for r in roots]
 
 
-def _first(node: Expr, uses: dict[Expr, int], leaves: frozenset[Expr]) -> tuple[str, tuple[Expr, ...]] | None:
-    for fusion in FUSIONS:
+def _first(
+    node: Expr, fusions: Iterable[Fusion], uses: dict[Expr, int], leaves: frozenset[Expr]
+) -> tuple[str, tuple[Expr, ...]] | None:
+    for fusion in fusions:
         for bindings in match(fusion.pattern, node, {}):
-            arguments = tuple(bindings[x] for x in fusion.arguments)
+            arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
             inside = _interior(node, frozenset(arguments))
-            free = all(uses.get(n, 0) <= 1 and n not in leaves for n in inside)
+            own = [a for n in (node, *inside) for a in n.args]
+            free = all(uses.get(n, 0) <= own.count(n) and n not in leaves for n in inside)
             number = None if fusion.scalar is None else bindings[fusion.scalar]
-            tensors = tuple(bindings[w] for w in fusion.arguments if w is not fusion.scalar)
+            tensors = tuple(
+                bindings[w] for w in fusion.arguments if w in bindings and w not in (fusion.scalar, fusion.mask)
+            )
+            if fusion.mask is not None and not (_is_mask(bindings[fusion.mask]) and _are_differential(tensors)):
+                continue
             if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
                 continue
             if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
@@ -123,6 +147,14 @@ def _tensors(arguments: tuple[Expr, ...]) -> bool:
 
 def _is_scalar(value: Expr) -> bool:
     return value.is_static and not value.is_boolean
+
+
+def _is_mask(value: Expr) -> bool:
+    return value.is_boolean and not value.is_static
+
+
+def _are_differential(values: tuple[Expr, ...]) -> bool:
+    return all(v.is_differential for v in values)
 
 
 def _has_float(value: Expr) -> bool:
