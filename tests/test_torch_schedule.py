@@ -218,3 +218,13 @@ def test_temporaries_keep_off_taken_names(name: str) -> None:
 def test_a_target_can_return_its_value() -> None:
     lines = statements([Target("r0", X * Y, template="return {value}")], scope(), {})
     assert lines == ["return x * y"]
+
+
+def test_results_of_one_operation_are_computed_together() -> None:
+    values, indices = (make(op, X, dim=-1) for op in ("sort_values", "sort_indices"))
+    both = statements([Target("r1", indices), Target("r2", values)], scope(), {})
+    assert both == ["r2, r1 = torch.sort(x)"]
+    inside = statements([Target("r1", values * Y), Target("r2", indices)], scope(), {})
+    assert sum("torch.sort(" in line for line in inside) == 1
+    alone = statements([Target("r1", values)], scope(), {})
+    assert alone == ["r1 = torch.sort(x).values"]

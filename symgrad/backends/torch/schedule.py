@@ -11,7 +11,7 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr, topological
 from symgrad.machine import machine
 from symgrad.naming import Names
-from symgrad.tensor_ops import data_arguments
+from symgrad.tensor_ops import data_arguments, results
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 
@@ -62,6 +62,8 @@ def statements(
     order = [n for n in _computed(roots, leaves) if n not in named]
     users = _conditions_of_uses(roots, targets, order, leaves)
     temporaries = choose_temporaries(roots, order, named)
+    together = _computed_together(order, users)
+    temporaries.update(together)
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
     wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
     everyone = frozenset(c for t in targets for c in t.conditions)
@@ -91,16 +93,31 @@ def statements(
         ]
         texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
     blocks: list[tuple[frozenset[str] | None, str]] = []
+    done: set[Expr] = set()
     for (node, target), text in zip(sequence, texts, strict=True):
         if target is not None:
             blocks.append(
                 (frozenset(target.conditions) or None, target.template.format(target=target.name, value=text))
             )
             continue
+        if node in done:
+            continue
         condition = users[node]
         unconditional = condition is None or (len(everyone) > 1 and condition == everyone and _is_there(node, everyone))
-        blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
+        if node in together:
+            done.update(together[node])
+            text = text.rpartition(".")[0]  # without the name of the result
+        left = ", ".join(names[n] for n in together.get(node, (node,)))
+        blocks.append((None if unconditional else condition, f"{left} = {text}"))
     return _grouped(blocks, [c for t in targets for c in t.conditions])
+
+
+def _computed_together(
+    order: Sequence[Expr], users: Mapping[Expr, frozenset[str] | None]
+) -> dict[Expr, tuple[Expr, ...]]:
+    """The values of an operation all of whose results are needed, under the same conditions; each with all of them."""
+    found = {n: results(n) for n in order}
+    return {n: all_ for n, all_ in found.items() if all_ and all(r in found and users[r] == users[n] for r in all_)}
 
 
 def _sequence(
