@@ -125,7 +125,7 @@ class Common:
         return [o.name for o in self.layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])]
 
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
-        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]
+        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
 
     def _widened(self, names: Sequence[str], dtype: str = "_") -> list[str]:
         return widening(names, dtype, self.layout.wide_slopes)
