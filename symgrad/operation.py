@@ -224,7 +224,8 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
-    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, differentiable, extras=False)
+    needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
+    chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
     return replace(
         inner,
         formulas=formulas,
@@ -293,6 +294,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    tensors = [program.symbols[t.name] for t in spec.tensors]
     differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
@@ -300,7 +302,9 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         kernels = spec.options.kernels
         extras = alone and not wide_slopes and not kernels
         policy = spec.options.save
-        return plan(formulas, outputs, needed, policy, fixed, differentiable, extras=extras, fused=kernels)
+        return plan(
+            formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=extras, fused=kernels
+        )
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(

@@ -265,6 +265,12 @@ def check_nothing_is_kept_where_nothing_is_wanted(path: Path) -> None:
         assert stored(item.function, [*item.tensors(), *setting]) == (0, 0)
 
 
+def test_inputs_are_saved_in_the_order_of_the_arguments() -> None:
+    item = compiled_text("\nop: ordered\ntensors: {z: , a: }\noutputs: {y: sin(z * a)}\n")
+    ((_, variant),) = item.operation.variants()
+    assert [s.value.name for s in variant.plan.base] == ["z", "a"]
+
+
 def test_each_gradient_keeps_only_its_own() -> None:
     item = compiled_text("op: keeps_own\ntensors: {a: , b: , c: }\noutputs: {y: a * b + c}\n")
     size = item.tensors()[0].nbytes

@@ -4,7 +4,7 @@
 
     dy/dx = where(mask, where(n == 0, 0, count * n * x**(n - 1)), 1)
 
-Saved for backward: count, mask and x.
+Saved for backward: x, count and mask.
 
 Accuracy in float32: value within 0.2 ulp, derivatives within 0.4 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -55,17 +55,17 @@ class IntAndBoolFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, count, mask, n = inputs
         ctx.n = n
-        _save(ctx, (y,), count, mask, x)
+        _save(ctx, (y,), x, count, mask)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None, None, None
         n = ctx.n
-        count, mask, x = saved = ctx.saved_tensors
-        count, mask, x, grad_y, _ = _widen(count, mask, x, grad_y)
+        x, count, mask = saved = ctx.saved_tensors
+        x, count, mask, grad_y, _ = _widen(x, count, mask, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else n * (count * grad_y * x ** (n - 1))
-        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[2])
+        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0])
         return grad_x, None, None, None
 
     @staticmethod
@@ -74,8 +74,8 @@ class IntAndBoolFunction(Function):
             return _zeros(ctx, 0)
         n = ctx.n
         with _primals(ctx) as saved:
-            count, mask, x = saved
-            count, mask, x, tangent_x, _ = _widen(count, mask, x, tangent_x)
+            x, count, mask = saved
+            x, count, mask, tangent_x, _ = _widen(x, count, mask, tangent_x)
             chosen = (
                 torch.zeros_like(tangent_x) if n == 0 else n * (count * tangent_x * x ** (n - 1))
             )
@@ -94,10 +94,10 @@ class _IntAndBoolPlain(Function):
         if type(grad_y) is not Tensor or _differentiated():
             return IntAndBoolFunction.backward(ctx, grad_y)
         n = ctx.n
-        count, mask, x = saved = ctx.saved_tensors
-        count, mask, x, grad_y, _ = _widen(count, mask, x, grad_y)
+        x, count, mask = saved = ctx.saved_tensors
+        x, count, mask, grad_y, _ = _widen(x, count, mask, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else (count * grad_y).mul_(x ** (n - 1)).mul_(n)
-        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[2])
+        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0])
         return grad_x, None, None, None
 
 

@@ -5,7 +5,7 @@
     dy/dx     = scale * (2 * x * exp(-x**2) / sqrt(pi) + erf(x))
     dy/dscale = x * erf(x)
 
-Saved for backward: scale and x; erf(x) where nothing differentiates the backward.
+Saved for backward: x and scale; erf(x) where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.2 ulp, derivatives within 0.8 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -68,20 +68,20 @@ class KeptIntermediateFunction(Function):
         x, scale = inputs
         ctx.inputs = _like(x, scale)
         wants_x, _ = _wanted(ctx)
-        _save(ctx, (y,), scale if wants_x else None, x, *kept)
+        _save(ctx, (y,), x, scale if wants_x else None, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
         wants_x, wants_scale = ctx.needs_input_grad
-        scale, x, *_ = saved = ctx.saved_tensors
-        scale, x, grad_y, _ = _widen(scale, x, grad_y)
+        x, scale, *_ = saved = ctx.saved_tensors
+        x, scale, grad_y, _ = _widen(x, scale, grad_y)
         grad_x = grad_scale = None
         erf_x = torch.erf(x)
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
-            grad_x = _fit(total * grad_y * scale, saved[1])
+            grad_x = _fit(total * grad_y * scale, saved[0])
         if wants_scale:
             grad_scale = _fit(erf_x * grad_y * x, ctx.inputs[1])
         return grad_x, grad_scale
@@ -89,8 +89,8 @@ class KeptIntermediateFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_scale: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            scale, x, *_ = saved
-            scale, x, _ = _widen(scale, x)
+            x, scale, *_ = saved
+            x, scale, _ = _widen(x, scale)
             terms = []
             erf_x = torch.erf(x)
             if tangent_x is not None:
@@ -121,11 +121,11 @@ class _KeptIntermediatePlain(Function):
         if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
             return KeptIntermediateFunction.backward(ctx, grad_y)
         wants_x, wants_scale = ctx.needs_input_grad
-        scale, x, erf_x = saved = ctx.saved_tensors
+        x, scale, erf_x = saved = ctx.saved_tensors
         grad_x = grad_scale = None
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
-            grad_x = _fit((total * grad_y).mul_(scale), saved[1])
+            grad_x = _fit((total * grad_y).mul_(scale), saved[0])
         if wants_scale:
             grad_scale = _fit((erf_x * grad_y).mul_(x), ctx.inputs[1])
         return grad_x, grad_scale

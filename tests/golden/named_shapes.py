@@ -5,7 +5,7 @@
     dy/dx     = bias[..., None]
     grad_bias = sum(grad_y * x, dim=[0, 2])
 
-Saved for backward: bias and x.
+Saved for backward: x and bias.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -58,15 +58,15 @@ class NamedShapesFunction(Function):
         x, bias = inputs
         ctx.inputs = _like(x, bias)
         wants_x, wants_bias = _wanted(ctx)
-        _save(ctx, (y,), bias if wants_x else None, x if wants_bias else None)
+        _save(ctx, (y,), x if wants_bias else None, bias if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
         wants_x, wants_bias = ctx.needs_input_grad
-        bias, x = ctx.saved_tensors
-        bias, x, grad_y, _ = _widen(bias, x, grad_y)
+        x, bias = ctx.saved_tensors
+        x, bias, grad_y, _ = _widen(x, bias, grad_y)
         grad_x = grad_bias = None
         if wants_x:
             grad_x = _fit(bias.unsqueeze(-1) * grad_y, ctx.inputs[0])
@@ -77,8 +77,8 @@ class NamedShapesFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_bias: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            bias, x = saved
-            bias, x, tangent_x, tangent_bias, _ = _widen(bias, x, tangent_x, tangent_bias)
+            x, bias = saved
+            x, bias, tangent_x, tangent_bias, _ = _widen(x, bias, tangent_x, tangent_bias)
             terms = []
             if tangent_x is not None:
                 terms.append(bias.unsqueeze(-1) * tangent_x)

@@ -82,16 +82,16 @@ class StrChoicesFunction(Function):
         x, target, reduction = inputs
         ctx.inputs = _like(x, target)
         ctx.reduction = reduction
-        _save(ctx, (loss,), target, x)
+        _save(ctx, (loss,), x, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
         if grad_loss is None:
             return None, None, None
         reduction = ctx.reduction
-        target, x = saved = ctx.saved_tensors
-        if target.dtype in _HALF or x.dtype in _HALF or grad_loss.dtype in _HALF:
-            target, x, grad_loss, _ = _widen(target, x, grad_loss)
+        x, target = saved = ctx.saved_tensors
+        if x.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            x, target, grad_loss, _ = _widen(x, target, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
                 (x - target)
@@ -100,13 +100,13 @@ class StrChoicesFunction(Function):
                     * grad_loss
                     / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
                 ),
-                saved[1],
+                saved[0],
             )
             return grad_x, None, None
         if reduction == "none":
-            grad_x = _fit(2 * (x - target) * grad_loss, saved[1])
+            grad_x = _fit(2 * (x - target) * grad_loss, saved[0])
             return grad_x, None, None
-        grad_x = _fit(2 * (x - target) * grad_loss, saved[1])
+        grad_x = _fit(2 * (x - target) * grad_loss, saved[0])
         return grad_x, None, None
 
     @staticmethod
@@ -115,8 +115,8 @@ class StrChoicesFunction(Function):
             return _zeros(ctx, 0)
         reduction = ctx.reduction
         with _primals(ctx) as saved:
-            target, x = saved
-            target, x, tangent_x, _ = _widen(target, x, tangent_x)
+            x, target = saved
+            x, target, tangent_x, _ = _widen(x, target, tangent_x)
             if reduction == "mean":
                 return _total(ctx, [2 * ((x - target) * tangent_x).mean()])
             if reduction == "none":
