@@ -104,7 +104,7 @@ class KeptIntermediateFunction(Function):
 class _KeptIntermediatePlain(Function):
     """KeptIntermediateFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = KeptIntermediateFunction.jvp
@@ -278,7 +278,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

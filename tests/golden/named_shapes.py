@@ -125,7 +125,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -225,7 +225,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,8 +2,8 @@
 
     y = scale * sign(x)
 
-    dy/dscale = sign(x)
     grad_x    = where(abs(x) <= 1, grad_y, 0)  (override)
+    dy/dscale = sign(x)
 
 Saved for backward: x.
 
@@ -79,7 +79,7 @@ class OverrideLinearFunction(Function):
 
 
 def _detached(x: Tensor, scale: Tensor) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_x = x.detach()
     return _straight_through(
         OverrideLinearFunction.forward(x, scale),
@@ -191,7 +191,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -5,13 +5,13 @@
               sum(squared)))
 
 where reduction == 'mean':
-    grad_x = sum_to(2 * grad_loss * (x - target) / count(squared), x)
+    grad_x = 2 * grad_loss * (x - target) / count(squared)
 
 where reduction == 'none':
     dloss/dx = 2 * (x - target)
 
 where reduction == 'sum':
-    grad_x = sum_to(2 * grad_loss * (x - target), x)
+    grad_x = 2 * grad_loss * (x - target)
 
 Saved for backward: difference.
 
@@ -342,7 +342,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

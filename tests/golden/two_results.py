@@ -5,8 +5,8 @@
     quadrant = where(x > 0, 1, 0) + where(y > 0, 2, 0)
 
     dradius/dx = x / hypot(x, y)
-    dradius/dy = y / hypot(x, y)
     dangle/dx  = -y / hypot(x, y)**2
+    dradius/dy = y / hypot(x, y)
     dangle/dy  = x / hypot(x, y)**2
 
 Saved for backward: x and y; hypot(x, y) where nothing differentiates the backward.
@@ -56,7 +56,9 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 
 
 class TwoResultsFunction(Function):
-    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in any mode."""
+    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -111,7 +113,7 @@ class TwoResultsFunction(Function):
 class _TwoResultsPlain(Function):
     """TwoResultsFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = TwoResultsFunction.jvp
@@ -208,7 +210,7 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 
 
 def _mark_fixed(ctx: Any, *outputs: Tensor) -> None:
-    """Mark ``outputs`` as not differentiable; under vmap, what the function returns is inside of them."""
+    """Mark ``outputs`` as not differentiable, under vmap too, where they wrap the results."""
     if _in_functorch() and not torch.compiler.is_compiling():
         outputs = tuple(_unbatched(y) for y in outputs)
     ctx.mark_non_differentiable(*outputs)
@@ -273,7 +275,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

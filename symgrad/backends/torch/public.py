@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
+from symgrad.backends.torch.docs import escaped, listed, one_or_more_lines, summary, wrapped
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer, quoted
 from symgrad.machine import machine
@@ -182,10 +182,11 @@ def _raises(layout: Layout) -> str:
         type_error += " or a hyperparameter has another type"
     text = f"Raises TypeError where {type_error}"
     checked = [h.name for h in spec.hyperparameters if h.domain is not None or h.choices]
-    if checked:
-        text += f", ValueError where {listed(checked)} {'is' if len(checked) == 1 else 'are'} out of range"
+    value_error = [f"{' or '.join(checked)} is out of range"] if checked else []
     if any(t.shape for t in spec.tensors):
-        text += ", ValueError where shapes do not fit"
+        value_error.append("shapes do not fit")
+    if value_error:
+        text += f", ValueError where {' or '.join(value_error)}"
     return text + "."
 
 
@@ -389,7 +390,7 @@ def module(layout: Layout) -> dict[str, Any] | None:
     owns = listed([p.tensor for p in parameters])
     optional = " | None"
     return {
-        "docstring": escaped(f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}."),
+        "docstring": one_or_more_lines(f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}."),
         "parameters": [{"name": p.tensor} for p in parameters],
         "signature": _module_signature(sizes, parameters, hypers),
         "init": init,
