@@ -27,7 +27,18 @@ def _simplified(node: Expr) -> Expr:
     if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
         value, like = node.args[0].args
         return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
+    if node.op == "squeeze":
+        return _without_kept_dimensions(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
+
+
+def _without_kept_dimensions(node: Expr) -> Expr:
+    """sum(a, dim) for what keeps the dimensions of a sum and then drops just these."""
+    (operand,) = node.args
+    dim = operand.get("dim")
+    if operand.get("keepdim") is not True or node["dim"] != (dim if isinstance(dim, tuple) else (dim,)):
+        return node
+    return make(operand.op, *operand.args, **{**dict(operand.attrs), "keepdim": False})
 
 
 # ------------------------------------------------------------------------------------------------ sums

@@ -66,3 +66,8 @@ def test_short_derivatives_have_no_letters() -> None:
 )
 def test_what_only_brings_shapes_in_line_is_left_out(body: str, row: tuple[str, str]) -> None:
     assert row in shown(compiled_text(text(body))).items()
+
+
+def test_a_sum_drops_its_dimensions_by_itself() -> None:
+    item = compiled_text(text("tensors: {x: {shape: [n, c, h]}, gamma: {shape: [n, c]}}\noutputs: {y: gamma * x}"))
+    assert "squeeze" not in item.text.split("# ----")[0].replace("unsqueeze", "")

@@ -44,6 +44,9 @@ def test_fresh_names_differ() -> None:
         (ex.compare("le", X, 0), "nonpositive"),
         (ex.compare("lt", X, Y), "below"),
         (make("add", make("sin", X), Y), "total"),
+        (make("round", make("add", X, Y)), "rounded"),
+        (make("unsqueeze", X, dim=(-1,)), "x_column"),
+        (make("unsqueeze", X, dim=(-1, -2)), "x_spread"),
         (make("exp", make("add", X, make("sin", Y))), "exp"),
     ],
 )

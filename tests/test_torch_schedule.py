@@ -58,15 +58,10 @@ def repeated(lines: list[str]) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             tensors |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    # A tensor that only lends its dtype to a number, as in `(2 * x).new_full((), 0.5)`.
-    lent = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "new_full"]
-    types = {id(part) for node in lent for part in ast.walk(node)}
     seen: dict[str, int] = {}
     for node in ast.walk(tree):
-        if (
-            id(node) not in types
-            and isinstance(node, ast.Call | ast.BinOp | ast.Compare)
-            and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node))
+        if isinstance(node, ast.Call | ast.BinOp | ast.Compare) and any(
+            isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node)
         ):
             seen[ast.unparse(node)] = seen.get(ast.unparse(node), 0) + 1
     return [text for text, count in seen.items() if count > 1]
@@ -228,3 +223,28 @@ def test_results_of_one_operation_are_computed_together() -> None:
     assert sum("torch.sort(" in line for line in inside) == 1
     alone = statements([Target("r1", values)], scope(), {})
     assert alone == ["r1 = torch.sort(x).values"]
+
+
+def test_a_number_takes_its_dtype_from_what_is_computed_already() -> None:
+    lines = statements([Target("r1", make("hypot", X * Y, ex.ONE))], scope(), {})
+    assert lines == ["x_y = x * y", "r1 = torch.hypot(x_y, x_y.new_full((), 1))"]
+    lines = statements([Target("r1", make("hypot", ex.num(2) * X, ex.ONE))], scope(), {})
+    assert lines == ["r1 = torch.hypot(2 * x, x.new_full((), 1))"]
+
+
+def test_transposed_tensors_need_no_name() -> None:
+    turned = make("T", X)
+    lines = statements([Target("r1", make("matmul", Y, turned)), Target("r2", make("matmul", Z, turned))], scope(), {})
+    assert lines == ["r1 = y @ x.T", "r2 = z @ x.T"]
+
+
+def test_conditions_say_nothing_twice() -> None:
+    shared, values = (
+        make("sin", X),
+        ("wants_x and g is not None", "wants_y and g is not None", "wants_x and h is not None"),
+    )
+    targets = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate(zip((Y, Z), values, strict=False))]
+    other = [Target("r2", Y * Z, (values[2],)), Target("r3", Z * Z, ("wants_y and h is not None",))]
+    assert "if g is not None:" in statements([*targets, *other], scope(), {})
+    third = Target("r4", Z, ("wants_z and h is not None",))
+    assert "if (wants_x or wants_y) and g is not None:" in statements([*targets, third], scope(), {})

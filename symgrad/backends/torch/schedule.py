@@ -9,6 +9,7 @@ from symgrad.backends.torch.fusion import fuse
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr, topological
+from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.tensor_ops import data_arguments, results
@@ -202,7 +203,9 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
             uses[argument] = uses.get(argument, 0) + 1
     for root in roots:
         uses[root] = uses.get(root, 0) + 1
-    chosen = {n for n in order if n.args and not n.is_static and uses.get(n, 0) > 1}
+    for lender in filter(None, (_lends_its_dtype(node, named) for node in order)):
+        uses[lender] += 1
+    chosen = {n for n in order if n.args and not n.is_static and uses.get(n, 0) > 1 and not _is_free(n, named)}
     width: dict[Expr, int] = {}
     for node in order:
         width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
@@ -212,6 +215,22 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
                 chosen.add(widest)
                 width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
     return chosen
+
+
+def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
+    """An operand of which a number beside it takes the dtype, where no single tensor with a name can tell it."""
+    if node.is_static or node.op not in FUNCTIONS or not FUNCTIONS[node.op].tensor_args:
+        return None
+    if not any(a.is_static for a in node.args):
+        return None
+    operand = next(a for a in node.args if not a.is_static)
+    leaves = [n for n in topological(operand, leaves=named.keys()) if n in named and n.tensors and not n.is_boolean]
+    return operand if operand.args and len(leaves) != 1 else None
+
+
+def _is_free(node: Expr, named: Mapping[Expr, str]) -> bool:
+    """Whether a value is as short as a name and costs nothing: the transposed of what has a name."""
+    return node.op in ("T", "mT") and node.args[0] in named
 
 
 def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], chosen: set[Expr]) -> int:
@@ -226,8 +245,14 @@ def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence
     """Statements with equal conditions share one `if`."""
 
     def test(condition: frozenset[str]) -> str:
-        tests = sorted(condition, key=rank.index)
-        return " or ".join(f"({t})" if " and " in t and len(tests) > 1 else t for t in tests)
+        every = [c.split(" and ") for c in sorted(condition, key=rank.index)]
+        common = [part for part in every[0] if all(part in parts for parts in every)]
+        rest = [" and ".join(part for part in parts if part not in common) for parts in every]
+        if all(rest) and not all(set(rest).intersection(c.split(" and ")) for c in rank):  # else one of these holds
+            bracketed = [f"({r})" if " and " in r and len(rest) > 1 else r for r in rest]
+            choice = " or ".join(bracketed)
+            common.insert(0, f"({choice})" if common and len(rest) > 1 else choice)
+        return " and ".join(common)
 
     lines: list[str] = []
     previous: frozenset[str] | None = None
