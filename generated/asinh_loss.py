@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: a75d38e528bd525ac25d186c33aeba5a5536f9b2ac10849e62a08055ab12818e
+# body-sha256: 5ca899c808c462e97ff20064404c2535dadefca1b979b22843220efa6f51e809
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -107,7 +107,7 @@ class AsinhLossFunction(Function):
 class _AsinhLossPlain(Function):
     """AsinhLossFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = AsinhLossFunction.jvp

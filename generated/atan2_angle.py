@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: fd1fb909f1b88d9cf0785b48fef960572d311166b1b6337615c2ffa82127e340
+# body-sha256: c5272118b29ecd30e4622f25259523836cc51d42c912cad8e52dc75b56a63a6d
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -10,7 +10,7 @@
     dangle/dy = x / hypot(x, y)**2
     dangle/dx = -y / hypot(x, y)**2
 
-Saved for backward: x and y.
+Saved for backward: y and x.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 1.6 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -54,29 +54,29 @@ class Atan2AngleFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], angle: Any) -> None:
         y, x = inputs
-        _save(ctx, (angle,), x, y)
+        _save(ctx, (angle,), y, x)
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
         if grad_angle is None:
             return None, None
         wants_y, wants_x = ctx.needs_input_grad
-        x, y = saved = ctx.saved_tensors
-        if x.dtype in _HALF or y.dtype in _HALF or grad_angle.dtype in _HALF:
-            x, y, grad_angle, _ = _widen(x, y, grad_angle)
+        y, x = saved = ctx.saved_tensors
+        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+            y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit(grad_angle * x / length / length, saved[1])
+            grad_y = _fit(grad_angle * x / length / length, saved[0])
         if wants_x:
-            grad_x = _fit(-(grad_angle * y / length / length), saved[0])
+            grad_x = _fit(-(grad_angle * y / length / length), saved[1])
         return grad_y, grad_x
 
     @staticmethod
     def jvp(ctx: Any, tangent_y: Tensor | None, tangent_x: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            x, y = saved
-            x, y, _ = _widen(x, y)
+            y, x = saved
+            y, x, _ = _widen(y, x)
             terms = []
             length = torch.hypot(x, y)
             if tangent_y is not None:
@@ -98,15 +98,15 @@ class _Atan2AnglePlain(Function):
         if type(grad_angle) is not Tensor or _differentiated():
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
-        x, y = saved = ctx.saved_tensors
-        if x.dtype in _HALF or y.dtype in _HALF or grad_angle.dtype in _HALF:
-            x, y, grad_angle, _ = _widen(x, y, grad_angle)
+        y, x = saved = ctx.saved_tensors
+        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+            y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit((grad_angle * x).div_(length).div_(length), saved[1])
+            grad_y = _fit((grad_angle * x).div_(length).div_(length), saved[0])
         if wants_x:
-            grad_x = _fit((grad_angle * y).div_(length).div_(length).neg_(), saved[0])
+            grad_x = _fit((grad_angle * y).div_(length).div_(length).neg_(), saved[1])
         return grad_y, grad_x
 
 
@@ -218,7 +218,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

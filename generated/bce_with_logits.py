@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 1c53bfad94efcc0cf22fc892d805c2d6b007e6dea5b1694198fc9bdc5ba213eb
+# body-sha256: 6ff43bde7f4531bc1d81a6031da2fea5b843188c393c4851b24446d7d00a44d1
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
@@ -225,7 +225,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: 57fc795e43d54ee97feedc53d840df191c32b9191a446b5d6455ba8527c8a815
+# body-sha256: 061595c81b91e63a3cffb1ad815e136401607b5772ff302b5fe5a588f579d7b3
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
@@ -56,10 +56,7 @@ class BiasAddFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, bias: Tensor) -> Tensor:
-        dtype = None
-        if x.dtype in _HALF or bias.dtype in _HALF:
-            x, bias, dtype = _widen(x, bias)
-        return _round(bias[:, None, None] + x, dtype)
+        return bias[:, None, None] + x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
@@ -157,7 +154,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -185,22 +182,6 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
     return reduce(torch.promote_types, dtypes, torch.bool)
-
-
-def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
-        return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -256,7 +237,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: 7e568749c091871891b27e478aaae9d6726a98d8660216028c183649c5b79e87
+# body-sha256: 834f31fb0a73fbbd1f153d0b48406ff63de33c56f27d538e4f4331d9bbc8113a
 """Step function with a straight-through gradient.
 
     y = where(x > 0, 1, 0)
@@ -63,7 +63,7 @@ class BinarizeFunction(Function):
 
 
 def _detached(x: Tensor) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     return _straight_through(BinarizeFunction.forward(x), x)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: 3074c6fb52b92bf7b1cdf69f5b59e16a207bda84e114018db42eeb2f250913bc
+# body-sha256: 79698781f583c74305640bcad21a1f8b81b26737a1056c410066afe4d652bca8
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -188,7 +188,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: dbe43c93693cc4c32c3f7acc19112adead7a369dce492d8bf8ad5cd99dc5b3e1
+# body-sha256: 23f1fa89751ea44dbd149cd6140e130927f4de0d39c9efb0e9b89d82d0b39e07
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -49,7 +49,9 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 class CeluFunction(Function):
-    """y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1)), differentiable in x to any order and in any mode."""
+    """y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1)), differentiable in x to any order and in
+    any mode.
+    """
 
     generate_vmap_rule = True
 

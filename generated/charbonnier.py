@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: ff1e3e262d7d3317ede71f2b512cfb4d543e0923d33d5187b7fe5fcf280bff94
+# body-sha256: 592ca62015b4d457d681fc78fdf7aad4b448d5c214caab7e52ed6d20ed6cc495
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -62,7 +62,9 @@ def _forward(input: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Ten
 
 
 class CharbonnierFunction(Function):
-    """loss = sqrt((input - target)**2 + epsilon**2), differentiable in input to any order and in any mode."""
+    """loss = sqrt((input - target)**2 + epsilon**2), differentiable in input to any order and in
+    any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -293,7 +295,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

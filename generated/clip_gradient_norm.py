@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: cd2653ff2968ab0211c9417651df02c870ac693d6f6edb5b53f69c273cf65cd9
+# body-sha256: 99888932e531b9ceebffa6103adc35039b1865cc3557735ae433bce01881ca64
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
 
-    grad_x = where(norm(grad_y) > max_norm, grad_y * max_norm / clamp(norm(grad_y),
-             min=max_norm), grad_y)  (override)
+    u      = norm(grad_y)
+    grad_x = where(u > max_norm, grad_y * max_norm / clamp(u, min=max_norm), grad_y)  (override)
 
 Saved for backward: nothing.
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 108be4f4588864aa8ad96b5afc16ffb42b0fc5033b1ad090dbbce6c2c756fe50
+# body-sha256: 867d4c8d778594e782846929371751bfbd165c409852d85d3c3d4cc6d10a8164
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -11,7 +11,7 @@
     grad_weight = conv1d_weight(x, grad_y, weight, stride=stride, padding=padding)
     grad_bias   = sum(grad_y, dim=[0, -1])
 
-Saved for backward: weight and x.
+Saved for backward: x and weight.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -45,8 +45,8 @@ def conv1d(
     """One-dimensional convolution.
 
     stride lies in [1, oo). padding lies in [0, oo). Raises TypeError where a tensor is complex
-    or a hyperparameter has another type, ValueError where stride and padding are out of range,
-    ValueError where shapes do not fit.
+    or a hyperparameter has another type, ValueError where stride or padding is out of range or
+    shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
         x, weight, bias = _tensors("conv1d", x, weight, bias)
@@ -88,7 +88,7 @@ class Conv1dFunction(Function):
         ctx.stride = stride
         ctx.padding = padding
         wants_x, wants_weight, *_ = _wanted(ctx)
-        _save(ctx, (y,), weight if wants_x else None, x if wants_weight else None)
+        _save(ctx, (y,), x if wants_weight else None, weight if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -97,8 +97,8 @@ class Conv1dFunction(Function):
         wants_x, wants_weight, wants_bias, *_ = ctx.needs_input_grad
         stride, padding = ctx.stride, ctx.padding
         with torch.autocast(**ctx.autocast):
-            weight, x = ctx.saved_tensors
-            weight, x, grad_y, _ = _widen(weight, x, grad_y)
+            x, weight = ctx.saved_tensors
+            x, weight, grad_y, _ = _widen(x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
             if wants_x:
                 grad_x = _fit(
@@ -126,9 +126,9 @@ class Conv1dFunction(Function):
     ) -> Any:
         stride, padding = ctx.stride, ctx.padding
         with _primals(ctx) as saved:
-            weight, x = saved
-            weight, x, tangent_x, tangent_weight, tangent_bias, _ = _widen(
-                weight, x, tangent_x, tangent_weight, tangent_bias
+            x, weight = saved
+            x, weight, tangent_x, tangent_weight, tangent_bias, _ = _widen(
+                x, weight, tangent_x, tangent_weight, tangent_bias
             )
             terms = []
             if tangent_x is not None:
@@ -196,7 +196,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -280,7 +280,7 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 
 
 def _autocast_all(*tensors: Tensor) -> list[Tensor]:
-    """Cast as autocast casts the operands of a convolution; it does not know the derivatives of one."""
+    """Cast as autocast does for a convolution; it does not know the derivatives of one."""
     device = tensors[0].device.type
     if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return [*tensors]
@@ -289,7 +289,7 @@ def _autocast_all(*tensors: Tensor) -> list[Tensor]:
 
 
 def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution with respect to its input; torch's own takes batches only."""
+    """Return the gradient of a convolution in its input; torch's own takes batches only."""
     weight, grad = _autocast_all(weight, grad)
     if len(shape) == 2:
         return _nn_grad.conv1d_input((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
@@ -297,7 +297,7 @@ def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
 
 
 def _conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution with respect to its weight; torch's own takes batches only."""
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
     x, grad = _autocast_all(x, grad)
     if x.dim() == 2:
         x, grad = x.unsqueeze(0), grad.unsqueeze(0)
@@ -338,7 +338,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,13 +2,23 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 03ee5bfcd9dc07dbccbbe8736ce6c48f0e9f7134db59f272e7c2e14a561f5285
+# body-sha256: 30c3c3cd6935b4ee824b38225d963c422f5805f9020e15756b16da911ef46a88
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
 
-    grad_a = (see backward)
-    grad_b = (see backward)
+    u      = norm(b, dim=-1)
+    v      = maximum(u, eps)
+    w      = norm(a, dim=-1)
+    r      = maximum(w, eps)
+    s      = r * v
+    t      = norm(a, dim=-1, keepdim=True)
+    p      = norm(b, dim=-1, keepdim=True)
+    q      = (grad_y / s)[..., None]
+    grad_a = a * (-grad_y * v * sum(a * b, dim=-1) * (sign(w - eps) + 1) / (2 * s**2))[...,
+             None] / where(t == 0, 1, t) + b * q
+    grad_b = b * (-grad_y * r * sum(a * b, dim=-1) * (sign(u - eps) + 1) / (2 * s**2))[...,
+             None] / where(p == 0, 1, p) + a * q
 
 Saved for backward: a and b; sum(a * b, dim=-1) where nothing differentiates the backward.
 
@@ -38,7 +48,7 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     eps: smallest norm that is divided by
 
     eps lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range, ValueError where shapes do not fit.
+    another type, ValueError where eps is out of range or shapes do not fit.
     """
     if not (_is_real(a) and _is_real(b)):
         a, b = _tensors("cosine_similarity", a, b)
@@ -108,17 +118,17 @@ class CosineSimilarityFunction(Function):
         product2 = a_b.sum(dim=-1) * grad_y
         if wants_a:
             product3 = -0.5 * (product2 * upper_norm_b * (torch.sign(norm_a - eps) + 1))
-            unsqueeze = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
-            unsqueeze2 = norm_a.unsqueeze(-1)
-            ratio = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
+            column = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            norm_a_column = norm_a.unsqueeze(-1)
+            ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
             grad_a = _fit(
                 torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
             )
         if wants_b:
             product4 = -0.5 * (product2 * upper_norm_a * (torch.sign(norm_b - eps) + 1))
-            unsqueeze3 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
-            unsqueeze4 = norm_b.unsqueeze(-1)
-            ratio2 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
+            column2 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            norm_b_column = norm_b.unsqueeze(-1)
+            ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
             grad_b = _fit(
                 torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
             )
@@ -137,8 +147,10 @@ class CosineSimilarityFunction(Function):
             upper_norm_b = torch.clamp(norm_b, min=eps)
             product = upper_norm_a * upper_norm_b
             if tangent_a is not None:
-                unsqueeze = norm_a.unsqueeze(-1)
-                total = (a * tangent_a / torch.where(unsqueeze == 0, 1, unsqueeze)).sum(dim=-1)
+                norm_a_column = norm_a.unsqueeze(-1)
+                total = (a * tangent_a / torch.where(norm_a_column == 0, 1, norm_a_column)).sum(
+                    dim=-1
+                )
             total2 = (a * b).sum(dim=-1)
             if tangent_a is not None:
                 product2 = 0.5 * total2 * upper_norm_b * (torch.sign(norm_a - eps) + 1)
@@ -151,8 +163,10 @@ class CosineSimilarityFunction(Function):
                     )
                 )
             if tangent_b is not None:
-                unsqueeze2 = norm_b.unsqueeze(-1)
-                total3 = (b * tangent_b / torch.where(unsqueeze2 == 0, 1, unsqueeze2)).sum(dim=-1)
+                norm_b_column = norm_b.unsqueeze(-1)
+                total3 = (b * tangent_b / torch.where(norm_b_column == 0, 1, norm_b_column)).sum(
+                    dim=-1
+                )
                 product3 = 0.5 * upper_norm_a * total2 * (torch.sign(norm_b - eps) + 1)
                 terms.append(
                     torch.addcmul(
@@ -168,7 +182,7 @@ class CosineSimilarityFunction(Function):
 class _CosineSimilarityPlain(Function):
     """CosineSimilarityFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = CosineSimilarityFunction.jvp
@@ -203,19 +217,17 @@ class _CosineSimilarityPlain(Function):
         total_grad_y = total * grad_y
         if wants_a:
             product2 = (total_grad_y * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
-            unsqueeze = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
-            unsqueeze2 = norm_a.unsqueeze(-1)
-            ratio = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
+            column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            norm_a_column = norm_a.unsqueeze(-1)
+            ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
             grad_a = _fit(
                 torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
             )
         if wants_b:
             product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
-            unsqueeze3 = (
-                product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
-            )
-            unsqueeze4 = norm_b.unsqueeze(-1)
-            ratio2 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
+            column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            norm_b_column = norm_b.unsqueeze(-1)
+            ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
             grad_b = _fit(
                 torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
             )
@@ -267,7 +279,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -366,7 +378,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,14 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 024d770320a46e7d071cf80fc6a1fd59ace42a389951d755516dd223eca17ccc
+# body-sha256: b550df96447570ddde17b562fc7ff4419633581f3036a0a2a4ca4a910e1c6f29
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
     loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1) - smoothing * mean(log_p,
             dim=-1))
 
-    grad_logits = (see backward)
+    u           = -grad_loss * target * (1 - smoothing) / N
+    v           = -grad_loss * smoothing / N / classes
+    grad_logits = u + v - exp(log_softmax(logits, dim=-1)) * sum(u + v, dim=-1, keepdim=True)
 
 Saved for backward: logits and target.
 
@@ -43,8 +45,8 @@ def cross_entropy_smoothed(
     smoothing: probability that is spread over all classes
 
     target lies in [0, 1]. smoothing lies in [0, 1]. Raises TypeError where a tensor is complex
-    or a hyperparameter has another type, ValueError where smoothing is out of range, ValueError
-    where shapes do not fit.
+    or a hyperparameter has another type, ValueError where smoothing is out of range or shapes
+    do not fit.
     """
     if not (_is_real(logits) and _is_real(target)):
         logits, target = _tensors("cross_entropy_smoothed", logits, target)
@@ -177,7 +179,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -271,7 +273,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

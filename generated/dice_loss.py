@@ -2,15 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: e653c3108cd6f9757e7ed1a9568e8495533fbf542cf0e079b12c1ba7c0dd691c
+# body-sha256: 70b9d6097221d1f06d3575d68f90f8de93ddcb4ec8cf0f9e1c835248255fbddb
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
     loss = 1 - (2 * sum(p * target) + smooth) / (sum(p**2) + sum(target**2) + smooth)
 
-    grad_logits = 2 * grad_loss * p**2 * sigmoid(-logits) * (2 * sum(p * target) + smooth) /
-                  (sum(target**2) + sum(p**2) + smooth)**2 + sum_to(-2 * grad_loss * p * target
-                  * sigmoid(-logits) / (sum(target**2) + sum(p**2) + smooth), logits)
+    u           = sum(target**2) + sum(p**2) + smooth
+    v           = sigmoid(-logits)
+    grad_logits = 2 * grad_loss * p**2 * v * (2 * sum(p * target) + smooth) / u**2 - 2 *
+                  grad_loss * p * target * v / u
 
 Saved for backward: logits and target; sum(sigmoid(logits)**2) + sum(target**2) + smooth and
 sum(target * sigmoid(logits)) where nothing differentiates the backward.
@@ -133,7 +134,7 @@ class DiceLossFunction(Function):
 class _DiceLossPlain(Function):
     """DiceLossFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = DiceLossFunction.jvp
@@ -288,7 +289,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,17 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 3ba6146574792f2daa1c13b83783d1e80429b4f797c948c87b3352d2c9679b27
+# body-sha256: 7758a9efca1242390956ec75b87247ed6c683ea9d6352a2b7045575af217d09e
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
     loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
            log(1 - p)
 
-    dloss/dlogits = p**(gamma + 1) * (1 - alpha) * (1 - target) + alpha * gamma * p * target *
-                    sigmoid(-logits)**gamma * logsigmoid(logits) - gamma * p**gamma *
-                    logsigmoid(-logits) * sigmoid(-logits) * (1 - alpha) * (1 - target) - alpha
-                    * target * sigmoid(-logits)**(gamma + 1)
+    u             = sigmoid(-logits)
+    v             = 1 - target
+    dloss/dlogits = p**(gamma + 1) * v * (1 - alpha) + alpha * gamma * p * target * u**gamma *
+                    logsigmoid(logits) - gamma * p**gamma * u * v * logsigmoid(-logits) * (1 -
+                    alpha) - alpha * target * u**(gamma + 1)
 
 Saved for backward: logits and target; logsigmoid(-logits) and logsigmoid(logits) where nothing
 differentiates the backward.
@@ -49,7 +50,7 @@ def focal_loss_with_logits(
 
     The tensors broadcast; any of them may be a number. target lies in [0, 1]. alpha lies in [0,
     1]. gamma lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter
-    has another type, ValueError where alpha and gamma are out of range.
+    has another type, ValueError where alpha or gamma is out of range.
     """
     if not (_is_real(logits) and _is_real(target)):
         logits, target = _tensors("focal_loss_with_logits", logits, target)
@@ -147,7 +148,7 @@ class FocalLossWithLogitsFunction(Function):
 class _FocalLossWithLogitsPlain(Function):
     """FocalLossWithLogitsFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = FocalLossWithLogitsFunction.jvp
@@ -295,7 +296,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: b5570eeb636b448d8cf39353512f285e02262189c1f7b3abf424188d07bfcdbd
+# body-sha256: b44f50821d9aed7282ef0a99e2252e23a0dd43fddb53e439203475e3f078a91a
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -303,7 +303,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 080455d3ab88ad60f5740a8f2190c86e15b9690b3e8b4e09ac966e2be8d00f43
+# body-sha256: c1c09840e117adb9d9906cab58945acfcebc3a68d56d8bfa9b250409bc97118b
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -97,7 +97,7 @@ class GeluFunction(Function):
 class _GeluPlain(Function):
     """GeluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = GeluFunction.jvp

@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 0918d0479421e3761c5bc0d1f7fd87bd10f6a389e2e734e1c8d0153630a8244c
+# body-sha256: 764c2a6f9f6d09bbcdd4af2938a43925e7852e16e0aea89efe671019d0dc4b40
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
 
-    dy/dx = sigmoid(0.08943 * clamp(x, -40, 40)**3 * sqrt(2 / pi) + 2 * sqrt(2 / pi) * clamp(x,
-            -40, 40)) * (0.26829 * clamp(x, -40, 40)**3 * sqrt(2 / pi) * sigmoid(-2 * sqrt(2 /
-            pi) * (0.044715 * clamp(x, -40, 40)**3 + clamp(x, -40, 40))) + 2 * sqrt(2 / pi) *
-            clamp(x, -40, 40) * sigmoid(-2 * sqrt(2 / pi) * (0.044715 * clamp(x, -40, 40)**3 +
-            clamp(x, -40, 40))) + 1)
+    u     = clamp(x, -40, 40)
+    v     = sqrt(2 / pi)
+    w     = sigmoid(-2 * v * (0.044715 * u**3 + u))
+    dy/dx = sigmoid(0.08943 * u**3 * v + 2 * u * v) * (0.26829 * u**3 * v * w + 2 * u * v * w +
+            1)
 
 Saved for backward: x.
 

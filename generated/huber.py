@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: c7243443640320e5d1e46b41b11c4a032827fe61aa19ff5f7c1718b6fbf7201d
+# body-sha256: 2a099b6306c668ce7c6bd59e5544b3d7d0b231d86c7755ad5bfc62eca0fbf2f6
 """Huber loss.
 
     d    = input - target
@@ -141,7 +141,7 @@ class _HuberKeeping(Function):
         (d,) = ctx.saved_tensors
         d, grad_loss, grad_d, _ = _widen(d, grad_loss, grad_d)
         grad_input = grad_target = None
-        if (wants_input and grad_loss is not None) or (wants_target and grad_loss is not None):
+        if grad_loss is not None:
             product = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d)) * grad_loss
         if wants_input and grad_loss is not None:
             grad_input = _summed(product, ctx.inputs[0])
@@ -320,7 +320,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,23 +2,19 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 68c0cf7fca57ec6f3b48e7a02a046a9ce27a6d8879078f14d403f83f914e9c6e
+# body-sha256: e71e18b61febf53b89cc13cc593145dcea88f306bee3f955bc4141898b116b4c
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
     positive = sum(query * key, dim=-1) / temperature
     loss     = mean(logsumexp(scores, dim=-1) - positive)
 
-    grad_query = grad_loss * exp(scores - logsumexp(scores, dim=-1)[..., None]) / temperature /
-                 count(logsumexp(scores, dim=-1) - sum(key * query, dim=-1) / temperature) @ key
-                 - grad_loss * key / temperature / count(logsumexp(scores, dim=-1) - sum(key *
-                 query, dim=-1) / temperature)
-    grad_key   = (query.mT @ (grad_loss * exp(scores - logsumexp(scores, dim=-1)[..., None]) /
-                 temperature / count(logsumexp(scores, dim=-1) - sum(key * query, dim=-1) /
-                 temperature))).T - grad_loss * query / temperature / count(logsumexp(scores,
-                 dim=-1) - sum(key * query, dim=-1) / temperature)
+    u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
+                 temperature
+    grad_query = u @ key - grad_loss * key / N / temperature
+    grad_key   = (query.mT @ u).T - grad_loss * query / N / temperature
 
-Saved for backward: key and query; logsumexp(query @ key.T / temperature, dim=-1) and query @
+Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
 key.T / temperature where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
@@ -47,8 +43,7 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     temperature lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter
-    has another type, ValueError where temperature is out of range, ValueError where shapes do
-    not fit.
+    has another type, ValueError where temperature is out of range or shapes do not fit.
     """
     if not (_is_real(query) and _is_real(key)):
         query, key = _tensors("info_nce", query, key)
@@ -80,7 +75,9 @@ def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, ..
 
 
 class InfoNceFunction(Function):
-    """loss = mean(logsumexp(scores, dim=-1) - positive), differentiable in query and key to any order and in any mode."""
+    """loss = mean(logsumexp(scores, dim=-1) - positive), differentiable in query and key to any
+    order and in any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -94,7 +91,7 @@ class InfoNceFunction(Function):
         query, key, temperature = inputs
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), key, query, *kept)
+        _save(ctx, (loss,), query, key, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -103,18 +100,18 @@ class InfoNceFunction(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
-            key, query, *_ = saved = ctx.saved_tensors
-            if key.dtype in _HALF or query.dtype in _HALF or grad_loss.dtype in _HALF:
-                key, query, grad_loss, _ = _widen(key, query, grad_loss)
+            query, key, *_ = saved = ctx.saved_tensors
+            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
+                query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
-            ratio2 = grad_loss / key.shape[0] / temperature
+            ratio2 = grad_loss / query.shape[0] / temperature
             product = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1)) * ratio2
             if wants_query:
-                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[1])
+                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[0]
+                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
@@ -122,16 +119,15 @@ class InfoNceFunction(Function):
     def jvp(ctx: Any, tangent_query: Tensor | None, tangent_key: Tensor | None, *_: Any) -> Any:
         temperature = ctx.temperature
         with _primals(ctx) as saved:
-            key, query, *_ = saved
-            key, query, tangent_query, tangent_key, _ = _widen(
-                key, query, tangent_query, tangent_key
+            query, key, *_ = saved
+            query, key, tangent_query, tangent_key, _ = _widen(
+                query, key, tangent_query, tangent_key
             )
             terms = []
-            T_key = key.T
-            ratio = query @ T_key / temperature
+            ratio = query @ key.T / temperature
             exp = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1))
             if tangent_query is not None:
-                ratio2 = (exp * (tangent_query @ T_key)).sum(dim=-1) / temperature
+                ratio2 = (exp * (tangent_query @ key.T)).sum(dim=-1) / temperature
                 terms.append((ratio2 - (key * tangent_query).sum(dim=-1) / temperature).mean())
             if tangent_key is not None:
                 ratio3 = (exp * (query @ tangent_key.T)).sum(dim=-1) / temperature
@@ -142,7 +138,7 @@ class InfoNceFunction(Function):
 class _InfoNcePlain(Function):
     """InfoNceFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = InfoNceFunction.jvp
@@ -153,7 +149,7 @@ class _InfoNcePlain(Function):
         ctx._kept = bool(kept)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), key, query, *kept)
+        _save(ctx, (loss,), query, key, *kept)
         return loss
 
     @staticmethod
@@ -165,15 +161,15 @@ class _InfoNcePlain(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
-            key, query, logsumexp, product = saved = ctx.saved_tensors
+            query, key, logsumexp, product = saved = ctx.saved_tensors
             grad_query = grad_key = None
-            ratio = grad_loss / key.shape[0] / temperature
+            ratio = grad_loss / query.shape[0] / temperature
             product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
             if wants_query:
-                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[1])
+                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[0]
+                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
@@ -221,7 +217,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -327,7 +323,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

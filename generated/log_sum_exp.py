@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: a59e98d2eaee8729ada8f035ef408ba60c3998fe7ad01852720a620eaaa82745
+# body-sha256: ad6457b86ef0c5aba18ffebdf7aa1d2c3446e671173d3502a08d34f5955ec737
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -89,7 +89,7 @@ class LogSumExpFunction(Function):
 class _LogSumExpPlain(Function):
     """LogSumExpFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = LogSumExpFunction.jvp
@@ -198,7 +198,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

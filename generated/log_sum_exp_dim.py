@@ -2,13 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 3c8de2013d9d4c97dabf0d62d72b85723f08e2a3c3dca7aa39494221c7e41676
+# body-sha256: 4fedc2986625ca6a57d12d626c3089ad5177863e6104d9f3043c99c467666682
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
 
-    grad_x = restore(grad_y, x, dim=dim, keepdim=keepdim) * exp(x - restore(logsumexp(x,
-             dim=dim, keepdim=keepdim), x, dim=dim, keepdim=keepdim))
+    grad_x = grad_y * exp(x - logsumexp(x, dim=dim, keepdim=True))
 
 Saved for backward: x; logsumexp(x, dim=dim, keepdim=keepdim) where nothing differentiates the
 backward.
@@ -61,7 +60,9 @@ def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, ...]:
 
 
 class LogSumExpDimFunction(Function):
-    """y = log(sum(exp(x), dim=dim, keepdim=keepdim)), differentiable in x to any order and in any mode."""
+    """y = log(sum(exp(x), dim=dim, keepdim=keepdim)), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -120,7 +121,7 @@ class LogSumExpDimFunction(Function):
 class _LogSumExpDimPlain(Function):
     """LogSumExpDimFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = LogSumExpDimFunction.jvp
@@ -217,7 +218,7 @@ def _like(*tensors: Any) -> list[Any]:
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
-    """Give a reduced ``value`` the dimensions ``dim`` of ``shape`` again, of size 1, if they are gone."""
+    """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
     if value.dim() < len(shape):
         for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
             value = value.unsqueeze(d)
@@ -258,7 +259,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: e9a4da8eaca34646d8a05e2538978852a34f33dc0c9e05e4d72bdeb6f986e806
+# body-sha256: 6501c09145bef0700f17cc48292023036c8fdea80b5b2547e239e73151d49838
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
 
     grad_x    = scale * (grad_y @ up) @ down + grad_y @ weight
-    grad_down = matmul_right(scale * (grad_y @ up), x, down)
-    grad_up   = matmul_right(grad_y, scale * (x @ down.T), up)
+    grad_down = (scale * (grad_y @ up)).mT @ x
+    grad_up   = grad_y.mT @ (scale * (x @ down.T))
 
-Saved for backward: down, up, weight and x; scale * (x @ down.T) where nothing differentiates
+Saved for backward: x, weight, down and up; scale * (x @ down.T) where nothing differentiates
 the backward.
 
 Accuracy in float32: value within 0.2 ulp beyond the conditioning of the formula, with correctly
@@ -79,7 +79,9 @@ def _forward(
 
 
 class LoraLinearFunction(Function):
-    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any order and in any mode."""
+    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any order
+    and in any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -98,10 +100,10 @@ class LoraLinearFunction(Function):
         _save(
             ctx,
             (y,),
+            x if wants_down or wants_up else None,
+            weight if wants_x else None,
             down if wants_x or wants_up else None,
             up if wants_x or wants_down else None,
-            weight if wants_x else None,
-            x if wants_down or wants_up else None,
             *(kept if wants_up else [None] * len(kept)),
         )
 
@@ -112,8 +114,8 @@ class LoraLinearFunction(Function):
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with torch.autocast(**ctx.autocast):
-            down, up, weight, x, *_ = ctx.saved_tensors
-            down, up, weight, x, grad_y, _ = _widen(down, up, weight, x, grad_y)
+            x, weight, down, up, *_ = ctx.saved_tensors
+            x, weight, down, up, grad_y, _ = _widen(x, weight, down, up, grad_y)
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
                 product = scale * (grad_y @ up)
@@ -136,29 +138,25 @@ class LoraLinearFunction(Function):
     ) -> Any:
         scale = ctx.scale
         with _primals(ctx) as saved:
-            down, up, weight, x, *_ = saved
-            down, up, weight, x, tangent_x, tangent_down, tangent_up, _ = _widen(
-                down, up, weight, x, tangent_x, tangent_down, tangent_up
+            x, weight, down, up, *_ = saved
+            x, weight, down, up, tangent_x, tangent_down, tangent_up, _ = _widen(
+                x, weight, down, up, tangent_x, tangent_down, tangent_up
             )
             terms = []
-            if tangent_x is not None or tangent_up is not None:
-                T_down = down.T
-            if tangent_x is not None or tangent_down is not None:
-                T_up = up.T
             if tangent_x is not None:
-                matmul = scale * (tangent_x @ T_down) @ T_up
+                matmul = scale * (tangent_x @ down.T) @ up.T
                 terms.append(matmul + tangent_x @ weight.T)
             if tangent_down is not None:
-                terms.append(scale * (x @ tangent_down.T) @ T_up)
+                terms.append(scale * (x @ tangent_down.T) @ up.T)
             if tangent_up is not None:
-                terms.append(scale * (x @ T_down) @ tangent_up.T)
+                terms.append(scale * (x @ down.T) @ tangent_up.T)
             return _total(ctx, terms)
 
 
 class _LoraLinearPlain(Function):
     """LoraLinearFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = LoraLinearFunction.jvp
@@ -181,7 +179,7 @@ class _LoraLinearPlain(Function):
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with torch.autocast(**ctx.autocast):
-            down, up, weight, x, product = ctx.saved_tensors
+            x, weight, down, up, product = ctx.saved_tensors
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
                 product2 = scale * (grad_y @ up)
@@ -238,7 +236,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -360,7 +358,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

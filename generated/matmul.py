@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: e9359502646c17b9f2eeed6df5aa60c7ab9646831284f7a880b8deef256f4a56
+# body-sha256: ed96844b8e07883dbbe9018ec214d91667d0553d19969c230a298f3d285b3c9c
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
 
-    grad_a = sum_to(grad_y @ b.mT, a)
-    grad_b = matmul_right(a, grad_y, b)
+    grad_a = grad_y @ b.mT
+    grad_b = a.mT @ grad_y
 
 Saved for backward: a and b.
 
@@ -132,7 +132,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -261,7 +261,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 87db7f808226bb82879d95769348e7b24c2b0b63c99888d6eec52759dc7c6def
+# body-sha256: 1846116d06f74b6339a65a6dbff4552e88680a5c643980de74ecb05c19e28a9f
 """Mish activation.
 
     y = x * tanh(softplus(x))
 
-    dy/dx = exp(clamp(x, max=20)) * (exp(clamp(x, max=20)) * (exp(clamp(x, max=20)) *
-            (exp(clamp(x, max=20)) + 4) + 4 * clamp(x, max=20) + 6) + 4 * (clamp(x, max=20) +
-            1)) / (exp(clamp(x, max=20)) * (exp(clamp(x, max=20)) + 2) + 2)**2
+    u     = clamp(x, max=20)
+    v     = exp(u)
+    dy/dx = v * (v * (v * (v + 4) + 4 * u + 6) + 4 * (u + 1)) / (v * (v + 2) + 2)**2
 
 Saved for backward: x; exp(clamp(x, max=20)) where nothing differentiates the backward.
 
@@ -110,7 +110,7 @@ class MishFunction(Function):
 class _MishPlain(Function):
     """MishFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = MishFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: e2300d572e1cc3ee1a7c2d687eb7b0b96733eee8d55ac92301d462bb6471cc8b
+# body-sha256: ea2d5522bdfe686363025726f2c96eae6abc34a80eb657099908b6407f8e9ac1
 """Product of two tensors.
 
     z = x * y
@@ -188,7 +188,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

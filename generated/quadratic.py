@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: e8143cc1519c38dda63f7a29745fcf7c1eb37fec258b4b319119662b823fd41a
+# body-sha256: 7d87a0f58230c6a82a64bf274175809c29071a5f18684a0a7b6b219b81120672
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -12,7 +12,7 @@
     dy/db = x
     dy/dc = 1
 
-Saved for backward: a, b and x.
+Saved for backward: x, a and b.
 
 Accuracy in float32: value within 0.1 ulp, derivatives within 0.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -67,9 +67,9 @@ class QuadraticFunction(Function):
         _save(
             ctx,
             (y,),
+            x if wants_x or wants_a or wants_b else None,
             a if wants_x else None,
             b if wants_x else None,
-            x if wants_x or wants_a or wants_b else None,
         )
 
     @staticmethod
@@ -77,11 +77,11 @@ class QuadraticFunction(Function):
         if grad_y is None:
             return None, None, None, None
         wants_x, wants_a, wants_b, wants_c = ctx.needs_input_grad
-        a, b, x = saved = ctx.saved_tensors
-        a, b, x, grad_y, _ = _widen(a, b, x, grad_y)
+        x, a, b = saved = ctx.saved_tensors
+        x, a, b, grad_y, _ = _widen(x, a, b, grad_y)
         grad_x = grad_a = grad_b = grad_c = None
         if wants_x:
-            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[2])
+            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[0])
         if wants_a or wants_b:
             grad_y_x = grad_y * x
         if wants_a:
@@ -101,8 +101,8 @@ class QuadraticFunction(Function):
         tangent_c: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            a, b, x = saved
-            a, b, x, _ = _widen(a, b, x)
+            x, a, b = saved
+            x, a, b, _ = _widen(x, a, b)
             terms = []
             if tangent_x is not None:
                 terms.append(torch.addcmul(b, a, x, value=2) * tangent_x)
@@ -235,7 +235,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

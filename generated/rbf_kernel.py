@@ -2,24 +2,20 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: d9a9e2ef554b38528a43639f753f4f4dd843f21180b17f750e36370e70544fc4
+# body-sha256: 793989e442f571010030320d4f71a87f5153bfa12424de11fe24269d646ae3a3
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
 
-    dk/dgamma = -(sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T) *
-                exp(-gamma * (sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @
-                y.T))
-    grad_x    = 2 * (gamma * grad_k * exp(-gamma * (sum(y**2, dim=-1) + sum(x**2, dim=-1,
-                keepdim=True) - 2 * x @ y.T)) @ y) - 2 * gamma * x * sum(grad_k * exp(-gamma *
-                (sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T)), dim=-1,
-                keepdim=True)
-    grad_y    = 2 * y * (-gamma * sum(grad_k * exp(-gamma * (sum(y**2, dim=-1) + sum(x**2,
-                dim=-1, keepdim=True) - 2 * x @ y.T)), dim=0))[..., None] + ((2 * x).mT @ (gamma
-                * grad_k * exp(-gamma * (sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2
-                * x @ y.T)))).T
+    u         = sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T
+    v         = exp(-gamma * u)
+    w         = gamma * grad_k * v
+    r         = grad_k * v
+    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(r, dim=-1, keepdim=True)
+    grad_y    = 2 * y * (-gamma * sum(r, dim=0))[..., None] + ((2 * x).mT @ w).T
+    dk/dgamma = -u * v
 
-Saved for backward: gamma, x and y; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
+Saved for backward: x, y and gamma; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
 @ y.T where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 0.9 ulp beyond the conditioning of
@@ -89,7 +85,7 @@ class RbfKernelFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any, *kept: Any) -> None:
         x, y, gamma = inputs
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), gamma, x, y, *kept)
+        _save(ctx, (k,), x, y, gamma, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
@@ -97,8 +93,8 @@ class RbfKernelFunction(Function):
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gamma, x, y, *_ = saved = ctx.saved_tensors
-            gamma, x, y, grad_k, _ = _widen(gamma, x, y, grad_k)
+            x, y, gamma, *_ = saved = ctx.saved_tensors
+            x, y, gamma, grad_k, _ = _widen(x, y, gamma, grad_k)
             grad_x = grad_y = grad_gamma = None
             product = 2 * x
             diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
@@ -113,15 +109,15 @@ class RbfKernelFunction(Function):
                         2 * product2.sum(dim=-1, keepdim=True) * gamma,
                         value=-1,
                     ),
-                    saved[1],
+                    saved[0],
                 )
             if wants_y:
-                unsqueeze = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
+                column = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
                 grad_y = _fit(
-                    torch.addcmul((product.mT @ product3).T, unsqueeze, y, value=2), saved[2]
+                    torch.addcmul((product.mT @ product3).T, column, y, value=2), saved[1]
                 )
             if wants_gamma:
-                grad_gamma = _fit(-(product2 * diff), saved[0])
+                grad_gamma = _fit(-(product2 * diff), saved[2])
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -129,19 +125,18 @@ class RbfKernelFunction(Function):
         ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None, tangent_gamma: Tensor | None
     ) -> Any:
         with _primals(ctx) as saved:
-            gamma, x, y, *_ = saved
-            gamma, x, y, tangent_x, tangent_y, tangent_gamma, _ = _widen(
-                gamma, x, y, tangent_x, tangent_y, tangent_gamma
+            x, y, gamma, *_ = saved
+            x, y, gamma, tangent_x, tangent_y, tangent_gamma, _ = _widen(
+                x, y, gamma, tangent_x, tangent_y, tangent_gamma
             )
             terms = []
             product = 2 * x
-            T_y = y.T
-            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ T_y
+            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
             exp = torch.exp(-(diff * gamma))
             if tangent_x is not None or tangent_y is not None:
                 exp_gamma = exp * gamma
             if tangent_x is not None:
-                product2 = exp_gamma * (2 * tangent_x @ T_y)
+                product2 = exp_gamma * (2 * tangent_x @ y.T)
             if tangent_x is not None or tangent_y is not None:
                 product3 = 2 * exp_gamma
             if tangent_x is not None:
@@ -167,7 +162,7 @@ class RbfKernelFunction(Function):
 class _RbfKernelPlain(Function):
     """RbfKernelFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = RbfKernelFunction.jvp
@@ -177,7 +172,7 @@ class _RbfKernelPlain(Function):
         k, *kept = _forward(x, y, gamma)
         ctx._kept = bool(kept)
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), gamma, x, y, *kept)
+        _save(ctx, (k,), x, y, gamma, *kept)
         return k
 
     @staticmethod
@@ -188,7 +183,7 @@ class _RbfKernelPlain(Function):
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gamma, x, y, total = saved = ctx.saved_tensors
+            x, y, gamma, total = saved = ctx.saved_tensors
             grad_x = grad_y = grad_gamma = None
             product = torch.exp(-(total * gamma)) * grad_k
             if wants_x or wants_y:
@@ -198,15 +193,15 @@ class _RbfKernelPlain(Function):
                     torch.addcmul(
                         2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
                     ),
-                    saved[1],
+                    saved[0],
                 )
             if wants_y:
-                unsqueeze = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
                 grad_y = _fit(
-                    torch.addcmul(((2 * x).mT @ product2).T, unsqueeze, y, value=2), saved[2]
+                    torch.addcmul(((2 * x).mT @ product2).T, column, y, value=2), saved[1]
                 )
             if wants_gamma:
-                grad_gamma = _fit(-(product * total), saved[0])
+                grad_gamma = _fit(-(product * total), saved[2])
             return grad_x, grad_y, grad_gamma
 
 
@@ -247,7 +242,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -353,7 +348,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: faac8d0806dcb38d854030df838a3ade8ebb8cd662690c9cf568864978e1b24a
+# body-sha256: d6c9f0beffaafa4c95028329c1103c674f69ea4f897e0b4cc327cc8615efd513
 """Identity whose gradient changes its sign.
 
     y = x
@@ -76,7 +76,7 @@ class ReverseGradientFunction(Function):
 
 
 def _detached(x: Tensor, strength: float) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     return _straight_through(ReverseGradientFunction.forward(x, strength), -strength * x)
 
 

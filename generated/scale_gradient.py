@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scale_gradient.yaml
 # spec-sha256: 52a49d1e771d829a329c0fb20f527a1353b115e9b0d9d6c7a74d3ca2242550d9
-# body-sha256: fac6890b294fc3e745a5fe1686e59f006fbefe87409a9d1219d14b8402b7dc4f
+# body-sha256: 65183fdac4afcfcc81df14f320360f5058547791da57543dda80062b3e616a5b
 """Identity whose gradient is multiplied by a constant.
 
     y = x
@@ -71,7 +71,7 @@ class ScaleGradientFunction(Function):
 
 
 def _detached(x: Tensor, scale: float) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     return _straight_through(ScaleGradientFunction.forward(x, scale), scale * x)
 
 

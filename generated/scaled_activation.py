@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 358a581c66c98aa35a82dcdfcf59b6c23c7c595092b90ca8ec5aec2803c63039
+# body-sha256: 24098924d39c8ebd3cd88e3bc5fb2029e96e5cf53491cf41419cca03cae984f4
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -50,7 +50,9 @@ def scaled_activation(x: Tensor, scale: float = 1.0, use_relu: bool = True) -> T
 
 
 class ScaledActivationFunction(Function):
-    """y = scale * where(use_relu, relu(x), tanh(x)), differentiable in x to any order and in any mode."""
+    """y = scale * where(use_relu, relu(x), tanh(x)), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 

@@ -2,16 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: 6e2710661a6feec833e0e8647419481920786e99e8efb4cbf6a02ef8b34a6575
+# body-sha256: cf70fff631cf4915419160551855318f725773c0ede67db2726bf014b7db0aaf
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
     scale = 1.0507009873554804934193349852946
     y     = scale * where(x > 0, x, alpha * expm1(x))
 
-    dy/dx = where(x > 0, 1.0507009873554804934193349852946,
-            87904967042368842997010876040615967103012290445610415488549141 * exp(x) /
-            50000000000000000000000000000000000000000000000000000000000000)
+    dy/dx = where(x > 0, 1.05070098736, 1.75809934085 * exp(x))
 
 Saved for backward: x.
 
@@ -47,7 +45,9 @@ def selu(x: Tensor) -> Tensor:
 
 
 class SeluFunction(Function):
-    """y = scale * where(x > 0, x, alpha * expm1(x)), differentiable in x to any order and in any mode."""
+    """y = scale * where(x > 0, x, alpha * expm1(x)), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: 7942c9c267a540d8071074e908752ae3c34303abfa5badcd6ea784e24a2c0e5b
+# body-sha256: 0ed38e6c590048d372ad1bdf9aaaa839414ca4e53010850a3a344134b83cfe51
 """Sign with a straight-through gradient.
 
     y = sign(x)
@@ -63,7 +63,7 @@ class SignSteFunction(Function):
 
 
 def _detached(x: Tensor) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     return _straight_through(SignSteFunction.forward(x), x)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 59881b4962ea7c0e11fec62652062bc31ffcdf073dbfba4968a3ad9730eb7be4
+# body-sha256: 9bb255419fcddf6cf8a165d39b26aa307f6f359570bae2de501b7f3e990adb4e
 """Smooth L1 loss.
 
     d    = input - target
@@ -10,11 +10,10 @@
     loss = where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))
 
 where reduction == 'sum':
-    grad_input = sum_to(grad_loss * where(abs(d) < beta, d / beta, sign(d)), input)
+    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d))
 
 where reduction == 'mean':
-    grad_input = sum_to(grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each),
-                 input)
+    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each)
 
 where reduction == 'none':
     dloss/dinput = where(abs(d) < beta, d / beta, sign(d))
@@ -57,8 +56,8 @@ def smooth_l1(
     reduction: over all elements
 
     The tensors broadcast; any of them may be a number. beta lies in (0, oo). Raises TypeError
-    where a tensor is complex or a hyperparameter has another type, ValueError where beta and
-    reduction are out of range.
+    where a tensor is complex or a hyperparameter has another type, ValueError where beta or
+    reduction is out of range.
     """
     if not (_is_real(input) and _is_real(target)):
         input, target = _tensors("smooth_l1", input, target)
@@ -419,7 +418,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

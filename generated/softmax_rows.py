@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 75f2ce1d944f71df8884d9e48df27ad9e6506218a57afc2298fb40d1de6ac56f
+# body-sha256: ca0000772c69abab3bc49f5c4cf0aaee550ecf556c0062f8a18fce3dd4fb8047
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -47,7 +47,9 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 
 class SoftmaxRowsFunction(Function):
-    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any mode."""
+    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -99,7 +101,7 @@ def _kind(value: Any) -> Any:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:

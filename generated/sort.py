@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 323088157fd38c64e9d9a6789290bec048b717eedde015119b3ffa3dd7f6cfec
+# body-sha256: 8fe4f1c33d96a29fd2f95352694f26cc72c70c8650c04b1fa29f1212822ae10a
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -52,8 +52,7 @@ class SortFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        values = torch.sort(x, dim=dim).values
-        indices = torch.sort(x, dim=dim).indices
+        values, indices = torch.sort(x, dim=dim)
         return values, indices
 
     @staticmethod
@@ -166,7 +165,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

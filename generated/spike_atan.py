@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 6a567dffd60057dbd9deca712960a91a36427420dd113a81d22bdec230cb2a49
+# body-sha256: 9eca14452bfeae42e2fb76af22929d6302db9ce7c9a145855e68db669c21861b
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -122,7 +122,7 @@ class _SpikeAtanPlain(Function):
 
 
 def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_v = v.detach()
     return _straight_through(
         SpikeAtanFunction.forward(v, threshold, alpha),

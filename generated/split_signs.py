@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: 6d2fc8cf4fcc6106c443586cdb7e6a6fb1bf7100c7902eebdf7250b36eb25699
+# body-sha256: 6a65928b460b2d6f00894079f8cd68797a886baf5ece8be2c586c98e2f1ec5d9
 """Positive and negative part.
 
     positive = relu(x)
@@ -144,7 +144,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: ff7fd971eb9568204db392e7c20c418e1657c8f33901b76ccd3f0ee22395ed3c
+# body-sha256: d4a9a15c46addfd90f70529d9e33d267d0b66d44f3166fa21d26dc1e75799b26
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
 
-    dy/dx = where(x < 0, b / (hypot(x, sqrt(b)) - x), hypot(x, sqrt(b)) + x) / (2 * hypot(x,
-            sqrt(b)))
+    u     = hypot(x, sqrt(b))
+    dy/dx = where(x < 0, b / (u - x), u + x) / (2 * u)
 
 Saved for backward: x; hypot(x, sqrt(b)) where nothing differentiates the backward.
 
@@ -111,7 +111,7 @@ class SquareplusFunction(Function):
 class _SquareplusPlain(Function):
     """SquareplusFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = SquareplusFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 24162eab409154294ac585c8be171b754a945f9c78f49bb4acbd6a3518cdaae9
+# body-sha256: 0f81fc9e041318d40ce85f8d1a65024fe991bac5c8ed00751d9b11b93b40fe2e
 """Identity whose gradient is zero.
 
     y = x
@@ -60,7 +60,7 @@ class StopGradientFunction(Function):
 
 
 def _detached(x: Tensor) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     return _straight_through(StopGradientFunction.forward(x), torch.zeros_like(x))
 
 

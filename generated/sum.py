@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 99fc0c9492349363d7f0df664d7696723d5bae7e6cb93d6885845f8ea406b83f
+# body-sha256: d0c7e53a8a9f11c01614b5bd2557cf79a04482c9bdbca78b3fbaabb55932c2c5
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
 
-    grad_x = expand(restore(grad_y, x, dim=dim, keepdim=keepdim), x)
+    grad_x = expand(grad_y, x)
 
 Saved for backward: nothing.
 
@@ -125,7 +125,7 @@ def _like(*tensors: Any) -> list[Any]:
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
-    """Give a reduced ``value`` the dimensions ``dim`` of ``shape`` again, of size 1, if they are gone."""
+    """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
     if value.dim() < len(shape):
         for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
             value = value.unsqueeze(d)
@@ -166,7 +166,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,19 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 0511b476e9a8dc8165d3917ccd40eec18cdfeaefa6a576173c84d84252f01274
+# body-sha256: 3cf4eb781de17488765c56fd6429e0f0bd5350993283fcc1dd8f040795a178e0
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
     y = g * sigmoid(g) * (x @ up.T)
 
-    grad_x    = grad_y * (x @ up.T) * (g * sigmoid(g) * sigmoid(-g) + sigmoid(g)) @ gate + g *
-                grad_y * sigmoid(g) @ up
-    grad_gate = matmul_right(grad_y * (x @ up.T) * (g * sigmoid(g) * sigmoid(-g) + sigmoid(g)),
-                x, gate)
-    grad_up   = matmul_right(g * grad_y * sigmoid(g), x, up)
+    u         = grad_y * (x @ up.T) * (g * sigmoid(g) * sigmoid(-g) + sigmoid(g))
+    grad_x    = g * grad_y * sigmoid(g) @ up + u @ gate
+    grad_gate = u.mT @ x
+    grad_up   = (g * grad_y * sigmoid(g)).mT @ x
 
-Saved for backward: gate, up and x; x @ gate.T and x @ up.T where nothing differentiates the
+Saved for backward: x, gate and up; x @ gate.T and x @ up.T where nothing differentiates the
 backward.
 
 Accuracy in float32: value within 0.9 ulp beyond the conditioning of the formula, with correctly
@@ -72,7 +71,9 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
 
 
 class SwigluFunction(Function):
-    """y = g * sigmoid(g) * (x @ up.T), differentiable in x, gate and up to any order and in any mode."""
+    """y = g * sigmoid(g) * (x @ up.T), differentiable in x, gate and up to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -90,9 +91,9 @@ class SwigluFunction(Function):
         _save(
             ctx,
             (y,),
+            x,
             gate,
             up if wants_x or wants_gate else None,
-            x,
             *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
         )
 
@@ -102,8 +103,8 @@ class SwigluFunction(Function):
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gate, up, x, *_ = saved = ctx.saved_tensors
-            gate, up, x, grad_y, _ = _widen(gate, up, x, grad_y)
+            x, gate, up, *_ = saved = ctx.saved_tensors
+            x, gate, up, grad_y, _ = _widen(x, gate, up, grad_y)
             grad_x = grad_gate = grad_up = None
             matmul = x @ gate.T
             sig_matmul = torch.sigmoid(matmul)
@@ -117,9 +118,9 @@ class SwigluFunction(Function):
             if wants_x or wants_up:
                 product3 = sig_matmul * matmul * grad_y
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
+                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
             if wants_gate:
-                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[0])
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
                 grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
@@ -129,26 +130,24 @@ class SwigluFunction(Function):
         ctx: Any, tangent_x: Tensor | None, tangent_gate: Tensor | None, tangent_up: Tensor | None
     ) -> Any:
         with _primals(ctx) as saved:
-            gate, up, x, *_ = saved
-            gate, up, x, tangent_x, tangent_gate, tangent_up, _ = _widen(
-                gate, up, x, tangent_x, tangent_gate, tangent_up
+            x, gate, up, *_ = saved
+            x, gate, up, tangent_x, tangent_gate, tangent_up, _ = _widen(
+                x, gate, up, tangent_x, tangent_gate, tangent_up
             )
             terms = []
-            T_gate = gate.T
-            matmul = x @ T_gate
+            matmul = x @ gate.T
             sig_matmul = torch.sigmoid(matmul)
             if tangent_x is not None or tangent_up is not None:
                 product = sig_matmul * matmul
             if tangent_x is not None or tangent_gate is not None:
-                T_up = up.T
                 product2 = (
                     x
-                    @ T_up
+                    @ up.T
                     * torch.addcmul(sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul)
                 )
             if tangent_x is not None:
                 terms.append(
-                    torch.addcmul(product * (tangent_x @ T_up), product2, tangent_x @ T_gate)
+                    torch.addcmul(product * (tangent_x @ up.T), product2, tangent_x @ gate.T)
                 )
             if tangent_gate is not None:
                 terms.append(product2 * (x @ tangent_gate.T))
@@ -160,7 +159,7 @@ class SwigluFunction(Function):
 class _SwigluPlain(Function):
     """SwigluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = SwigluFunction.jvp
@@ -180,7 +179,7 @@ class _SwigluPlain(Function):
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gate, up, x, matmul, matmul2 = saved = ctx.saved_tensors
+            x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
             grad_x = grad_gate = grad_up = None
             sig_matmul = torch.sigmoid(matmul)
             if wants_x or wants_gate:
@@ -191,9 +190,9 @@ class _SwigluPlain(Function):
             if wants_x or wants_up:
                 product3 = sig_matmul * matmul * grad_y
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
+                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
             if wants_gate:
-                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[0])
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
                 grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
@@ -237,7 +236,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -359,7 +358,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 8bf3f8e93f4427a1cfe5e5197c97031424270831a83f2f892614f17ef4cd1032
+# body-sha256: e6a3fdae05bcc4771b58e43c89ceef6d4289d89aba2bfa1043d31de703b8fe16
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -10,7 +10,7 @@
     dy/dx    = sigmoid(beta * x) * (beta * x * sigmoid(-beta * x) + 1)
     dy/dbeta = x**2 * sigmoid(beta * x) * sigmoid(-beta * x)
 
-Saved for backward: beta and x; sigmoid(beta * x) where nothing differentiates the backward.
+Saved for backward: x and beta; sigmoid(beta * x) where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 1.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -72,31 +72,31 @@ class SwishFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, beta = inputs
-        _save(ctx, (y,), beta, x, *kept)
+        _save(ctx, (y,), x, beta, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
         wants_x, wants_beta = ctx.needs_input_grad
-        beta, x, *_ = saved = ctx.saved_tensors
-        if beta.dtype in _HALF or x.dtype in _HALF or grad_y.dtype in _HALF:
-            beta, x, grad_y, _ = _widen(beta, x, grad_y)
+        x, beta, *_ = saved = ctx.saved_tensors
+        if x.dtype in _HALF or beta.dtype in _HALF or grad_y.dtype in _HALF:
+            x, beta, grad_y, _ = _widen(x, beta, grad_y)
         grad_x = grad_beta = None
         beta_x = beta * x
         sig_beta_x = torch.sigmoid(beta_x)
         product = sig_beta_x * torch.sigmoid(-beta_x) * grad_y * x
         if wants_x:
-            grad_x = _fit(torch.addcmul(sig_beta_x * grad_y, product, beta), saved[1])
+            grad_x = _fit(torch.addcmul(sig_beta_x * grad_y, product, beta), saved[0])
         if wants_beta:
-            grad_beta = _fit(product * x, saved[0])
+            grad_beta = _fit(product * x, saved[1])
         return grad_x, grad_beta
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_beta: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            beta, x, *_ = saved
-            beta, x, _ = _widen(beta, x)
+            x, beta, *_ = saved
+            x, beta, _ = _widen(x, beta)
             terms = []
             beta_x = beta * x
             sig_beta_x = torch.sigmoid(beta_x)
@@ -111,7 +111,7 @@ class SwishFunction(Function):
 class _SwishPlain(Function):
     """SwishFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = SwishFunction.jvp
@@ -120,7 +120,7 @@ class _SwishPlain(Function):
     def forward(ctx: Any, x: Tensor, beta: Tensor) -> Tensor:
         y, *kept = _forward(x, beta)
         ctx._kept = bool(kept)
-        _save(ctx, (y,), beta, x, *kept)
+        _save(ctx, (y,), x, beta, *kept)
         return y
 
     @staticmethod
@@ -128,13 +128,13 @@ class _SwishPlain(Function):
         if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
             return SwishFunction.backward(ctx, grad_y)
         wants_x, wants_beta = ctx.needs_input_grad
-        beta, x, sig = saved = ctx.saved_tensors
+        x, beta, sig = saved = ctx.saved_tensors
         grad_x = grad_beta = None
         product = ((beta * x).neg_().sigmoid_().mul_(sig) * grad_y).mul_(x)
         if wants_x:
-            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[1])
+            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0])
         if wants_beta:
-            grad_beta = _fit(product.mul_(x), saved[0])
+            grad_beta = _fit(product.mul_(x), saved[1])
         return grad_x, grad_beta
 
 
@@ -273,7 +273,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 4fb5703471c4f12758fef969fb4a8194f57a1ef852ef28a1e93336e10e11ca58
+# body-sha256: b13807e8c73f3502327b65124b301b30c5dc4300c33e33fca831eac03b45d2a3
 """Tests of atan2_angle: it must agree with its formula under autograd in every mode.
 
 angle = atan2(y, x)
@@ -58,7 +58,7 @@ def composite(y: Any, x: Any) -> Any:
 
 def saved(y: Any, x: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(x, (0, 1)), (y, (0, 1))]
+    return [(y, (0, 1)), (x, (0, 1))]
 
 
 reference = composite

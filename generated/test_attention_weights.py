@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: c83611bc0bc5742101a2a135da109e363234436755c60f99421b4a5c6d2113c5
+# body-sha256: 6fe07841af5a4ad003e84f9f5ca864d9c71b4292188e6f27305307f852f43eb2
 """Tests of attention_weights: it must agree with its formula under autograd in every mode.
 
 weights = softmax(scale * query @ key.mT, dim=-1)
@@ -65,7 +65,7 @@ def composite(query: Any, key: Any, scale: Any) -> Any:
 def saved(query: Any, key: Any, scale: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
     softmax = torch.softmax(query * scale @ key.mT, dim=-1)
-    return [(key, (0,)), (query, (1,)), (softmax, (0, 1))]
+    return [(query, (1,)), (key, (0,)), (softmax, (0, 1))]
 
 
 reference = composite

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: df3ffdad370cd1055d94bc830f6ca9a81f6751ea55b928199dae66682126cf9d
+# body-sha256: 4c78495bc81a3fccc6b1dc9f26f8a418a5cf00393052f794dd4a69d69e4f9737
 """Tests of conv1d: it must agree with its formula under autograd in every mode.
 
 y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -64,7 +64,7 @@ def composite(x: Any, weight: Any, bias: Any, stride: Any, padding: Any) -> Any:
 
 def saved(x: Any, weight: Any, bias: Any, stride: Any, padding: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(weight, (0,)), (x, (1,))]
+    return [(x, (1,)), (weight, (0,))]
 
 
 reference = composite

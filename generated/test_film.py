@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 08453f643bec366c69fef12b42b4ace850f2355a6c92c7a42d81920d228edd73
+# body-sha256: d0badbc39a8e1af82847cc641acd67ea67c46808aae8db04b5d1e076235e93bd
 """Tests of film: it must agree with its formula under autograd in every mode.
 
 y = gamma * x + beta
@@ -56,7 +56,7 @@ def composite(x: Any, gamma: Any, beta: Any) -> Any:
 
 def saved(x: Any, gamma: Any, beta: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(gamma, (0,)), (x, (1,))]
+    return [(x, (1,)), (gamma, (0,))]
 
 
 reference = composite

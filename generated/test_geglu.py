@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 626b81a5c905a7ad109bffc0dc6fd82d4fcc98778cbda5da3bfc2ae37dd1d466
+# body-sha256: 05361406f3b52b9e8e2a1b386a85fded992e3afeaeeb4c2bf219771aa48e8838
 """Tests of geglu: it must agree with its formula under autograd in every mode.
 
 y = gelu(x @ gate.T) * (x @ up.T)
@@ -67,7 +67,7 @@ def saved(x: Any, gate: Any, up: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
     matmul = x @ gate.T
     matmul2 = x @ up.T
-    return [(gate, (0, 1, 2)), (up, (0, 1)), (x, (0, 1, 2)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
+    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
 
 
 reference = composite

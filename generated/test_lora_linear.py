@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 815e4c8efd34f7052dafed2bcf6d8445b65dd4501afdaa8dfc9f355cb321f16c
+# body-sha256: 6f755b3107286325b808ad4a5dc22cc972b1500f6a016bde3ecfa45d5ea864e8
 """Tests of lora_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -64,7 +64,7 @@ def composite(x: Any, weight: Any, down: Any, up: Any, scale: Any) -> Any:
 def saved(x: Any, weight: Any, down: Any, up: Any, scale: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
     product = scale * (x @ down.T)
-    return [(down, (0, 3)), (up, (0, 2)), (weight, (0,)), (x, (2, 3)), (product, (3,))]
+    return [(x, (2, 3)), (weight, (0,)), (down, (0, 3)), (up, (0, 2)), (product, (3,))]
 
 
 reference = composite

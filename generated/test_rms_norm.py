@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 1edd6703d1a3888f989a6880d549364e2977d51328c330500e8887ca174fecc1
+# body-sha256: c6fe776030d62749c1abe462f8321592fde1b326878f92d40c7cb972b9616161
 """Tests of rms_norm: it must agree with its formula under autograd in every mode.
 
 rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -60,7 +60,7 @@ def composite(x: Any, weight: Any, eps: Any) -> Any:
 
 def saved(x: Any, weight: Any, eps: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(weight, (0,)), (x, (0, 1))]
+    return [(x, (0, 1)), (weight, (0,))]
 
 
 reference = composite

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 14cab1946cf63fde3db2525ba587695c20137ae6b4b3ad3ff98b7427606552d2
+# body-sha256: 7f7b62dbca37306538ee74e28c4eeb537cd91a29a6a0b329b6ac22a408074841
 """Tests of swiglu: it must agree with its formula under autograd in every mode.
 
 g = x @ gate.T
@@ -66,7 +66,7 @@ def saved(x: Any, gate: Any, up: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
     matmul = x @ gate.T
     matmul2 = x @ up.T
-    return [(gate, (0, 1, 2)), (up, (0, 1)), (x, (0, 1, 2)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
+    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
 
 
 reference = composite

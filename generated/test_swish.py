@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: da039adaf1d6ab9fa165074dc0f959eb4406c9b2e6bdd4db544b921e14386f8c
+# body-sha256: 00aa5294ff60459248ec9e980cd7c60a7670f510b1196ab633c372024db8331c
 """Tests of swish: it must agree with its formula under autograd in every mode.
 
 y = x * sigmoid(beta * x)
@@ -60,7 +60,7 @@ def composite(x: Any, beta: Any) -> Any:
 def saved(x: Any, beta: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
     sig = torch.sigmoid(beta * x)
-    return [(beta, (0, 1)), (x, (0, 1)), (sig, (0, 1))]
+    return [(x, (0, 1)), (beta, (0, 1)), (sig, (0, 1))]
 
 
 reference = composite

@@ -2,15 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 07c86808c7e06a517d0f2a2e7587ea862f6ec843d9199cfcb18c7c4784a8a9a3
+# body-sha256: 9dce3406ced50b831c362b8e2521c24506b056a45d83d10ba6ba5d2473710a0b
 """Sum and product of two tensors.
 
     total   = x + y
     product = x * y
 
     dtotal/dx   = 1
-    dtotal/dy   = 1
     dproduct/dx = y
+    dtotal/dy   = 1
     dproduct/dy = x
 
 Saved for backward: x and y.
@@ -205,7 +205,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

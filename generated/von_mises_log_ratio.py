@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: f2c9e17fa664787880a3951aaaec2348ed2aa51e0e332c3df27d8a7b1eb889d2
+# body-sha256: dc3b4b6ae8e2f278e37b47e56848d1868625e4023097f7738eaa661662c054ec
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -61,7 +61,9 @@ def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Ten
 
 
 class VonMisesLogRatioFunction(Function):
-    """y = concentration * (cos(x - loc) - 1), differentiable in x, loc and concentration to any order and in any mode."""
+    """y = concentration * (cos(x - loc) - 1), differentiable in x, loc and concentration to any
+    order and in any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -75,21 +77,21 @@ class VonMisesLogRatioFunction(Function):
         x, loc, concentration = inputs
         ctx.inputs = _like(x, loc, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        _save(ctx, (y,), concentration if wants_x or wants_loc else None, loc, x)
+        _save(ctx, (y,), x, loc, concentration if wants_x or wants_loc else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None, None
         wants_x, wants_loc, wants_concentration = ctx.needs_input_grad
-        concentration, loc, x = saved = ctx.saved_tensors
-        concentration, loc, x, grad_y, _ = _widen(concentration, loc, x, grad_y)
+        x, loc, concentration = saved = ctx.saved_tensors
+        x, loc, concentration, grad_y, _ = _widen(x, loc, concentration, grad_y)
         grad_x = grad_loc = grad_concentration = None
         diff = x - loc
         if wants_x or wants_loc:
             product = torch.sin(diff) * concentration * grad_y
         if wants_x:
-            grad_x = _fit(-product, saved[2])
+            grad_x = _fit(-product, saved[0])
         if wants_loc:
             grad_loc = _fit(product, saved[1])
         if wants_concentration:
@@ -105,8 +107,8 @@ class VonMisesLogRatioFunction(Function):
         tangent_concentration: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            concentration, loc, x = saved
-            concentration, loc, x, _ = _widen(concentration, loc, x)
+            x, loc, concentration = saved
+            x, loc, concentration, _ = _widen(x, loc, concentration)
             terms = []
             diff = x - loc
             if tangent_x is not None or tangent_loc is not None:
@@ -149,7 +151,7 @@ class _VonMisesLogRatioKeeping(Function):
             concentration, difference, grad_y, grad_difference
         )
         grad_x = grad_loc = grad_concentration = None
-        if (wants_x and grad_y is not None) or (wants_loc and grad_y is not None):
+        if (wants_x or wants_loc) and grad_y is not None:
             product = torch.sin(difference) * concentration * grad_y
         if wants_x and grad_y is not None:
             grad_x = _summed(-product, ctx.inputs[0])
@@ -329,7 +331,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]

@@ -2,15 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 056506c003109fbd348ed1c278011e1fa48ea5676090f15a425ad765d47a158a
+# body-sha256: 84c5623ae22e8abc5b9547f7ab9a051aa1800d9a4676d1d33254a284707582fd
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
 
-    grad_input  = sum_to(2 * grad_loss * weight * (input - target) / count(weight * (input -
-                  target)**2), input)
-    grad_weight = sum_to((input - target)**2 * expand(grad_loss / count(weight * (input -
-                  target)**2), weight * (input - target)**2), weight)
+    grad_input  = 2 * grad_loss * weight * (input - target) / count(weight * (input -
+                  target)**2)
+    grad_weight = grad_loss * (input - target)**2 / count(weight * (input - target)**2)
 
 Saved for backward: weight and difference.
 
@@ -56,7 +55,9 @@ def _forward(input: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Ten
 
 
 class WeightedMseFunction(Function):
-    """loss = mean(weight * (input - target)**2), differentiable in input and weight to any order and in any mode."""
+    """loss = mean(weight * (input - target)**2), differentiable in input and weight to any order
+    and in any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -144,7 +145,7 @@ class _WeightedMseKeeping(Function):
             weight, difference, grad_loss, grad_difference
         )
         grad_input = grad_weight = None
-        if (wants_input and grad_loss is not None) or (wants_weight and grad_loss is not None):
+        if grad_loss is not None:
             ratio = (
                 grad_loss
                 / _broadcast_shapes(
@@ -319,7 +320,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
