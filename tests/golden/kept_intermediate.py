@@ -40,8 +40,8 @@ def kept_intermediate(x: Tensor | float, scale: Tensor | float) -> Tensor:
     return _apply(x, scale)
 
 
-def _forward(x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, scale: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or scale.dtype in _HALF:
         x, scale, dtype = _widen(x, scale)
@@ -50,7 +50,7 @@ def _forward(x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, erf_x
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class KeptIntermediateFunction(Function):
@@ -60,13 +60,12 @@ class KeptIntermediateFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, scale: Tensor) -> Tensor:
-        y, *_ = _forward(x, scale)
-        return y
+        return _forward(x, scale)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, scale = inputs
-        ctx.inputs = _like(x, scale)
+        ctx.inputs = _like(None, scale)
         wants_x, _ = _wanted(ctx)
         _save(ctx, (y,), x, scale if wants_x else None, *kept)
 
@@ -111,17 +110,18 @@ class _KeptIntermediatePlain(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor) -> Tensor:
-        y, *kept = _forward(x, scale)
-        ctx._kept = bool(kept)
-        KeptIntermediateFunction.setup_context(ctx, (x, scale), y, *kept)
+        y, erf_x = _forward(x, scale)
+        KeptIntermediateFunction.setup_context(ctx, (x, scale), y, erf_x)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return KeptIntermediateFunction.backward(ctx, grad_y)
         wants_x, wants_scale = ctx.needs_input_grad
         x, scale, erf_x = saved = ctx.saved_tensors
+        if erf_x is None:
+            return KeptIntermediateFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_scale = None
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
@@ -160,6 +160,7 @@ class KeptIntermediate(torch.nn.Module):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -168,7 +169,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -286,11 +287,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -305,12 +306,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(KeptIntermediateFunction, _KeptIntermediatePlain)

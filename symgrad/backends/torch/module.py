@@ -57,6 +57,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "call": call,
         "call_tuple": joined(names),
         "results": ", ".join(outputs),
+        "first": "0" if len(outputs) == 1 else f":{len(outputs)}",
         "results_argument": outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})",
         "output": outputs[0] if len(outputs) == 1 else "outputs",
         "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs]),

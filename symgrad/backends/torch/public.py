@@ -285,7 +285,8 @@ def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> s
     if plain:
         name += f", _{layout.class_name}Plain"
     if layout.operation.keeping is not None:
-        name += f", _{layout.class_name}Keeping, extra=True"
+        count = len(layout.spec.outputs)
+        name += f", _{layout.class_name}Keeping, shown={0 if count == 1 else f'slice({count})'}"
     if detached(layout):
         name += ", compiled=_detached"
     return name
