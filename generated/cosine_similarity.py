@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 30c3c3cd6935b4ee824b38225d963c422f5805f9020e15756b16da911ef46a88
+# body-sha256: 0e76b5d82881d26f590951593527bb84f521fb0de061cd4ecbacc29d625d4b77
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -65,8 +65,8 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     return _apply(a, b, eps)
 
 
-def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if a.dtype in _HALF or b.dtype in _HALF:
         a, b, dtype = _widen(a, b)
@@ -78,7 +78,7 @@ def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, total
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class CosineSimilarityFunction(Function):
@@ -88,8 +88,7 @@ class CosineSimilarityFunction(Function):
 
     @staticmethod
     def forward(a: Tensor, b: Tensor, eps: float) -> Tensor:
-        y, *_ = _forward(a, b, eps)
-        return y
+        return _forward(a, b, eps)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
@@ -189,20 +188,21 @@ class _CosineSimilarityPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
-        y, *kept = _forward(a, b, eps)
-        ctx._kept = bool(kept)
+        y, total = _forward(a, b, eps)
         ctx.inputs = _like(a, b)
         ctx.eps = eps
-        _save(ctx, (y,), a, b, *kept)
+        _save(ctx, (y,), a, b, total)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return CosineSimilarityFunction.backward(ctx, grad_y)
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
         a, b, total = saved = ctx.saved_tensors
+        if total is None:
+            return CosineSimilarityFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_a = grad_b = None
         norm_a = torch.linalg.vector_norm(a, dim=-1)
         upper_norm_a = torch.clamp(norm_a, min=eps)
@@ -236,6 +236,7 @@ class _CosineSimilarityPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -245,7 +246,7 @@ _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -386,11 +387,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -405,12 +406,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(CosineSimilarityFunction, _CosineSimilarityPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 70b9d6097221d1f06d3575d68f90f8de93ddcb4ec8cf0f9e1c835248255fbddb
+# body-sha256: 9f61eac2310583a85bc8fa6760b5406f4cd4f683a931d3b9909b9a3a3d026672
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -56,8 +56,8 @@ def dice_loss(logits: Tensor | float, target: Tensor | float, smooth: float = 1.
     return _apply(logits, target, smooth)
 
 
-def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = _result_dtype(
         torch.empty((), dtype=_result_dtype(logits)),
         torch.empty((), dtype=_result_dtype(logits, target)),
@@ -74,7 +74,7 @@ def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Tensor, ...
     if rounded is None:
         return loss, total, total2
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (loss.to(dtype),)
+    return loss.to(dtype), None, None
 
 
 class DiceLossFunction(Function):
@@ -84,13 +84,12 @@ class DiceLossFunction(Function):
 
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smooth: float) -> Tensor:
-        loss, *_ = _forward(logits, target, smooth)
-        return loss
+        return _forward(logits, target, smooth)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         logits, target, smooth = inputs
-        ctx.inputs = _like(logits, target)
+        ctx.inputs = _like(logits)
         ctx.smooth = smooth
         _save(ctx, (loss,), logits, target, *kept)
 
@@ -141,19 +140,20 @@ class _DiceLossPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
-        loss, *kept = _forward(logits, target, smooth)
-        ctx._kept = bool(kept)
-        ctx.inputs = _like(logits, target)
+        loss, total, total2 = _forward(logits, target, smooth)
+        ctx.inputs = _like(logits)
         ctx.smooth = smooth
-        _save(ctx, (loss,), logits, target, *kept)
+        _save(ctx, (loss,), logits, target, total, total2)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _differentiated():
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
+        if total is None and total2 is None:
+            return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_logits = torch.sigmoid(logits)
         sig_neg_logits = torch.sigmoid(-logits)
         product = sig_logits * sig_neg_logits * target * (grad_loss / total).mul_(-2)
@@ -171,6 +171,7 @@ class _DiceLossPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -179,7 +180,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -297,11 +298,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -316,12 +317,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(DiceLossFunction, _DiceLossPlain)

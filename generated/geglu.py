@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 1603016c33aa87b48e8ca74a97c9549fe13485b4600aefa77d5cff50fefccd0d
+# body-sha256: d3a54eae59f498a4d6c22cd9525eafc95c029c572e7fd42bf239d2da0911cf3d
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -61,8 +61,8 @@ def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor
     return _apply(x, gate, up)
 
 
-def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
         x, gate, up, dtype = _widen(x, gate, up)
@@ -73,7 +73,7 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, matmul, matmul2
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None, None
 
 
 class GegluFunction(Function):
@@ -85,13 +85,12 @@ class GegluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, *_ = _forward(x, gate, up)
-        return y
+        return _forward(x, gate, up)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, gate, up = inputs
-        ctx.inputs = _like(x, gate, up)
+        ctx.inputs = _like(None, None, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
         _save(
@@ -169,20 +168,21 @@ class _GegluPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, *kept = _forward(x, gate, up)
-        ctx._kept = bool(kept)
-        GegluFunction.setup_context(ctx, (x, gate, up), y, *kept)
+        y, matmul, matmul2 = _forward(x, gate, up)
+        GegluFunction.setup_context(ctx, (x, gate, up), y, matmul, matmul2)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return GegluFunction.backward(ctx, grad_y)
         if grad_y is None:
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
+            if matmul is None and matmul2 is None:
+                return GegluFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_gate = grad_up = None
             erfc = torch.erfc(-_SQRT_1_2 * matmul)
             if wants_x or wants_gate:
@@ -203,6 +203,7 @@ class _GegluPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -211,7 +212,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -369,11 +370,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -388,12 +389,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(GegluFunction, _GegluPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: e71e18b61febf53b89cc13cc593145dcea88f306bee3f955bc4141898b116b4c
+# body-sha256: 836f734f6c25e3e5d3b81e0bf292da8ada8c002a8de962db77158d004f8dd0fb
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -60,8 +60,8 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     return _apply(query, key, temperature)
 
 
-def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if query.dtype in _HALF or key.dtype in _HALF:
         query, key, dtype = _widen(query, key)
@@ -71,7 +71,7 @@ def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, ..
     if dtype is None:
         return loss, logsumexp, product
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (loss.to(dtype),)
+    return loss.to(dtype), None, None
 
 
 class InfoNceFunction(Function):
@@ -83,8 +83,7 @@ class InfoNceFunction(Function):
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, *_ = _forward(query, key, temperature)
-        return loss
+        return _forward(query, key, temperature)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
@@ -145,16 +144,15 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, *kept = _forward(query, key, temperature)
-        ctx._kept = bool(kept)
+        loss, logsumexp, product = _forward(query, key, temperature)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, *kept)
+        _save(ctx, (loss,), query, key, logsumexp, product)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return InfoNceFunction.backward(ctx, grad_loss)
         if grad_loss is None:
             return None, None, None
@@ -162,6 +160,8 @@ class _InfoNcePlain(Function):
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
             query, key, logsumexp, product = saved = ctx.saved_tensors
+            if logsumexp is None and product is None:
+                return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
             ratio = grad_loss / query.shape[0] / temperature
             product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
@@ -176,6 +176,7 @@ class _InfoNcePlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -183,7 +184,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -331,11 +332,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -350,12 +351,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(InfoNceFunction, _InfoNcePlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 4fedc2986625ca6a57d12d626c3089ad5177863e6104d9f3043c99c467666682
+# body-sha256: e1166a0a25772343715fde29f31efd3fd9962c2fb5e605c293796221a427f69f
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -47,8 +47,8 @@ def log_sum_exp_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     return _apply(x, dim, keepdim)
 
 
-def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
@@ -56,7 +56,7 @@ def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, y
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class LogSumExpDimFunction(Function):
@@ -68,8 +68,7 @@ class LogSumExpDimFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, dim: int, keepdim: bool) -> Tensor:
-        y, *_ = _forward(x, dim, keepdim)
-        return y
+        return _forward(x, dim, keepdim)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
@@ -128,20 +127,21 @@ class _LogSumExpDimPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
-        y, *kept = _forward(x, dim, keepdim)
-        ctx._kept = bool(kept)
+        y, kept_y = _forward(x, dim, keepdim)
         ctx.inputs = _like(x)
         ctx.dim = dim
         ctx.keepdim = keepdim
-        _save(ctx, (y,), x, *kept)
+        _save(ctx, (y,), x, kept_y)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return LogSumExpDimFunction.backward(ctx, grad_y)
         dim = ctx.dim
         x, y = saved = ctx.saved_tensors
+        if y is None:
+            return LogSumExpDimFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = _fit(
             (x - _restore(y, dim, ctx.inputs[0].shape)).exp_()
             * _restore(grad_y, dim, ctx.inputs[0].shape),
@@ -152,6 +152,7 @@ class _LogSumExpDimPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -160,7 +161,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -267,11 +268,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -286,12 +287,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(LogSumExpDimFunction, _LogSumExpDimPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: ff415ef0245e62c3bd09c8a1ca46e8604d32abfe9c664ae7ecb769492f7c2441
+# body-sha256: 635e7389d804192ba47dfdccbfc461260e6dc828ca9d83a4b37dd07fea731ec2
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -56,8 +56,8 @@ def lsq_fake_quantise(
     return _apply(x, step, low, high, grad_scale)
 
 
-def _forward(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or step.dtype in _HALF:
         x, step, dtype = _widen(x, step)
@@ -66,7 +66,7 @@ def _forward(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) ->
     if dtype is None:
         return y, rounded
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class LsqFakeQuantiseFunction(Function):
@@ -76,8 +76,7 @@ class LsqFakeQuantiseFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> Tensor:
-        y, *_ = _forward(x, step, low, high, grad_scale)
-        return y
+        return _forward(x, step, low, high, grad_scale)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
@@ -140,18 +139,19 @@ class _LsqFakeQuantisePlain(Function):
     def forward(
         ctx: Any, x: Tensor, step: Tensor, low: int, high: int, grad_scale: float
     ) -> Tensor:
-        y, *kept = _forward(x, step, low, high, grad_scale)
-        ctx._kept = bool(kept)
-        LsqFakeQuantiseFunction.setup_context(ctx, (x, step, low, high, grad_scale), y, *kept)
+        y, rounded = _forward(x, step, low, high, grad_scale)
+        LsqFakeQuantiseFunction.setup_context(ctx, (x, step, low, high, grad_scale), y, rounded)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return LsqFakeQuantiseFunction.backward(ctx, grad_y)
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
         x, step, rounded = saved = ctx.saved_tensors
+        if rounded is None:
+            return LsqFakeQuantiseFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_step = None
         ratio = x / step
         if wants_x:
@@ -190,6 +190,7 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -197,7 +198,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -322,11 +323,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -341,12 +342,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 793989e442f571010030320d4f71a87f5153bfa12424de11fe24269d646ae3a3
+# body-sha256: d2f84e0bc5481e4b9513e1dd4154a22c88ead2b28ade2e6f91ae8e5ca9b3ccad
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -58,8 +58,8 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     return _apply(x, y, gamma)
 
 
-def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
         x, y, gamma, dtype = _widen(x, y, gamma)
@@ -68,7 +68,7 @@ def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return k, total
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (k.to(dtype),)
+    return k.to(dtype), None
 
 
 class RbfKernelFunction(Function):
@@ -78,8 +78,7 @@ class RbfKernelFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
-        k, *_ = _forward(x, y, gamma)
-        return k
+        return _forward(x, y, gamma)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any, *kept: Any) -> None:
@@ -169,21 +168,22 @@ class _RbfKernelPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
-        k, *kept = _forward(x, y, gamma)
-        ctx._kept = bool(kept)
+        k, total = _forward(x, y, gamma)
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), x, y, gamma, *kept)
+        _save(ctx, (k,), x, y, gamma, total)
         return k
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return RbfKernelFunction.backward(ctx, grad_k)
         if grad_k is None:
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, y, gamma, total = saved = ctx.saved_tensors
+            if total is None:
+                return RbfKernelFunction.backward(_Unpacked(ctx, saved), grad_k)
             grad_x = grad_y = grad_gamma = None
             product = torch.exp(-(total * gamma)) * grad_k
             if wants_x or wants_y:
@@ -207,6 +207,7 @@ class _RbfKernelPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -214,7 +215,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -356,11 +357,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -375,12 +376,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(RbfKernelFunction, _RbfKernelPlain)

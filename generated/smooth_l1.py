@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 9bb255419fcddf6cf8a165d39b26aa307f6f359570bae2de501b7f3e990adb4e
+# body-sha256: 8c3fc6cdb2468b26533dd44b54e98539f18a6ce0724f40f0aefabfdf77528db3
 """Smooth L1 loss.
 
     d    = input - target
@@ -95,8 +95,7 @@ class SmoothL1Function(Function):
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> Tensor:
-        loss, *_ = _forward(input, target, beta, reduction)
-        return loss
+        return _forward(input, target, beta, reduction)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
@@ -170,11 +169,7 @@ class _SmoothL1Keeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(
-        input: Tensor, target: Tensor, beta: float, reduction: str
-    ) -> tuple[Tensor, Tensor]:
-        return _forward(input, target, beta, reduction)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
@@ -284,6 +279,7 @@ class SmoothL1(torch.nn.Module):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -293,7 +289,7 @@ _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -426,11 +422,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -445,12 +441,10 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SmoothL1Function, _SmoothL1Keeping, extra=True)
+_apply: Callable[..., Tensor] = _dispatcher(SmoothL1Function, _SmoothL1Keeping, shown=0)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 3cf4eb781de17488765c56fd6429e0f0bd5350993283fcc1dd8f040795a178e0
+# body-sha256: 699bfaab3c276702439205696752ff4fbe10e69a0be7d9727ec1877313076fba
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -56,8 +56,8 @@ def swiglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tenso
     return _apply(x, gate, up)
 
 
-def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
         x, gate, up, dtype = _widen(x, gate, up)
@@ -67,7 +67,7 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, matmul, matmul2
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None, None
 
 
 class SwigluFunction(Function):
@@ -79,13 +79,12 @@ class SwigluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, *_ = _forward(x, gate, up)
-        return y
+        return _forward(x, gate, up)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, gate, up = inputs
-        ctx.inputs = _like(x, gate, up)
+        ctx.inputs = _like(None, None, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
         _save(
@@ -166,20 +165,21 @@ class _SwigluPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, *kept = _forward(x, gate, up)
-        ctx._kept = bool(kept)
-        SwigluFunction.setup_context(ctx, (x, gate, up), y, *kept)
+        y, matmul, matmul2 = _forward(x, gate, up)
+        SwigluFunction.setup_context(ctx, (x, gate, up), y, matmul, matmul2)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return SwigluFunction.backward(ctx, grad_y)
         if grad_y is None:
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
+            if matmul is None and matmul2 is None:
+                return SwigluFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_gate = grad_up = None
             sig_matmul = torch.sigmoid(matmul)
             if wants_x or wants_gate:
@@ -200,6 +200,7 @@ class _SwigluPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -208,7 +209,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -366,11 +367,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -385,12 +386,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(SwigluFunction, _SwigluPlain)
