@@ -9,11 +9,12 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
+from symgrad import traversal
 from symgrad.backends.torch.fusion import distribute_cotangents
 from symgrad.branches import Roots, Split, guard, split
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
-from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
 from symgrad.parse import Program
 from symgrad.pivot import Pivot, find_pivot, with_output
@@ -25,6 +26,7 @@ from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.stabilise import Candidate, Choice
+from symgrad.traversal import substitute, topological
 from symgrad.workbench import Workbench
 
 
@@ -375,7 +377,7 @@ def _without_reductions(root: Expr, stand_in: Expr) -> Expr:
         if node.op == "sum_to" and node.args[1] is stand_in:
             mapped[node] = args[0]
         else:
-            mapped[node] = ex.rebuild(node, args)
+            mapped[node] = traversal.rebuild(node, args)
     return mapped[root]
 
 

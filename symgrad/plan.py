@@ -16,10 +16,11 @@ import networkx as nx
 
 from symgrad.backends.torch.fusion import fuse
 from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.machine import machine
 from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
+from symgrad.traversal import topological
 
 _MOST_EXTRAS = 6
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats

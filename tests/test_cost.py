@@ -12,12 +12,14 @@ from random_expressions import ALPHA, TABLE, TENSORS, X, Y, Z, expressions
 from test_plan import DEAR, stored
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.backends.torch.printer import Printer
 from symgrad.cost import backward_cost, composite_saves, cost, operation_cost
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
 from symgrad.plan import saved_by_composite
+from symgrad.traversal import topological
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -63,7 +65,7 @@ def test_sharing_never_costs(left: Expr, right: Expr) -> None:
 
 
 def test_scalars_and_leaves_cost_nothing() -> None:
-    for free in (X, ALPHA, ALPHA * ALPHA + 1, make("exp", ALPHA), ex.PI, ex.num(3), ex.compare("gt", ALPHA, 0)):
+    for free in (X, ALPHA, ALPHA * ALPHA + 1, make("exp", ALPHA), ex.PI, ex.num(3), truth.compare("gt", ALPHA, 0)):
         assert cost(free) == 0
     assert cost(ALPHA * X) < cost(X * Y)
     assert cost(make("exp", ALPHA) * X) == cost(ALPHA * X)
@@ -88,6 +90,6 @@ def test_what_is_fixed_has_no_backward() -> None:
 
 
 def test_a_choice_keeps_its_condition() -> None:
-    condition = ex.compare("gt", X, 0)
-    assert composite_saves([ex.where(condition, Y, Z)]) == {condition}
-    assert composite_saves([ex.where(condition, ex.ONE, ex.ZERO)]) == frozenset()
+    condition = truth.compare("gt", X, 0)
+    assert composite_saves([truth.where(condition, Y, Z)]) == {condition}
+    assert composite_saves([truth.where(condition, ex.ONE, ex.ZERO)]) == frozenset()

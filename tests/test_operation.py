@@ -16,10 +16,11 @@ from symgrad import expr as ex
 from symgrad.branches import Split
 from symgrad.differentiate import vjp
 from symgrad.evaluate import Exact
-from symgrad.expr import Expr, substitute, symbol, topological
+from symgrad.expr import Expr, symbol
 from symgrad.operation import Variant, absent, compile_operation, cotangent, tangent
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
+from symgrad.traversal import substitute, topological
 
 
 def variants(text: str) -> list[Variant]:

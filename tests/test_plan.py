@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.cost import is_product
 from symgrad.differentiate import vjp
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.operation import Variant
 from symgrad.parse import parse_formulas
 from symgrad.plan import Plan, minimum_cut, plan, rank, remaining_cost, saved_by_composite
 from symgrad.sizes import Sizes
 from symgrad.spec import load_spec
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import topological
 
 G = symbol("grad_y", "cotangent")
 ALL = [*SPECS, *OWN_SPECS]
@@ -155,10 +157,10 @@ def test_equal_cuts_keep_what_is_nearer_to_the_gradients() -> None:
     y = make("exp", X)
     assert minimum_cut([G * y], {y: "y"}) == [y]
     assert minimum_cut([G * y], {}) == [X]
-    mask = ex.compare("gt", X, 0)
-    assert minimum_cut([ex.where(mask, G, ex.ZERO)], {}) == [mask]
-    assert minimum_cut([ex.where(mask, G, ex.ZERO)], {}, masks=False) == [X]
-    assert minimum_cut([ex.where(mask, G * X, ex.ZERO)], {}) == [X]
+    mask = truth.compare("gt", X, 0)
+    assert minimum_cut([truth.where(mask, G, ex.ZERO)], {}) == [mask]
+    assert minimum_cut([truth.where(mask, G, ex.ZERO)], {}, masks=False) == [X]
+    assert minimum_cut([truth.where(mask, G * X, ex.ZERO)], {}) == [X]
 
 
 def test_shapes_are_not_saved() -> None:
@@ -283,7 +285,7 @@ def test_the_composite_is_counted_as_written() -> None:
     assert saved_by_composite([X * Y]) == 8
     assert saved_by_composite([X * Y], frozenset({Y})) == 4
     assert saved_by_composite([X + Y + Z]) == 0
-    assert saved_by_composite([ex.where(ex.compare("gt", X, 0), Y, Z)]) == 1
+    assert saved_by_composite([truth.where(truth.compare("gt", X, 0), Y, Z)]) == 1
 
 
 # ---------------------------------------------------------------------------------------------- all specs

@@ -12,12 +12,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions, well_conditioned
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.backends.torch.fusion import FUSIONS, SPELLING, Fusion, distribute_cotangents, fuse
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.cost import operation_cost
-from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.machine import machine
 from symgrad.pattern import is_wild
+from symgrad.traversal import substitute, topological
 
 G, H = symbol("grad_y", "cotangent"), symbol("grad_z", "cotangent")
 INPUTS = (X, Y, Z, G, H)
@@ -152,21 +154,21 @@ def test_a_value_that_others_need_is_not_fused_away() -> None:
 
 
 def test_scalars_and_masks_are_not_fused() -> None:
-    mask = ex.compare("gt", X, 0)
+    mask = truth.compare("gt", X, 0)
     for root in (
         make("add", make("mul", ALPHA, X), symbol("i", "int_tensor")),
         make("add", make("mul", X, Y), ALPHA),
         make("add", make("mul", ALPHA, ALPHA), X),
-        ex.where(mask, ALPHA, ex.ZERO),
-        ex.where(mask, ex.ONE, ex.ZERO),
+        truth.where(mask, ALPHA, ex.ZERO),
+        truth.where(mask, ex.ONE, ex.ZERO),
     ):
         assert fuse([root])[0] is root
 
 
 def test_kernels_that_do_not_promote_take_one_tensor() -> None:
-    assert fuse([ex.where(ex.compare("gt", X, 0), G, ex.ZERO)])[0].op == "threshold_backward"
-    assert fuse([ex.where(ex.compare("gt", X, 0), Y, ex.ZERO)])[0].op == "where"
-    assert fuse([ex.where(ex.compare("gt", make("mul", X, Y), 0), G, ex.ZERO)])[0].op == "where"
+    assert fuse([truth.where(truth.compare("gt", X, 0), G, ex.ZERO)])[0].op == "threshold_backward"
+    assert fuse([truth.where(truth.compare("gt", X, 0), Y, ex.ZERO)])[0].op == "where"
+    assert fuse([truth.where(truth.compare("gt", make("mul", X, Y), 0), G, ex.ZERO)])[0].op == "where"
 
 
 # ---------------------------------------------------------------------------------------------- distribution

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.equations import derivatives
-from symgrad.expr import substitute, symbol
+from symgrad.expr import symbol
 from symgrad.formula import formula
+from symgrad.traversal import substitute
 
 _WIDTH = 96
 _INDENTED = 93  # characters of a line of a docstring at one level of indentation

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from symgrad import expr as ex
-from symgrad.expr import ONE, ZERO, Expr, make, topological
+from symgrad import truth
+from symgrad.expr import ONE, ZERO, Expr, make
 from symgrad.pattern import match, wild
+from symgrad.traversal import topological
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
 
@@ -34,7 +36,7 @@ def _m(op: str, *args: Expr) -> Expr:
 FUSIONS = (
     Fusion(
         "threshold_backward",
-        _m("where", ex.compare("gt", a, 0), g, ZERO),
+        _m("where", truth.compare("gt", a, 0), g, ZERO),
         (g, a),
         "torch.ops.aten.threshold_backward({0}, {1}, 0)",
         alike=True,

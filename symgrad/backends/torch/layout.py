@@ -9,13 +9,14 @@ from functools import cached_property
 
 from symgrad.branches import Split
 from symgrad.cost import is_product
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.operation import Body, Operation, Variant, absent, cotangent, tangent
 from symgrad.plan import Saved
 from symgrad.spec import Spec
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.traversal import topological
 
 # Names that the methods of a generated module use themselves.
 _RESERVED = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import ZERO, Expr, topological
+from symgrad.expr import ZERO, Expr
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 from symgrad.tensor_ops.extent import Dim
+from symgrad.traversal import topological
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer

@@ -11,11 +11,11 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.branches import Split
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import exact
-from symgrad.expr import topological
 from symgrad.operation import Variant, absent
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import Ref
+from symgrad.traversal import topological
 from symgrad.workbench import hyperparameter_values
 
 Shape: TypeAlias = "tuple[int, ...] | None"

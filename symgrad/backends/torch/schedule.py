@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from symgrad.backends.torch.fusion import fuse
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.tensor_ops import data_arguments, results
+from symgrad.traversal import topological
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 

@@ -17,11 +17,12 @@ from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
-from symgrad.expr import ZERO, Expr, topological
+from symgrad.expr import ZERO, Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
+from symgrad.traversal import topological
 
 _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copy", ()),

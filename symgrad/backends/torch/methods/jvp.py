@@ -7,8 +7,9 @@ import re
 from symgrad.backends.torch.methods.common import Common
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.differentiate import is_tensor_op
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.operation import Variant, tangent
+from symgrad.traversal import topological
 
 
 class Jvp(Common):
