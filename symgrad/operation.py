@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from symgrad import expr as ex
 from symgrad import traversal
-from symgrad.backends.torch.fusion import distribute_cotangents
 from symgrad.branches import Roots, Split, guard, split
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
+from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
 from symgrad.parse import Program

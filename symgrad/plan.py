@@ -14,9 +14,9 @@ from itertools import combinations
 
 import networkx as nx
 
-from symgrad.backends.torch.fusion import fuse
 from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost
 from symgrad.expr import Expr
+from symgrad.fusion import fuse
 from symgrad.machine import machine
 from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index

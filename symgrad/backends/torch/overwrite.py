@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from symgrad.backends.torch.fusion import SPELLING
+from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
 from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.backends.torch.fusion import fuse
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
+from symgrad.fusion import fuse
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.tensor_ops import data_arguments, results

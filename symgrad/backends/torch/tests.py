@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
-from symgrad.backends.torch import docs, public, samples
+from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
@@ -105,7 +105,7 @@ class _Facts:
         live = any(o.grad for o in outputs) and bool(layout.differentiable)
         differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
         overridden = tuple(self.places[t] for t in self._overridden())
-        nonlinear, overrides = public.is_nonlinear(layout), bool(overridden)
+        nonlinear, overrides = dispatch.is_nonlinear(layout), bool(overridden)
         once = not spec.options.double_backward
         derived = tuple(i for i in differentiable if i not in overridden)
         zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())

@@ -1,11 +1,12 @@
-"""Machine operations that torch executes in one pass: multiply-add, and the backward kernels of activations.
+"""Machine operations that an eager library executes in one pass: multiply-add, and the backward kernels of activations.
 
 Fused operations are nodes of their own, named as in torch; they are differentiable, batched and traced like any other.
+What is fused decides what a form costs, and so what is saved; a backend only spells it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from symgrad import expr as ex
@@ -19,12 +20,11 @@ a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("
 
 @dataclass(frozen=True)
 class Fusion:
-    """One pass for `pattern`: the operation `name` on the bound `arguments`, printed by `torch`."""
+    """One pass for `pattern`: the operation `name` on the bound `arguments`."""
 
     name: str
     pattern: Expr
     arguments: tuple[Expr, ...]
-    torch: str
     alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
     scalar: Expr | None = None  # the wildcard that is a Python number; the others are tensors
 
@@ -34,49 +34,18 @@ def _m(op: str, *args: Expr) -> Expr:
 
 
 FUSIONS = (
-    Fusion(
-        "threshold_backward",
-        _m("where", truth.compare("gt", a, 0), g, ZERO),
-        (g, a),
-        "torch.ops.aten.threshold_backward({0}, {1}, 0)",
-        alike=True,
-    ),
-    Fusion(
-        "sigmoid_backward",
-        _m("mul", _m("mul", y, _m("sub", ONE, y)), g),
-        (g, y),
-        "torch.ops.aten.sigmoid_backward({0}, {1})",
-        alike=True,
-    ),
-    Fusion(
-        "tanh_backward",
-        _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g),
-        (g, y),
-        "torch.ops.aten.tanh_backward({0}, {1})",
-        alike=True,
-    ),
-    Fusion(
-        "addcmul_scaled",
-        _m("add", c, _m("mul", k, _m("mul", a, b))),
-        (c, a, b, k),
-        "torch.addcmul({0}, {1}, {2}, value={3})",
-        scalar=k,
-    ),
-    Fusion(
-        "addcmul_scaled",
-        _m("add", _m("mul", k, _m("mul", a, b)), c),
-        (c, a, b, k),
-        "torch.addcmul({0}, {1}, {2}, value={3})",
-        scalar=k,
-    ),
-    Fusion("add_scaled", _m("add", c, _m("mul", k, a)), (c, a, k), "torch.add({0}, {1}, alpha={2})", scalar=k),
-    Fusion("add_scaled", _m("add", _m("mul", k, a), c), (c, a, k), "torch.add({0}, {1}, alpha={2})", scalar=k),
-    Fusion("sub_scaled", _m("sub", c, _m("mul", k, a)), (c, a, k), "torch.sub({0}, {1}, alpha={2})", scalar=k),
-    Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
-    Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
-    Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2}, value=-1)"),
+    Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
+    Fusion("sigmoid_backward", _m("mul", _m("mul", y, _m("sub", ONE, y)), g), (g, y), alike=True),
+    Fusion("tanh_backward", _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g), (g, y), alike=True),
+    Fusion("addcmul_scaled", _m("add", c, _m("mul", k, _m("mul", a, b))), (c, a, b, k), scalar=k),
+    Fusion("addcmul_scaled", _m("add", _m("mul", k, _m("mul", a, b)), c), (c, a, b, k), scalar=k),
+    Fusion("add_scaled", _m("add", c, _m("mul", k, a)), (c, a, k), scalar=k),
+    Fusion("add_scaled", _m("add", _m("mul", k, a), c), (c, a, k), scalar=k),
+    Fusion("sub_scaled", _m("sub", c, _m("mul", k, a)), (c, a, k), scalar=k),
+    Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b)),
+    Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b)),
+    Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b)),
 )
-SPELLING = {fusion.name: fusion.torch for fusion in FUSIONS}
 
 
 def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
@@ -137,32 +106,3 @@ def _alike(arguments: tuple[Expr, ...]) -> bool:
     for argument in arguments:
         own |= {s for s in argument.tensors if not s.is_differential}
     return len(own) == 1
-
-
-Estimate = Callable[[list[Expr]], float]
-
-
-def distribute_cotangents(gradients: list[Expr], estimate: Estimate) -> list[Expr]:
-    """The gradients, each with its cotangent inside or outside of the sum it multiplies, as is cheaper in all."""
-    best = list(gradients)
-    spent = estimate(best)
-    for i, gradient in enumerate(best):
-        inside = _distributed(gradient)
-        if inside is not gradient:
-            candidate = [*best[:i], inside, *best[i + 1 :]]
-            price = estimate(candidate)
-            if price < spent:
-                best, spent = candidate, price
-    return best
-
-
-def _distributed(gradient: Expr) -> Expr:
-    if gradient.op == "sum_to":
-        return make("sum_to", _distributed(gradient.args[0]), gradient.args[1])
-    if gradient.op != "mul":
-        return gradient
-    sums = [f for f in gradient.args if f.op == "add" and not f.is_static]
-    if len(sums) != 1:
-        return gradient
-    others = [f for f in gradient.args if f is not sums[0]]
-    return ex.add(*(ex.mul(term, *others) for term in sums[0].args))
