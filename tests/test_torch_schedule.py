@@ -249,3 +249,15 @@ def test_conditions_say_nothing_twice() -> None:
     assert "if g is not None:" in statements([*targets, *other], scope(), {})
     third = Target("r4", Z, ("wants_z and h is not None",))
     assert "if (wants_x or wants_y) and g is not None:" in statements([*targets, third], scope(), {})
+
+
+def test_shapes_are_read_from_what_is_there() -> None:
+    gap, shapes = X - Y, {X: "ctx.inputs[0].shape", Y: "ctx.inputs[1].shape"}
+    there = Scope(Names([]), {X: "x", Z: "z", gap: "d"}, shapes)
+    both, one = (make("count", v, dim=None) for v in (make("sin", gap), X))
+    lines = statements([Target("r1", Z / both), Target("r2", Z / one)], there, {})
+    assert lines == ["r1 = z / d.numel()", "r2 = z / x.numel()"]
+    wider = make("mul", symbol("grad_z", "cotangent"), gap)  # as wide as what the cotangent belongs to
+    hidden = Scope(Names([]), {wider: "wide", Z: "z"}, {X: "sx", Y: "sy"})
+    lines = statements([Target("r1", make("expand", Z, X + Y))], hidden, {})
+    assert lines == ["r1 = z.expand(_broadcast_shapes(sx, sy))"]

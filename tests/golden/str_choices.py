@@ -79,7 +79,6 @@ class StrChoicesFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         x, target, reduction = inputs
-        ctx.inputs = _like(x, target)
         ctx.reduction = reduction
         _save(ctx, (loss,), x, target)
 
@@ -93,12 +92,7 @@ class StrChoicesFunction(Function):
             x, target, grad_loss, _ = _widen(x, target, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
-                (x - target)
-                * (
-                    2
-                    * grad_loss
-                    / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
-                ),
+                (x - target) * (2 * grad_loss / _broadcast_shapes(target.shape, x.shape).numel()),
                 saved[0],
             )
             return grad_x, None, None
@@ -133,9 +127,9 @@ class _StrChoicesKeeping(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
-        x, target, reduction = inputs
+        x, _, reduction = inputs
         _, difference = outputs
-        ctx.inputs = _like(x, target)
+        ctx.inputs = _like(x)
         ctx.reduction = reduction
         _save(ctx, outputs, difference)
 
@@ -149,15 +143,7 @@ class _StrChoicesKeeping(Function):
         grad_x = None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_x = _summed(
-                    difference
-                    * (
-                        2
-                        * grad_loss
-                        / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
-                    ),
-                    ctx.inputs[0],
-                )
+                grad_x = _summed(difference * (2 * grad_loss / difference.numel()), ctx.inputs[0])
             if grad_difference is not None:
                 grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
             return _rounded(grad_x, ctx.inputs[0]), None, None
