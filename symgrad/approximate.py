@@ -14,11 +14,11 @@ from typing import Any
 import mpmath as mp
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.evaluate import Exact
 from symgrad.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.rules.algebra import common_factor
-from symgrad.traversal import substitute
+from symgrad.traversal import substitute, topological
 from symgrad.truth import compare, where
 
 __all__ = ["Interval", "Target", "near", "readings"]
@@ -261,7 +261,7 @@ def near(target: Target, interval: Interval, factor: Expr, otherwise: Expr) -> E
 
 def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     """Readings of `node` as factor * function(variable): the factor, the variable, the function of V."""
-    parts = [p for p in traversal.topological(node) if p.tensors and p is not node and not p.is_boolean]
+    parts = [p for p in topological(node) if p.tensors and p is not node and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
         for symbol_, scale in _linear(part):
             inner = substitute(node, {symbol_: V * scale})

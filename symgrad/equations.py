@@ -10,14 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad import traversal
 from symgrad.differentiate import is_tensor_op
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
 from symgrad.operation import Variant
 from symgrad.parse import Program
 from symgrad.tensor_ops.extent import extent
-from symgrad.traversal import substitute, topological
+from symgrad.traversal import rebuild, substitute, topological
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
 _LETTERS = "uvwrstpq"
@@ -93,7 +92,7 @@ def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
         return make("matmul", make("mT", args[0]), args[1])
     if node.op == "num" and len(str(node["value"])) > _EXACT:
         return ex.num(Fraction(f"{float(node['value']):.12g}"))
-    return traversal.rebuild(node, list(args))
+    return rebuild(node, list(args))
 
 
 def _with_dimensions(value: Expr, dim: object) -> Expr | None:

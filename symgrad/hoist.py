@@ -6,19 +6,18 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 from __future__ import annotations
 
 from symgrad import expr as ex
-from symgrad import traversal
 from symgrad.expr import Expr, make
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import SCALAR, positions
-from symgrad.traversal import topological
+from symgrad.traversal import rebuild, topological
 
 
 def hoisted(root: Expr) -> Expr:
     """The same derivative, with every node rebuilt from the bottom up."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
-        result = traversal.rebuild(node, [mapped[a] for a in node.args])
+        result = rebuild(node, [mapped[a] for a in node.args])
         mapped[node] = _simplified(result) if result.is_differential else result
     return mapped[root]
 
@@ -105,10 +104,10 @@ def _without_expansions(node: Expr) -> Expr:
     if varying == spread and all(extent(a.args[0]) == SCALAR for a in spread):
         shapes = {extent(a.args[1]) for a in spread}
         if len(shapes) == 1:
-            inner = traversal.rebuild(node, [a.args[0] if a in spread else a for a in node.args])
+            inner = rebuild(node, [a.args[0] if a in spread else a for a in node.args])
             return make("expand", inner, spread[0].args[1])
     for one in spread:
-        smaller = traversal.rebuild(node, [a.args[0] if a is one else a for a in node.args])
+        smaller = rebuild(node, [a.args[0] if a is one else a for a in node.args])
         if same_shape(shape_sources(smaller), node):
             return _without_expansions(smaller)
     return node

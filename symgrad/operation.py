@@ -9,10 +9,9 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
-from symgrad import traversal
-from symgrad.branches import Roots, Split, guard, split
+from symgrad.branches import Roots, Split, split
 from symgrad.differentials import absent, cotangent, tangent
-from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
+from symgrad.differentiate import is_linear, jvp, vjp
 from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
@@ -26,7 +25,7 @@ from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.stabilise import Candidate, Choice
-from symgrad.traversal import substitute, topological
+from symgrad.traversal import rebuild, substitute, topological
 from symgrad.workbench import Workbench
 
 
@@ -377,21 +376,5 @@ def _without_reductions(root: Expr, stand_in: Expr) -> Expr:
         if node.op == "sum_to" and node.args[1] is stand_in:
             mapped[node] = args[0]
         else:
-            mapped[node] = traversal.rebuild(node, args)
+            mapped[node] = rebuild(node, args)
     return mapped[root]
-
-
-__all__ = [
-    "Body",
-    "Operation",
-    "Override",
-    "Variant",
-    "absent",
-    "compile_operation",
-    "cotangent",
-    "guard",
-    "is_tensor_op",
-    "partials",
-    "region_leaves",
-    "tangent",
-]

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.differentiate import as_derived, is_linear, is_tensor_op, jvp, local_partials, partials, region_leaves, vjp
 from symgrad.evaluate import Exact, exact
 from symgrad.expr import ZERO, Expr, make, symbol
-from symgrad.traversal import substitute, topological
+from symgrad.traversal import rebuild, substitute, topological
 
 SETTINGS = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -53,7 +53,7 @@ def at_a_point(root: Expr) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         args = [mapped[a] for a in node.args]
-        mapped[node] = args[0] if node.op in ("sum_to", "expand") else traversal.rebuild(node, args)
+        mapped[node] = args[0] if node.op in ("sum_to", "expand") else rebuild(node, args)
     return mapped[root]
 
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, BETA, POINT, TENSORS, N, X, Y, Z, expressions, numbers, well_conditioned
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.evaluate import Exact, exact
 from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, symbol
-from symgrad.traversal import substitute, topological
+from symgrad.traversal import contains, substitute, topological, transform
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -296,6 +296,6 @@ def test_substitution_is_simultaneous_and_of_whole_expressions() -> None:
     assert substitute(X + Y, {}) is X + Y
     root = X * ALPHA + BETA**N
     assert substitute(root, {ALPHA: ex.ZERO}) is BETA**N
-    assert traversal.transform(inner * Y, lambda n: Z if n is inner else n) is Y * Z
-    assert traversal.contains(inner * Y, X)
-    assert not traversal.contains(inner * Y, Z)
+    assert transform(inner * Y, lambda n: Z if n is inner else n) is Y * Z
+    assert contains(inner * Y, X)
+    assert not contains(inner * Y, Z)

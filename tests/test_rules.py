@@ -9,7 +9,7 @@ import mpmath as mp
 import pytest
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.evaluate import exact
 from symgrad.expr import Expr, make, symbol
 from symgrad.pattern import is_wild
@@ -17,7 +17,7 @@ from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
-from symgrad.traversal import substitute
+from symgrad.traversal import substitute, topological
 
 RULES = [rule for rule in ALL_RULES if isinstance(rule, Rule)]
 X, Y = symbol("x"), symbol("y")
@@ -121,7 +121,7 @@ SUBJECTS = (
 @pytest.mark.parametrize("rule", TRANSFORMATIONS, ids=[r.name for r in TRANSFORMATIONS])
 def test_a_transformation_keeps_the_value(rule: Transformation) -> None:
     for subject in SUBJECTS:
-        for node in traversal.topological(subject):
+        for node in topological(subject):
             result = rule.apply(node) if node.op == rule.operation else None
             if result is None:
                 continue

@@ -10,8 +10,8 @@ import pytest
 import torch
 from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text, results
 
+from symgrad.differentials import absent
 from symgrad.evaluate import Exact
-from symgrad.operation import absent
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.traversal import topological
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
 from symgrad import expr as ex
-from symgrad import traversal
 from symgrad.backends.torch.printer import constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, make, symbol
 from symgrad.naming import Names
+from symgrad.traversal import topological
 
 SETTINGS = settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -120,7 +120,7 @@ def test_under_conditions_each_wanted_value_is_there_and_no_other(values: list[E
 def test_what_is_known_is_not_computed_again(values: list[Expr], data: st.DataObject) -> None:
     true = [well_conditioned(v) for v in values]
     assume(values and None not in true)
-    inner = [n for v in values for n in traversal.topological(v) if n.args and not n.is_static and not n.is_boolean]
+    inner = [n for v in values for n in topological(v) if n.args and not n.is_static and not n.is_boolean]
     assume(inner)
     saved = data.draw(st.sampled_from(inner))
     constants: dict[Expr, str] = {}

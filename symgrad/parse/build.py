@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.alignment import ShapeConflict, aligned
 from symgrad.errors import shown, suggestion
 from symgrad.evaluate import exact
@@ -25,6 +25,7 @@ from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.traversal import topological
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 
@@ -147,7 +148,7 @@ class Builder:
         except ShapeConflict as conflict:
             self.fail(node, str(conflict))
         settled = self.scope.settled
-        for part in traversal.topological(value, leaves=settled):
+        for part in topological(value, leaves=settled):
             if part not in settled:
                 self._settle(node, part)
                 settled.add(part)
@@ -206,7 +207,7 @@ class Builder:
 
     def _check_constant(self, node: ast.AST, value: Expr) -> None:
         """Refuse what is undefined, such as log(-1), and what is too large for a float."""
-        if value.size > _MAX_SIZE or any(n.op == "const" and n is ex.OO for n in traversal.topological(value)):
+        if value.size > _MAX_SIZE or any(n.op == "const" and n is ex.OO for n in topological(value)):
             return
         number = exact([value], {}, 64)[0]
         if number != number:

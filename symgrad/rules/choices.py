@@ -9,11 +9,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.rules.rule import Transformation
-from symgrad.traversal import rebuild
+from symgrad.traversal import rebuild, substitute, topological
 from symgrad.truth import NEGATED, where
 
 # Where functions have simple values: a branch with that value is the function of this argument.
@@ -177,16 +177,16 @@ def choice_by_sign(node: Expr) -> Expr | None:
 
     Where x is no number, all comparisons fail; the result is then that of the last case, which reads x.
     """
-    subjects = {n.args: None for n in traversal.topological(node) if n.op in _CASES and not n.is_static}
+    subjects = {n.args: None for n in topological(node) if n.op in _CASES and not n.is_static}
     for subject in subjects:
-        tests = [n for n in traversal.topological(node) if n.op in COMPARISONS and n.args == subject]
-        choices = [n for n in traversal.topological(node) if n.op == "where" and any(t is n.args[0] for t in tests)]
+        tests = [n for n in topological(node) if n.op in COMPARISONS and n.args == subject]
+        choices = [n for n in topological(node) if n.op == "where" and any(t is n.args[0] for t in tests)]
         if len(choices) < 2 or len(tests) < 2:
             continue
         cases = []
         for order in (1, 0, -1):
             facts = {t: ex.TRUE if _CASES[t.op](order) else ex.FALSE for t in tests}
-            cases.append(traversal.substitute(node, facts))
+            cases.append(substitute(node, facts))
         above, equal, below = cases
         if above is below:
             return where(truth.compare("eq", *subject), equal, above)
@@ -230,14 +230,14 @@ def choice_of_coefficients(node: Expr) -> Expr | None:
     rest = ex.mul(*(f for f in otherwise.args if not f.is_static))
     vanishes = condition.op == "eq" and condition.args[1] is ZERO and condition.args[0] in scalars
     coefficient = ex.mul(*scalars)
-    if not _is_finite(traversal.substitute(rest, {condition.args[0]: ZERO}) if vanishes else rest):
+    if not _is_finite(substitute(rest, {condition.args[0]: ZERO}) if vanishes else rest):
         return None
     return ex.mul(rest, coefficient if vanishes else where(condition, ZERO, coefficient))
 
 
 def _is_finite(node: Expr) -> bool:
     """Whether a value is finite for all finite tensors, as far as can be seen."""
-    for part in traversal.topological(node):
+    for part in topological(node):
         if part.op == "pow" and not part.is_static:
             n = part.args[1].number
             if n is None or n < 0 or n.denominator != 1:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symgrad import expr as ex
-from symgrad import traversal, truth
+from symgrad import truth
 from symgrad.expr import Expr, make
 from symgrad.pattern import match, wild
+from symgrad.traversal import substitute
 
 a, b = wild("a"), wild("b")
 
@@ -28,7 +29,7 @@ class Reuse:
     def at(self, output: Expr) -> tuple[Expr, Expr] | None:
         """The part and its replacement for a concrete output; None where the output is another function."""
         for bindings in match(self.output, output, {}):
-            return traversal.substitute(self.part, bindings), traversal.substitute(self.replacement, bindings)
+            return substitute(self.part, bindings), substitute(self.replacement, bindings)
         return None
 
 

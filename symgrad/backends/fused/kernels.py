@@ -8,17 +8,17 @@ from itertools import combinations
 from typing import TypeVar
 
 from symgrad import expr as ex
-from symgrad import traversal
 from symgrad.backends.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.backends.torch.layout import Layout
+from symgrad.differentials import cotangent, tangent
 from symgrad.evaluate import FLOAT32, FLOAT64
 from symgrad.expr import Expr, make, symbol
 from symgrad.machine import machine
-from symgrad.operation import Variant, cotangent, tangent
+from symgrad.operation import Variant
 from symgrad.shapes import declared_shape, extent, shape_sources
-from symgrad.traversal import topological
+from symgrad.traversal import substitute, topological
 from symgrad.workbench import Workbench
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
@@ -165,7 +165,7 @@ class _Passes:
         """A gradient in terms of what a pass is given: cotangents and outputs without shapes."""
         shaped = {cotangent(o, formula): cotangent(o) for o, formula in self.variant.formulas.items()}
         shaped |= {symbol(o, "tensor", declared_shape(f)): symbol(o, "tensor") for o, f in self.variant.outputs.items()}
-        return traversal.substitute(gradient, shaped)
+        return substitute(gradient, shaped)
 
     def derivative(
         self,

@@ -6,8 +6,9 @@ from typing import Any
 
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
+from symgrad.differentials import tangent
 from symgrad.machine import machine
-from symgrad.operation import Variant, tangent
+from symgrad.operation import Variant
 
 
 def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:

@@ -9,10 +9,11 @@ from functools import cached_property
 
 from symgrad.branches import Split
 from symgrad.cost import is_product
+from symgrad.differentials import absent, cotangent, tangent
 from symgrad.expr import Expr
 from symgrad.machine import machine
 from symgrad.naming import Names
-from symgrad.operation import Body, Operation, Variant, absent, cotangent, tangent
+from symgrad.operation import Body, Operation, Variant
 from symgrad.plan import Saved
 from symgrad.spec import Spec
 from symgrad.tensor_ops import TENSOR_OPS, Ref

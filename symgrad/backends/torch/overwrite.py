@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
+from symgrad.differentials import cotangent
 from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.operation import Variant, cotangent
+from symgrad.operation import Variant
 from symgrad.shapes import absorbed, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, shaping
 from symgrad.traversal import topological

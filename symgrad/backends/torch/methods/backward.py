@@ -7,8 +7,9 @@ import re
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Target, statements
+from symgrad.differentials import cotangent
 from symgrad.expr import Expr
-from symgrad.operation import Variant, cotangent
+from symgrad.operation import Variant
 
 _OVERWRITES = re.compile(r"\.\w+_\(")
 _WORTHWHILE = 2  # temporaries that are overwritten, for a backward of its own

@@ -10,9 +10,10 @@ from symgrad import expr as ex
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
+from symgrad.differentials import absent
 from symgrad.expr import Expr
 from symgrad.naming import describe
-from symgrad.operation import Body, Variant, absent
+from symgrad.operation import Body, Variant
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops.row import is_index
