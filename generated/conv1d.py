@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 8602c790e35a83ea4027c58448a1133aa70c67500c62d0c79ea10ac7ec8bf1f8
+# body-sha256: a2605fb6d3ca35c538dd3daa0c176773882ac428829c653931c573ba7f548444
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -143,8 +143,8 @@ class Conv1dFunction(Function):
                                 x, weight, bias, stride=stride, padding=padding
                             ),
                             ctx.inputs[2].shape,
-                            ctx.inputs[1].shape,
-                            ctx.inputs[0].shape,
+                            weight.shape,
+                            x.shape,
                         )
                     )
                 )

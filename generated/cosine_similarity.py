@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 0e76b5d82881d26f590951593527bb84f521fb0de061cd4ecbacc29d625d4b77
+# body-sha256: bf5727dc974b58fe3a4f929c2e304cc4e778b80c1230569e9c65273406400625
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -28,7 +28,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -93,7 +92,6 @@ class CosineSimilarityFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         a, b, eps = inputs
-        ctx.inputs = _like(a, b)
         ctx.eps = eps
         _save(ctx, (y,), a, b, *kept)
 
@@ -120,17 +118,13 @@ class CosineSimilarityFunction(Function):
             column = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
             ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit(
-                torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
-            )
+            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
         if wants_b:
             product4 = -0.5 * (product2 * upper_norm_a * (torch.sign(norm_b - eps) + 1))
             column2 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
             ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit(
-                torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
-            )
+            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
         return grad_a, grad_b, None
 
     @staticmethod
@@ -189,7 +183,6 @@ class _CosineSimilarityPlain(Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
         y, total = _forward(a, b, eps)
-        ctx.inputs = _like(a, b)
         ctx.eps = eps
         _save(ctx, (y,), a, b, total)
         return y
@@ -209,28 +202,20 @@ class _CosineSimilarityPlain(Function):
         norm_b = torch.linalg.vector_norm(b, dim=-1)
         upper_norm_b = torch.clamp(norm_b, min=eps)
         product = upper_norm_a * upper_norm_b
-        spread = (
-            (grad_y / product)
-            .unsqueeze(-1)
-            .expand(_broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape))
-        )
+        spread = (grad_y / product).unsqueeze(-1).expand(_broadcast_shapes(a.shape, b.shape))
         total_grad_y = total * grad_y
         if wants_a:
             product2 = (total_grad_y * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
             column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
             ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit(
-                torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
-            )
+            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
         if wants_b:
             product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
             column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
             ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit(
-                torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
-            )
+            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
         return grad_a, grad_b, None
 
 
@@ -240,7 +225,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
@@ -338,11 +322,6 @@ def _differentiated() -> bool:
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 9f61eac2310583a85bc8fa6760b5406f4cd4f683a931d3b9909b9a3a3d026672
+# body-sha256: b3b3e375448af0bbbfdea5f8bf612eb43fc0c402b04668f9adf5ecafd5ff369e
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -25,7 +25,6 @@ Image Segmentation", 2016
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -58,11 +57,7 @@ def dice_loss(logits: Tensor | float, target: Tensor | float, smooth: float = 1.
 
 def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Any, ...]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
-    dtype = _result_dtype(
-        torch.empty((), dtype=_result_dtype(logits)),
-        torch.empty((), dtype=_result_dtype(logits, target)),
-        torch.empty((), dtype=_result_dtype(target)),
-    )
+    dtype = torch.promote_types(logits.dtype, target.dtype)
     rounded = None
     if logits.dtype in _HALF or target.dtype in _HALF:
         logits, target, rounded = _widen(logits, target)
@@ -89,7 +84,6 @@ class DiceLossFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         logits, target, smooth = inputs
-        ctx.inputs = _like(logits)
         ctx.smooth = smooth
         _save(ctx, (loss,), logits, target, *kept)
 
@@ -108,8 +102,7 @@ class DiceLossFunction(Function):
         product2 = sig_logits * sig_logits * sig_neg_logits
         ratio = (2 * (sig_logits * target).sum() + smooth) * grad_loss / total
         grad_logits = _fit(
-            torch.addcmul(product.sum_to_size(ctx.inputs[0].shape), product2, 2 * ratio / total),
-            saved[0],
+            torch.addcmul(product.sum_to_size(logits.shape), product2, 2 * ratio / total), saved[0]
         )
         return grad_logits, None, None
 
@@ -141,7 +134,6 @@ class _DiceLossPlain(Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
         loss, total, total2 = _forward(logits, target, smooth)
-        ctx.inputs = _like(logits)
         ctx.smooth = smooth
         _save(ctx, (loss,), logits, target, total, total2)
         return loss
@@ -160,7 +152,7 @@ class _DiceLossPlain(Function):
         product2 = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
         grad_logits = _fit(
             torch.addcmul(
-                product.sum_to_size(ctx.inputs[0].shape),
+                product.sum_to_size(logits.shape),
                 sig_logits * sig_logits * sig_neg_logits,
                 product2,
             ),
@@ -175,7 +167,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -249,11 +240,6 @@ def _differentiated() -> bool:
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

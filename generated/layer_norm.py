@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 101e4852e235b29a580ec8631fc0554fb3e91d4f22126815d2966379e3d64183
+# body-sha256: 58eced72755a7c07700c272c9805840ee783042d1169a6782a35bc14514a8781
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -86,7 +86,7 @@ class LayerNormFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, bias, eps = inputs
-        ctx.inputs = _like(x, weight, bias)
+        ctx.inputs = _like(None, weight, bias)
         ctx.eps = eps
         wants_x, wants_weight, *_ = _wanted(ctx)
         _save(ctx, (y,), x if wants_x or wants_weight else None, weight if wants_x else None)
@@ -111,8 +111,7 @@ class LayerNormFunction(Function):
             ratio = (product * diff).sum(dim=-1, keepdim=True) / diff_squared.shape[-1] / total**1.5
             diff2 = torch.addcmul(product / root_total, diff, ratio, value=-1)
             grad_x = _fit(
-                diff2 - product.sum(dim=-1, keepdim=True) / ctx.inputs[0].shape[-1] / root_total,
-                saved[0],
+                diff2 - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root_total, saved[0]
             )
         if wants_weight:
             grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
@@ -187,9 +186,7 @@ class _LayerNormPlain(Function):
             ) / total**1.5
             diff2 = (product / root_total).addcmul_(diff, ratio, value=-1)
             grad_x = _fit(
-                diff2.sub_(
-                    product.sum(dim=-1, keepdim=True).div_(ctx.inputs[0].shape[-1]) / root_total
-                ),
+                diff2.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root_total),
                 saved[0],
             )
         if wants_weight:

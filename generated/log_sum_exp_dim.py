@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: e1166a0a25772343715fde29f31efd3fd9962c2fb5e605c293796221a427f69f
+# body-sha256: 403bfbdffdab660b8cf74ce3db44b808eb16e061221a9d60d37ded3929eb87f3
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -18,7 +18,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -73,7 +72,6 @@ class LogSumExpDimFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, dim, keepdim = inputs
-        ctx.inputs = _like(x)
         ctx.dim = dim
         ctx.keepdim = keepdim
         _save(ctx, (y,), x, *kept)
@@ -87,8 +85,8 @@ class LogSumExpDimFunction(Function):
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, _ = _widen(x, grad_y)
         grad_x = _fit(
-            torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, ctx.inputs[0].shape))
-            * _restore(grad_y, dim, ctx.inputs[0].shape),
+            torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, x.shape))
+            * _restore(grad_y, dim, x.shape),
             saved[0],
         )
         return grad_x, None, None
@@ -105,12 +103,7 @@ class LogSumExpDimFunction(Function):
                 ctx,
                 [
                     (
-                        torch.exp(
-                            x
-                            - _restore(
-                                x.logsumexp(dim=dim, keepdim=keepdim), dim, ctx.inputs[0].shape
-                            )
-                        )
+                        torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, x.shape))
                         * tangent_x
                     ).sum(dim=dim, keepdim=keepdim)
                 ],
@@ -128,7 +121,6 @@ class _LogSumExpDimPlain(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
         y, kept_y = _forward(x, dim, keepdim)
-        ctx.inputs = _like(x)
         ctx.dim = dim
         ctx.keepdim = keepdim
         _save(ctx, (y,), x, kept_y)
@@ -143,9 +135,7 @@ class _LogSumExpDimPlain(Function):
         if y is None:
             return LogSumExpDimFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = _fit(
-            (x - _restore(y, dim, ctx.inputs[0].shape)).exp_()
-            * _restore(grad_y, dim, ctx.inputs[0].shape),
-            saved[0],
+            (x - _restore(y, dim, x.shape)).exp_() * _restore(grad_y, dim, x.shape), saved[0]
         )
         return grad_x, None, None
 
@@ -156,7 +146,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -211,11 +200,6 @@ def _differentiated() -> bool:
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:

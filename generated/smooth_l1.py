@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 8c3fc6cdb2468b26533dd44b54e98539f18a6ce0724f40f0aefabfdf77528db3
+# body-sha256: 41cbc6b21bd4a262df8c8ef58f31a027229b701cb9b498105b3119a5599c597e
 """Smooth L1 loss.
 
     d    = input - target
@@ -100,7 +100,6 @@ class SmoothL1Function(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, beta, reduction = inputs
-        ctx.inputs = _like(input, target)
         ctx.beta = beta
         ctx.reduction = reduction
         _save(ctx, (loss,), input, target)
@@ -122,11 +121,7 @@ class SmoothL1Function(Function):
             return grad_input, None, None, None
         if reduction == "mean":
             chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
-            grad_input = _fit(
-                chosen
-                * (grad_loss / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel()),
-                saved[0],
-            )
+            grad_input = _fit(chosen * (grad_loss / diff.numel()), saved[0])
             return grad_input, None, None, None
         grad_input = _fit(
             torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff)) * grad_loss, saved[0]
@@ -173,9 +168,9 @@ class _SmoothL1Keeping(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
-        input, target, beta, reduction = inputs
+        input, _, beta, reduction = inputs
         _, d = outputs
-        ctx.inputs = _like(input, target)
+        ctx.inputs = _like(input)
         ctx.beta = beta
         ctx.reduction = reduction
         _save(ctx, outputs, d)
@@ -201,10 +196,7 @@ class _SmoothL1Keeping(Function):
             if grad_loss is not None:
                 grad_input = _summed(
                     torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
-                    * (
-                        grad_loss
-                        / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel()
-                    ),
+                    * (grad_loss / d.numel()),
                     ctx.inputs[0],
                 )
             if grad_d is not None:
@@ -284,7 +276,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
 def _is_real(value: Any) -> bool:

