@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 98e3d9091c47fbdf6ebf76c7e65e1d49419d500b0b2bb18e0ceca26682943d8a
+# body-sha256: afb27b65698d6f350b16266948053c300cd0f0604eec48b81c56bf94525bd16c
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -79,6 +79,7 @@ class ClampFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -86,7 +87,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -148,11 +149,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -167,10 +168,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

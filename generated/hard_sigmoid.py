@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: a80194c5fadfd6f9f0ef8be4158ed905bf6df70165f0ef98d2b3584c58607101
+# body-sha256: db6bcd29a378fde7263508aa22ea257c98e7a25ddc4993cf1c524204f038294b
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -76,6 +76,7 @@ class HardSigmoidFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -83,7 +84,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -163,11 +164,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -182,10 +183,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

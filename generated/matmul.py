@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: e9359502646c17b9f2eeed6df5aa60c7ab9646831284f7a880b8deef256f4a56
+# body-sha256: 5610079b31df554a59ca49159acb1c6ddc0306f485c76e80c7a7d56e7cc5a4e7
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
 
-    grad_a = sum_to(grad_y @ b.mT, a)
-    grad_b = matmul_right(a, grad_y, b)
+    grad_a = grad_y @ b.mT
+    grad_b = a.mT @ grad_y
 
 Saved for backward: a and b.
 
@@ -96,6 +96,7 @@ class MatmulFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -104,7 +105,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -132,7 +133,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -261,7 +262,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -269,11 +270,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -288,10 +289,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: e2300d572e1cc3ee1a7c2d687eb7b0b96733eee8d55ac92301d462bb6471cc8b
+# body-sha256: 08962c977137b2e2870f5199175d9527d925456551d1509fcfe3edb996eb9e83
 """Product of two tensors.
 
     z = x * y
@@ -86,6 +86,7 @@ class MulFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -94,7 +95,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -188,7 +189,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -196,11 +197,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -215,10 +216,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 4a4fa2dd051e01203d30444d17361cf18b076e85741f07414eba3922c186c79a
+# body-sha256: 600ee913446e92af03de013f283259ae4bbcc586a210f80d2f8a245a6b52ce3d
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -106,6 +106,7 @@ class PoissonNllFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -113,7 +114,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _tensors(op: str, *values: Any) -> Any:
@@ -232,7 +233,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -240,11 +241,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -259,10 +260,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 1ed58c247531f23a7f440322ac0c9ac46de479ec25c9611e2f6e55346ac5d0d7
+# body-sha256: aa7365398d4a450577727069c9f3de6365ac7ed2ead930735c42a1afdd90427e
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -47,7 +47,9 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 
 class SoftmaxRowsFunction(Function):
-    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any mode."""
+    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -81,6 +83,7 @@ class SoftmaxRowsFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -88,7 +91,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -97,7 +100,7 @@ def _kind(value: Any) -> Any:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -185,11 +188,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -204,10 +207,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from symgrad.expr import COMPARISONS, HALF, LOGICAL, ONE, ZERO, Expr, make, topological
+from symgrad.expr import COMPARISONS, HALF, LOGICAL, ONE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine, machine_form
 from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import topological
 
 # Measured on a CPU at 4 million elements, one and two threads, in passes of an addition: what fits a vector unit is
 # bound by memory alone, and a Python scalar is one tensor less to read; `where` runs element by element.

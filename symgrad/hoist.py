@@ -6,17 +6,18 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 from __future__ import annotations
 
 from symgrad import expr as ex
-from symgrad.expr import Expr, make, topological
+from symgrad.expr import Expr, make
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import SCALAR, positions
+from symgrad.traversal import rebuild, topological
 
 
 def hoisted(root: Expr) -> Expr:
     """The same derivative, with every node rebuilt from the bottom up."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
-        result = ex.rebuild(node, [mapped[a] for a in node.args])
+        result = rebuild(node, [mapped[a] for a in node.args])
         mapped[node] = _simplified(result) if result.is_differential else result
     return mapped[root]
 
@@ -27,7 +28,18 @@ def _simplified(node: Expr) -> Expr:
     if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
         value, like = node.args[0].args
         return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
+    if node.op == "squeeze":
+        return _without_kept_dimensions(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
+
+
+def _without_kept_dimensions(node: Expr) -> Expr:
+    """sum(a, dim) for what keeps the dimensions of a sum and then drops just these."""
+    (operand,) = node.args
+    dim = operand.get("dim")
+    if operand.get("keepdim") is not True or node["dim"] != (dim if isinstance(dim, tuple) else (dim,)):
+        return node
+    return make(operand.op, *operand.args, **{**dict(operand.attrs), "keepdim": False})
 
 
 # ------------------------------------------------------------------------------------------------ sums
@@ -92,10 +104,10 @@ def _without_expansions(node: Expr) -> Expr:
     if varying == spread and all(extent(a.args[0]) == SCALAR for a in spread):
         shapes = {extent(a.args[1]) for a in spread}
         if len(shapes) == 1:
-            inner = ex.rebuild(node, [a.args[0] if a in spread else a for a in node.args])
+            inner = rebuild(node, [a.args[0] if a in spread else a for a in node.args])
             return make("expand", inner, spread[0].args[1])
     for one in spread:
-        smaller = ex.rebuild(node, [a.args[0] if a is one else a for a in node.args])
+        smaller = rebuild(node, [a.args[0] if a is one else a for a in node.args])
         if same_shape(shape_sources(smaller), node):
             return _without_expansions(smaller)
     return node

@@ -9,11 +9,11 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
-from symgrad.backends.torch.fusion import distribute_cotangents
-from symgrad.branches import Roots, Split, guard, split
+from symgrad.branches import Roots, Split, split
 from symgrad.differentials import absent, cotangent, tangent
-from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
-from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.differentiate import is_linear, jvp, vjp
+from symgrad.distribute import distribute_cotangents
+from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
 from symgrad.parse import Program
 from symgrad.pivot import Pivot, find_pivot, with_output
@@ -25,6 +25,7 @@ from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.stabilise import Candidate, Choice
+from symgrad.traversal import rebuild, substitute, topological
 from symgrad.workbench import Workbench
 
 
@@ -224,7 +225,8 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
-    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, differentiable, extras=False)
+    needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
+    chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
     return replace(
         inner,
         formulas=formulas,
@@ -293,6 +295,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    tensors = [program.symbols[t.name] for t in spec.tensors]
     differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
@@ -300,7 +303,9 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         kernels = spec.options.kernels
         extras = alone and not wide_slopes and not kernels
         policy = spec.options.save
-        return plan(formulas, outputs, needed, policy, fixed, differentiable, extras=extras, fused=kernels)
+        return plan(
+            formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=extras, fused=kernels
+        )
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(
@@ -371,21 +376,5 @@ def _without_reductions(root: Expr, stand_in: Expr) -> Expr:
         if node.op == "sum_to" and node.args[1] is stand_in:
             mapped[node] = args[0]
         else:
-            mapped[node] = ex.rebuild(node, args)
+            mapped[node] = rebuild(node, args)
     return mapped[root]
-
-
-__all__ = [
-    "Body",
-    "Operation",
-    "Override",
-    "Variant",
-    "absent",
-    "compile_operation",
-    "cotangent",
-    "guard",
-    "is_tensor_op",
-    "partials",
-    "region_leaves",
-    "tangent",
-]

@@ -19,7 +19,7 @@ from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
-from symgrad.expr import Expr, rebuild, substitute, symbol, topological
+from symgrad.expr import Expr, symbol
 from symgrad.hoist import hoisted
 from symgrad.parse import Program
 from symgrad.rewrite import Step, rewrite
@@ -28,6 +28,7 @@ from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import rebuild, substitute, topological
 
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
 

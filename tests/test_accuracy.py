@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, expressions
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.accuracy import Judge, Sample, Score
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.expr import Expr, make
@@ -49,7 +50,7 @@ def test_errors_are_in_ulp_of_the_truth_at_every_magnitude() -> None:
 
 
 def test_the_worst_point_counts() -> None:
-    form = ex.where(ex.compare("gt", X, 4), X * 2, X)
+    form = truth.where(truth.compare("gt", X, 4), X * 2, X)
     measured = judge(X, [1.0, 2.0, 5.0]).measure(form, FLOAT32)
     assert measured.errors[0] == measured.errors[1] == 0
     assert measured.errors[2] > 1e6
@@ -150,9 +151,9 @@ def test_below_the_normal_range_results_may_flush_to_zero() -> None:
 
 
 def test_truth_values_are_right_or_wrong() -> None:
-    formula = ex.compare("gt", X, 1)
+    formula = truth.compare("gt", X, 1)
     assert judge(formula, [0.5, 1.5]).score(formula, FLOAT32) == Score(0, 0.0)
-    assert judge(formula, [0.5, 1.5]).score(ex.compare("lt", X, 1), FLOAT32) == Score(2, 0.0)
+    assert judge(formula, [0.5, 1.5]).score(truth.compare("lt", X, 1), FLOAT32) == Score(2, 0.0)
 
 
 # ---------------------------------------------------------------------------------------------- scores

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from symgrad import expr as ex
 from symgrad.errors import SpecError
-from symgrad.expr import FALSE, ONE, TRUE, ZERO, Expr, compare, logical, make, symbol, where
+from symgrad.expr import FALSE, ONE, TRUE, ZERO, Expr, make, symbol
 from symgrad.functions import FUNCTIONS, call
 from symgrad.parse import Fault, FormulaError, Program, Scope, parse_expression, parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.tensor_ops import Ref
+from symgrad.traversal import topological
+from symgrad.truth import compare, logical, where
 
 X, Y, Z, MASK = symbol("x"), symbol("y"), symbol("z"), symbol("mask", "bool_tensor")
 BETA, N, FLAG, MODE = symbol("beta", "float"), symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")
@@ -448,7 +450,7 @@ def test_a_whole_spec() -> None:
     assert found.cotangents["y"] is symbol("grad_y", "cotangent")
     d = found.lets["d"]
     assert d is symbol("input") - symbol("target")
-    assert d in ex.topological(found.lets["loss"])
+    assert d in topological(found.lets["loss"])
     assert found.outputs["inside"].is_boolean
     assert found.gradients["input"] is make(CLAMP, found.cotangents["y"], -ONE, ONE) * call("sign", d)
 

@@ -12,7 +12,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symgrad import expr as ex
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.differentiate import jvp, vjp
@@ -20,6 +19,7 @@ from symgrad.expr import Expr, symbol
 from symgrad.machine import machine
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import substitute
 
 torch.set_num_threads(1)
 
@@ -115,7 +115,7 @@ def _check_second(
         through = torch.autograd.grad(first, [*xs, g], h, allow_unused=True, retain_graph=True)
         # A cotangent that is differentiated is a tensor like any other.
         plain = symbol("grad", "tensor")
-        again = vjp({ex.substitute(pulled[s], {cotangent: plain}): stand_in}, [*symbols, plain])
+        again = vjp({substitute(pulled[s], {cotangent: plain}): stand_in}, [*symbols, plain])
         for k, (x, want, auto) in enumerate(zip([*xs, g], wanted, through, strict=True)):
             want = torch.zeros_like(x) if want is None else want
             auto = torch.zeros_like(x) if auto is None else auto

@@ -245,3 +245,32 @@ def test_numbers_beside_tensors_compute_nothing_twice() -> None:
     )
     for name in ("backward", "jvp"):
         assert "(x / scale).new_full" not in ast.unparse(method(item, name))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_plain_backward_reads_what_is_saved_once(dtype: torch.dtype) -> None:
+    item = stem("kept_intermediate")
+    x, scale = (torch.tensor([0.3, -1.2], dtype=dtype, requires_grad=True) for _ in range(2))
+    unpacked: list[int] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    def unpack(tensor: torch.Tensor) -> torch.Tensor:
+        unpacked.append(1)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = item.function(x, scale)
+    found = torch.autograd.grad(y.sum(), (x, scale))
+    kept = dtype is torch.float32  # of half precision, which is widened, nothing is
+    assert len(unpacked) == 2 + kept
+    true = torch.autograd.grad(item.composite(x, scale).sum(), (x, scale))
+    torch.testing.assert_close(found, true, rtol=2e-2 if dtype is torch.bfloat16 else 1.3e-6, atol=1e-2)
+
+
+def test_only_the_shapes_that_are_read_are_kept() -> None:
+    item = compiled_text(
+        "\nop: distance\ntensors: {input: , target: {grad: false}}\noutputs: {y: sqrt((input - target)**2 + 1)}\n"
+    )
+    assert "ctx.inputs = _like(input)" in item.text

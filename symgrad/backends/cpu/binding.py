@@ -16,8 +16,9 @@ from symgrad.backends.fused.kernels import kernels
 from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
-from symgrad.expr import topological
-from symgrad.operation import Variant, absent
+from symgrad.differentials import absent
+from symgrad.operation import Variant
+from symgrad.traversal import topological
 
 
 @dataclass(frozen=True)

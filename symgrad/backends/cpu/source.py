@@ -15,11 +15,12 @@ from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value
 from symgrad.backends.torch.schedule import choose_temporaries
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.formula import formula
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.resources import environment
+from symgrad.traversal import topological
 
 
 @dataclass(frozen=True)

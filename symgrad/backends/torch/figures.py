@@ -10,9 +10,10 @@ from typing import Any
 from symgrad.backends.torch.layout import Layout
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.operation import Variant
 from symgrad.stabilise import Choice
+from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
 ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded

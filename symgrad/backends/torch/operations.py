@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import ZERO, Expr, topological
+from symgrad.expr import ZERO, Expr
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 from symgrad.tensor_ops.extent import Dim
+from symgrad.traversal import topological
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer
@@ -53,12 +54,13 @@ def attribute(printer: Printer, value: object) -> str:
 # ------------------------------------------------------------------------------------------------ shapes
 def print_shape(printer: Printer, like: Expr) -> str:
     """The shape of a value: of the value itself if it is there, else of what it broadcasts from."""
-    known = _known_shape(printer, like) or _declared_shape(printer, like)
+    sources = shape_sources(like)
+    known = _known_shape(printer, like) or _declared_shape(printer, like) or _shape_of_alike(printer, sources)
     if known is not None:
         return known
     texts = [
         _known_shape(printer, source) or _shape_of_result(printer, source)
-        for source in sorted(shape_sources(like), key=lambda s: s.order)
+        for source in sorted(sources, key=lambda s: s.order)
     ]
     if not texts:
         return "torch.Size(())"
@@ -66,9 +68,18 @@ def print_shape(printer: Printer, like: Expr) -> str:
 
 
 def _known_shape(printer: Printer, value: Expr) -> str | None:
-    if value in printer.shapes:
-        return printer.shapes[value]
-    return f"{printer(value)}.shape" if value in printer.names else None
+    if value in printer.names and not (value.op == "sym" and value.is_differential):
+        return f"{printer(value)}.shape"
+    return printer.shapes.get(value)
+
+
+def _shape_of_alike(printer: Printer, sources: frozenset[Expr]) -> str | None:
+    """The shape of a value that is there and broadcasts from the same others; cotangents do not tell from what."""
+    for value, text in printer.names.items():
+        there = len(sources) > 1 and text.isidentifier() and value.tensors and not value.is_differential
+        if there and shape_sources(value) == sources:
+            return f"{text}.shape"
+    return None
 
 
 def _declared_shape(printer: Printer, like: Expr) -> str | None:
@@ -171,7 +182,7 @@ def _count(printer: Printer, node: Expr) -> str:
             return found[0] if len(found) == 1 else f"({' * '.join(found)})"
     if dim is None:
         known = printer.names.get(like)
-        return f"{known}.numel()" if known else f"{print_shape(printer, like)}.numel()"
+        return f"{known or print_shape(printer, like).removesuffix('.shape')}.numel()"
     shape = print_shape(printer, like)
     dims = dim if isinstance(dim, tuple) else (dim,)
     if extent(like).dims:  # not a scalar, which has one element along every dimension

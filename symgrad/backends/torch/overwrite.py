@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from symgrad.backends.torch.fusion import SPELLING
+from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
-from symgrad.expr import Expr, topological
+from symgrad.differentials import cotangent
+from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.operation import Variant, cotangent
+from symgrad.operation import Variant
 from symgrad.shapes import absorbed, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, shaping
+from symgrad.traversal import topological
 
 __all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable"]
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad.backends.torch.fusion import SPELLING
+from symgrad.backends.torch.fusions import SPELLING
 from symgrad.evaluate import exact
-from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr, topological
+from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import topological
 
 # Binding strength of Python's operators, weakest first.
 _CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, ATOM = range(12)

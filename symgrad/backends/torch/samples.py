@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.branches import Split
+from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import exact
-from symgrad.expr import topological
-from symgrad.operation import Variant, absent
+from symgrad.operation import Variant
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import Ref
+from symgrad.traversal import topological
 from symgrad.workbench import hyperparameter_values
 
 Shape: TypeAlias = "tuple[int, ...] | None"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
-from symgrad.backends.torch import docs, public, samples
+from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
@@ -17,11 +17,12 @@ from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
-from symgrad.expr import ZERO, Expr, topological
+from symgrad.expr import ZERO, Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
+from symgrad.traversal import topological
 
 _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copy", ()),
@@ -104,7 +105,7 @@ class _Facts:
         live = any(o.grad for o in outputs) and bool(layout.differentiable)
         differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
         overridden = tuple(self.places[t] for t in self._overridden())
-        nonlinear, overrides = public.is_nonlinear(layout), bool(overridden)
+        nonlinear, overrides = dispatch.is_nonlinear(layout), bool(overridden)
         once = not spec.options.double_backward
         derived = tuple(i for i in differentiable if i not in overridden)
         zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())

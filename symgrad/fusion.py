@@ -1,28 +1,30 @@
-"""Machine operations that torch executes in one pass: multiply-add, and the backward kernels of activations.
+"""Machine operations that an eager library executes in one pass: multiply-add, and the backward kernels of activations.
 
 Fused operations are nodes of their own, named as in torch; they are differentiable, batched and traced like any other.
+What is fused decides what a form costs, and so what is saved; a backend only spells it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from symgrad import expr as ex
-from symgrad.expr import ONE, ZERO, Expr, make, topological
+from symgrad import truth
+from symgrad.expr import ONE, ZERO, Expr, make
 from symgrad.pattern import match, wild
+from symgrad.traversal import topological
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """One pass for `pattern`: the operation `name` on the bound `arguments`, printed by `torch`."""
+    """One pass for `pattern`: the operation `name` on the bound `arguments`."""
 
     name: str
     pattern: Expr
     arguments: tuple[Expr, ...]
-    torch: str
     alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
     scalar: Expr | None = None  # the wildcard that is a Python number; the others are tensors
     mask: Expr | None = None  # the wildcard that is a truth value; the others depend on a cotangent or tangent
@@ -33,48 +35,18 @@ def _m(op: str, *args: Expr) -> Expr:
 
 
 FUSIONS = (
-    Fusion(
-        "threshold_backward",
-        _m("where", ex.compare("gt", a, 0), g, ZERO),
-        (g, a),
-        "torch.ops.aten.threshold_backward({0}, {1}, 0)",
-        alike=True,
-    ),
-    Fusion("masked", _m("where", c, g, ZERO), (g, c), "_masked({0}, {1})", mask=c),
-    Fusion(
-        "sigmoid_backward",
-        _m("mul", _m("mul", y, _m("sub", ONE, y)), g),
-        (g, y),
-        "torch.ops.aten.sigmoid_backward({0}, {1})",
-        alike=True,
-    ),
-    Fusion(
-        "tanh_backward",
-        _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g),
-        (g, y),
-        "torch.ops.aten.tanh_backward({0}, {1})",
-        alike=True,
-    ),
-    Fusion(
-        "addcmul_scaled",
-        _m("add", c, _m("mul", k, _m("mul", a, b))),
-        (c, a, b, k),
-        "torch.addcmul({0}, {1}, {2}, value={3})",
-        scalar=k,
-    ),
-    Fusion(
-        "addcmul_scaled",
-        _m("add", _m("mul", k, _m("mul", a, b)), c),
-        (c, a, b, k),
-        "torch.addcmul({0}, {1}, {2}, value={3})",
-        scalar=k,
-    ),
-    Fusion("add_scaled", _m("add", c, _m("mul", k, a)), (c, a, k), "torch.add({0}, {1}, alpha={2})", scalar=k),
-    Fusion("add_scaled", _m("add", _m("mul", k, a), c), (c, a, k), "torch.add({0}, {1}, alpha={2})", scalar=k),
-    Fusion("sub_scaled", _m("sub", c, _m("mul", k, a)), (c, a, k), "torch.sub({0}, {1}, alpha={2})", scalar=k),
-    Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
-    Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2})"),
-    Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b), "torch.addcmul({0}, {1}, {2}, value=-1)"),
+    Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
+    Fusion("masked", _m("where", c, g, ZERO), (g, c), mask=c),
+    Fusion("sigmoid_backward", _m("mul", _m("mul", y, _m("sub", ONE, y)), g), (g, y), alike=True),
+    Fusion("tanh_backward", _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g), (g, y), alike=True),
+    Fusion("addcmul_scaled", _m("add", c, _m("mul", k, _m("mul", a, b))), (c, a, b, k), scalar=k),
+    Fusion("addcmul_scaled", _m("add", _m("mul", k, _m("mul", a, b)), c), (c, a, b, k), scalar=k),
+    Fusion("add_scaled", _m("add", c, _m("mul", k, a)), (c, a, k), scalar=k),
+    Fusion("add_scaled", _m("add", _m("mul", k, a), c), (c, a, k), scalar=k),
+    Fusion("sub_scaled", _m("sub", c, _m("mul", k, a)), (c, a, k), scalar=k),
+    Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b)),
+    Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b)),
+    Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b)),
 )
 
 
@@ -82,14 +54,8 @@ def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
     """One pass for the gradient through a softmax along `dim`, multiplied out or not."""
     weighted = _m("mul", y, g)
     total = make("sum", weighted, dim=dim, keepdim=True)
-    spelling = "_softmax_back({0}, {1}, {2})"
-    return tuple(
-        Fusion("softmax_backward", pattern, (g, y, ex.num(dim)), spelling)
-        for pattern in (_m("mul", y, _m("sub", g, total)), _m("sub", weighted, _m("mul", y, total)))
-    )
-
-
-SPELLING = {fusion.name: fusion.torch for fusion in (*FUSIONS, *softmax_fusions(-1))}
+    patterns = (_m("mul", y, _m("sub", g, total)), _m("sub", weighted, _m("mul", y, total)))
+    return tuple(Fusion("softmax_backward", pattern, (g, y, ex.num(dim))) for pattern in patterns)
 
 
 def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
@@ -167,32 +133,3 @@ def _alike(arguments: tuple[Expr, ...]) -> bool:
     for argument in arguments:
         own |= {s for s in argument.tensors if not s.is_differential}
     return len(own) == 1
-
-
-Estimate = Callable[[list[Expr]], float]
-
-
-def distribute_cotangents(gradients: list[Expr], estimate: Estimate) -> list[Expr]:
-    """The gradients, each with its cotangent inside or outside of the sum it multiplies, as is cheaper in all."""
-    best = list(gradients)
-    spent = estimate(best)
-    for i, gradient in enumerate(best):
-        inside = _distributed(gradient)
-        if inside is not gradient:
-            candidate = [*best[:i], inside, *best[i + 1 :]]
-            price = estimate(candidate)
-            if price < spent:
-                best, spent = candidate, price
-    return best
-
-
-def _distributed(gradient: Expr) -> Expr:
-    if gradient.op == "sum_to":
-        return make("sum_to", _distributed(gradient.args[0]), gradient.args[1])
-    if gradient.op != "mul":
-        return gradient
-    sums = [f for f in gradient.args if f.op == "add" and not f.is_static]
-    if len(sums) != 1:
-        return gradient
-    others = [f for f in gradient.args if f is not sums[0]]
-    return ex.add(*(ex.mul(term, *others) for term in sums[0].args))
