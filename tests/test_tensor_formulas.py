@@ -124,6 +124,14 @@ FORMULAS = {
         outputs:
           y: sqrt(var(x, dim=0) + 1)
     """,
+    "a mean over what a chosen dimension leaves": """
+        op: pooled_activation
+        tensors:
+          x: {shape: [N, C]}
+        hyperparameters: {dim: -1}
+        outputs:
+          loss: mean(tanh(mean(x, dim=dim)))
+    """,
 }
 
 

@@ -53,6 +53,10 @@ class Printer:
         """Source to which a method call or an index can be appended."""
         return self._at(node, ATOM)
 
+    def anew(self, names: Mapping[Expr, str]) -> Printer:
+        """A printer in a scope of its own, which owns none of the values that may be overwritten here."""
+        return Printer(names, self.constants)
+
     def local(self, name: str) -> str:
         """The local name of the symbol that the spec calls `name`."""
         return next(text for symbol, text in self.names.items() if symbol.op == "sym" and symbol.name == name)
