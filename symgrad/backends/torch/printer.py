@@ -162,16 +162,19 @@ class Printer:
         """A Python choice; a number beside a tensor becomes a tensor of its shape."""
         condition, then, otherwise = node.args
         if not node.is_static:
-            then_text, otherwise_text = (self._filled(b, node) for b in (then, otherwise))
+            then_text, otherwise_text = self._filled(then, otherwise), self._filled(otherwise, then)
         else:
             then_text, otherwise_text = self._at(then, _OR), self._at(otherwise, _CONDITIONAL)
         return f"{then_text} if {self._at(condition, _OR)} else {otherwise_text}", _CONDITIONAL
 
-    def _filled(self, branch: Expr, choice: Expr) -> str:
+    def _filled(self, branch: Expr, other: Expr) -> str:
+        """A branch; where it is a number, that number in the shape of the other branch."""
         if not branch.is_static:
             return self._at(branch, _OR)
-        differential = [s for s in choice.tensors if s.is_differential]
-        like = self.names[min(differential or choice.tensors, key=lambda s: s.name)]
+        read = _broadcast_from(other)
+        differential = [s for s in other.tensors if s.is_differential]
+        named = [s for s in differential or other.tensors if s in read]
+        like = self.names[min(named, key=lambda s: s.name)] if named else self(other)
         return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
     def _float_tensor(self, condition: Expr) -> str | None:
@@ -369,6 +372,18 @@ def number(value: Fraction) -> tuple[str, int]:
 
 def _is_name(node: Expr) -> bool:
     return node.op == "sym" and not node.is_differential
+
+
+def _broadcast_from(root: Expr) -> set[Expr]:
+    """The symbols that broadcast to the shape of a value: those that no tensor operation reads before."""
+    found, pending = set(), [root]
+    while pending:
+        node = pending.pop()
+        if node.op == "sym":
+            found.add(node)
+        elif node.op not in TENSOR_OPS:
+            pending += node.args
+    return found
 
 
 def _is_power_of_two(node: Expr) -> bool:
