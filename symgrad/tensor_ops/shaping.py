@@ -134,7 +134,9 @@ def plain_transpose(x: Expr) -> Expr:
     """
     if x.op == "matmul_right" and x.args[2].op == "T":
         a, g, like = x.args
-        return make("matmul_right", g, a, like.args[0])
+        of = extent(like)
+        if of.exact and len(of.dims) == 2:  # a vector is its own transpose
+            return make("matmul_right", g, a, like.args[0])
     return x.args[0] if x.op == "T" else make("T", x)
 
 
