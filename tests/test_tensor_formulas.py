@@ -255,6 +255,16 @@ def test_a_small_constant_is_added_after_what_cancels() -> None:
     torch.testing.assert_close(x.grad, want.grad)
 
 
+@pytest.mark.parametrize("shape", ["", "{shape: [N, C]}"])
+@pytest.mark.parametrize("total", ["-{}", "mean({})"])
+def test_the_gradient_of_an_entropy_keeps_its_digits_where_one_class_dominates(shape: str, total: str) -> None:
+    entropy = total.format("sum(softmax(x, dim=-1) * log_softmax(x, dim=-1), dim=-1)")
+    item = compiled_text(f'{{op: f, tensors: {{x: {shape}}}, outputs: {{y: "{entropy}"}}}}')
+    x = torch.tensor([[12.0, 0.5, -1.0], [0.0, 30.0, -2.0]])
+    found, right = (torch.func.grad(lambda t: f(t).sum())(x) for f in (item.function, item.composite))  # noqa: B023
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
+
+
 def test_a_number_takes_dtype_and_device_of_a_cotangent_where_only_indices_are_saved() -> None:
     item = compiled_text("""
         op: discounted
