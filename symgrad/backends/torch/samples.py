@@ -130,7 +130,7 @@ def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
 
     fine = [shapes for shapes in found if fits(shapes)]
     free = [s for s, t in zip(symbols, spec.tensors, strict=True) if t.shape is None]
-    if spec.test.shapes or len(fine) == len(found) or (fine and not free):
+    if spec.test.shapes or len(fine) == len(found) or (fits(found[0]) and not free):
         return fine or found
     for named in sizes(_sizes(spec, {})):
         declared = {s: shape or () for s, shape in zip(symbols, _sized(spec, named), strict=True) if s not in free}
