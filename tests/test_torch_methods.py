@@ -245,3 +245,14 @@ def test_numbers_beside_tensors_compute_nothing_twice() -> None:
     )
     for name in ("backward", "jvp"):
         assert "(x / scale).new_full" not in ast.unparse(method(item, name))
+
+
+@pytest.mark.parametrize("formula", ["x.T", "x.mT", "transpose(x, 0, 1)", "einsum('ij->ji', x)", "einsum('ii->i', x)"])
+def test_no_output_is_a_view(formula: str) -> None:
+    item = compiled_text(f'{{op: f, tensors: {{x: }}, outputs: {{y: "{formula}", z: "2 * x", w: "2 * x.T"}}}}')
+    x = torch.rand(3, 3, requires_grad=True)
+    own = item.function(x)
+    storages = {t.untyped_storage().data_ptr() for t in (x, *own)}
+    assert len(storages) == 4
+    for y, right in zip(own, item.composite(x), strict=True):
+        assert torch.equal(y.add_(1), right + 1)
