@@ -180,18 +180,19 @@ class Printer:
     def _float_tensor(self, condition: Expr) -> str | None:
         """Some tensor that decides the dtype of a choice between two numbers: one of the condition, else any.
 
-        None where there is no floating-point tensor: then torch decides.
+        Of cotangents and tangents only those that are surely there have a known shape. Where no tensor is there, an
+        input's dtype may be; None where there is no floating-point tensor: then torch decides.
         """
-        floats = [s for s in condition.tensors if s["kind"] not in ("bool_tensor", "int_tensor")]
-        if not floats:
-            floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
-        if not floats:  # of cotangents and tangents only those that are surely there have a known shape
-            floats = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
-        if not floats:
-            return None
-        first = min(floats, key=lambda s: s.name)
-        self.used[first] += 1
-        return self.names.get(first, first.name)
+        floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
+        own = [s for s in floats if s in condition.tensors]
+        differential = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
+        first = min(own or floats or differential, key=lambda s: s.name, default=None)
+        if first is not None:
+            self.used[first] += 1
+            return self.names[first]
+        saved = [s for s in self.shapes if s.op == "sym" and s["kind"] == "tensor"]
+        kept = [s for s in saved if s in condition.tensors] or saved
+        return self.shapes[min(kept, key=lambda s: s.name)].removesuffix(".shape") if kept else None
 
     def _pow(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args

@@ -65,8 +65,9 @@ class Methods(Forward, Backward, Jvp):
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
     def _needs_shapes(self) -> bool:
-        """Whether backward or jvp read shapes and dtypes of the inputs."""
-        return any("ctx.inputs" in line for line in (*self.backward(), *self.jvp()))
+        """Whether a derivative reads shapes and dtypes of the inputs."""
+        lines = (*self.backward(), *self.plain_backward(), *self.jvp())
+        return any("ctx.inputs" in line for line in lines)
 
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout
