@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: ca8244fe7a34f61b2f01e4087a0f410231026249b90331281cd7c0296b4c3855
+# body-sha256: 65d46216e3eb6ab662271cfa9a1a9a16349acf26311218f71ba687299185a5e6
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -38,7 +38,7 @@ def geometric_mean(a: Tensor | float, b: Tensor | float) -> Tensor:
     Raises TypeError where a tensor is complex.
     """
     if not (_is_real(a) and _is_real(b)):
-        a, b = _tensors("geometric_mean", a, b)
+        a, b = _tensors("geometric_mean", (), a=a, b=b)
     return _apply(a, b)
 
 
@@ -129,13 +129,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

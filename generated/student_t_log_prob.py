@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 6c6e4a6d2dba2b76028722bccf1672f897e2332ed6bc0b70ec56a0c72987188d
+# body-sha256: 722129d7c4e1ebac4c4f42bd648663dc81a75f7ac634bfa8955188bb6759aa37
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -57,7 +57,7 @@ def student_t_log_prob(
     [0.001, 1000]. Raises TypeError where a tensor is complex.
     """
     if not all(map(_is_real, (x, df, loc, scale))):
-        x, df, loc, scale = _tensors("student_t_log_prob", x, df, loc, scale)
+        x, df, loc, scale = _tensors("student_t_log_prob", (), x=x, df=df, loc=loc, scale=scale)
     return _apply(x, df, loc, scale)
 
 
@@ -241,13 +241,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

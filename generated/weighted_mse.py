@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 46428988a4da02722619026b8f330a85bd99704e7e79aadcc3b7d7314b3677f0
+# body-sha256: 37c1ea3c0a90934bc61fefe5923e6753f3c7063a91dea7566dfaf8be7b1c5c0d
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -40,7 +40,9 @@ def weighted_mse(input: Tensor | float, target: Tensor | float, weight: Tensor |
     where a tensor is complex.
     """
     if not (_is_real(input) and _is_real(target) and _is_real(weight)):
-        input, target, weight = _tensors("weighted_mse", input, target, weight)
+        input, target, weight = _tensors(
+            "weighted_mse", (), input=input, target=target, weight=weight
+        )
     return _apply(input, target, weight)
 
 
@@ -191,13 +193,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

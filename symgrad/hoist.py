@@ -16,10 +16,20 @@ from symgrad.traversal import rebuild, topological
 def hoisted(root: Expr) -> Expr:
     """The same derivative, with every node rebuilt from the bottom up."""
     mapped: dict[Expr, Expr] = {}
-    for node in topological(root):
+    order = topological(root)
+    normalised = {n for n in order if n.op == "softmax"}
+    for node in order:
         result = rebuild(node, [mapped[a] for a in node.args])
-        mapped[node] = _simplified(result) if result.is_differential else result
+        mapped[node] = _simplified(result) if result.is_differential else _by_its_name(result, normalised)
     return mapped[root]
+
+
+def _by_its_name(node: Expr, normalised: set[Expr]) -> Expr:
+    """exp(log_softmax(a)) as the softmax(a) that is there, with which it may cancel."""
+    if node.op == "exp" and node.args[0].op == "log_softmax":
+        twin = make("softmax", *node.args[0].args, **dict(node.args[0].attrs))
+        return twin if twin in normalised else node
+    return node
 
 
 def _simplified(node: Expr) -> Expr:
@@ -30,6 +40,8 @@ def _simplified(node: Expr) -> Expr:
         return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
     if node.op == "squeeze":
         return _without_kept_dimensions(node)
+    if node.op == "mul":
+        node = _without_ones(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
 
 
@@ -40,6 +52,16 @@ def _without_kept_dimensions(node: Expr) -> Expr:
     if operand.get("keepdim") is not True or node["dim"] != (dim if isinstance(dim, tuple) else (dim,)):
         return node
     return make(operand.op, *operand.args, **{**dict(operand.attrs), "keepdim": False})
+
+
+def _without_ones(product: Expr) -> Expr:
+    """A product without the sum of a softmax, which is 1, where its shape is not needed."""
+    for factor in product.args:
+        if factor.op == "sum" and factor.args[0].op == "softmax" and factor["dim"] == factor.args[0]["dim"]:
+            rest = ex.mul(*(f for f in product.args if f is not factor))
+            if same_shape(shape_sources(rest), product):
+                return rest
+    return product
 
 
 # ------------------------------------------------------------------------------------------------ sums
@@ -79,15 +101,15 @@ def _is_constant(factor: Expr, over: Expr) -> bool:
     if places is not None and known.exact:
         return all(len(known.dims) < -p or known.dims[p] == 1 for p in places)
     sources = shape_sources(factor)
-    return bool(sources) and all(s.get("keepdim") is True and s.get("dim") == dim for s in sources)
+    return bool(sources) and all((s.get("keepdim") is True or s.op == "restore") and s["dim"] == dim for s in sources)
 
 
 def _is_open(node: Expr) -> bool:
-    """Whether a value has the shape of a cotangent or tangent, which it does not tell."""
+    """Whether a value has the shape of a cotangent or tangent that does not tell it."""
     stack = [node]
     while stack:
         part = stack.pop()
-        if part.op == "sym" and part.is_differential:
+        if part.op == "sym" and part.is_differential and (part.get("shape") is None or not extent(part).exact):
             return True
         if part.op not in TENSOR_OPS:
             stack += part.args

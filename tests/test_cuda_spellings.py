@@ -19,6 +19,7 @@ from symgrad.evaluate import exact
 from symgrad.expr import Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
+from symgrad.traversal import topological
 from symgrad.widening import NARROW, WIDEN, with_wide_angles
 
 pytest.importorskip("triton")
@@ -118,7 +119,7 @@ def compile_(tmp_path_factory):
 
 def test_every_spelling_is_here() -> None:
     assert set(SPELLINGS) - {*ROWS, *WIDE} <= set(EXPRESSIONS)
-    assert {n.op for node, _ in EXPRESSIONS.values() for n in ex.topological(node)} >= set(WIDE)
+    assert {n.op for node, _ in EXPRESSIONS.values() for n in topological(node)} >= set(WIDE)
 
 
 def arguments(name: str, dtype: torch.dtype) -> list[torch.Tensor]:

@@ -250,7 +250,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "None": (0, "None is not a value"),
     "torch.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
     "x.exp()": (0, "methods have no place in a formula; write exp(...)"),
-    "x.__class__": (0, "unknown attribute '__class__'"),
+    "x.__class__": (2, "unknown attribute '__class__'"),
     "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),
     "sigmoid(x, y)": (11, "sigmoid(x) takes 1 argument, not 2"),
     "sigmoid()": (0, "sigmoid(x) lacks its argument 'x'"),
@@ -277,7 +277,12 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "sum(x, dim=[])": (11, "'dim' is an empty list"),
     "sum(x, keepdim=1)": (15, "'keepdim' must be True, False or a hyperparameter of type bool"),
     "sum(None)": (4, "the argument 'input' cannot be None"),
-    "x.foo": (0, "unknown attribute 'foo'"),
+    "x.foo": (2, "unknown attribute 'foo'"),
+    "conv1d(x, y, stride=0)": (20, "'stride' must be at least 1, not 0"),
+    "conv1d(x, y, padding=-1)": (21, "'padding' must be at least 0, not -1"),
+    "conv2d(x, y, stride=(1, 2, 3))": (20, "'stride' has one value or 2, not 3"),
+    "conv2d(x, y, dilation=[1, 0])": (22, "'dilation' must be at least 1, not 0"),
+    "conv2d(x, y, groups=0)": (20, "'groups' must be at least 1, not 0"),
     "x == not y": (5, "not an expression from here on"),
 }  # fmt: skip
 

@@ -287,6 +287,13 @@ EQUATIONS = [
     ("ij,ij->ij", ((2, 3), (1, 3))),
     ("ij,k->kj", ((2, 3), (4,))),
     ("...,->...", ((2, 3), ())),
+    ("ii->", ((3, 3),)),
+    ("ii->i", ((3, 3),)),
+    ("bii", ((2, 3, 3),)),
+    ("...ii->...i", ((2, 2, 3, 3),)),
+    ("iij,j->i", ((3, 3, 2), (2,))),
+    ("ijij->ji", ((2, 3, 2, 3),)),
+    ("iii->i", ((2, 2, 2),)),
 ]
 
 
@@ -299,7 +306,7 @@ def test_einsum(equation: str, shapes: tuple[Shape, ...]) -> None:
 @pytest.mark.parametrize(
     ("equation", "message"),
     [
-        ("ii->i", "diagonals"),
+        ("i->ii", "the result repeats 'i'"),
         ("ij,jk->ik", "2 operands"),
         ("i->j", "in no operand"),
         ("i1->i", "no subscript"),

@@ -274,3 +274,47 @@ def test_only_the_shapes_that_are_read_are_kept() -> None:
         "\nop: distance\ntensors: {input: , target: {grad: false}}\noutputs: {y: sqrt((input - target)**2 + 1)}\n"
     )
     assert "ctx.inputs = _like(input)" in item.text
+
+
+@pytest.mark.parametrize("formula", ["x.T", "x.mT", "transpose(x, 0, 1)", "einsum('ij->ji', x)", "einsum('ii->i', x)"])
+def test_no_output_is_a_view(formula: str) -> None:
+    item = compiled_text(f'{{op: f, tensors: {{x: }}, outputs: {{y: "{formula}", z: "2 * x", w: "2 * x.T"}}}}')
+    x = torch.rand(3, 3, requires_grad=True)
+    own = item.function(x)
+    storages = {t.untyped_storage().data_ptr() for t in (x, *own)}
+    assert len(storages) == 4
+    for y, right in zip(own, item.composite(x), strict=True):
+        assert torch.equal(y.add_(1), right + 1)
+
+
+@pytest.mark.parametrize(
+    "formula", ["max(z, x) - (y - x)", "relu(amin(y))", "einsum('ij->j', amax(x, dim=0, keepdim=True)) + y"]
+)
+def test_a_number_takes_the_dtype_of_what_is_there_where_masks_alone_are_saved(formula: str) -> None:
+    item = compiled_text(f'{{op: f, tensors: {{x: , y: , z: }}, outputs: {{o: "{formula}"}}}}')
+    _same_derivatives(item, (2, 3))
+
+
+def test_a_plain_backward_may_be_the_only_one_that_reads_a_shape() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {y: , z: }
+        outputs: {o: "sort(einsum('ii->i', softplus(y) @ (-z).mT), dim=-1).values"}
+    """)
+    _same_derivatives(item, (3, 3))
+
+
+def _same_derivatives(item: Compiled, shape: tuple[int, ...]) -> None:
+    """The function's gradients and tangents are the composite's, in half precision as well."""
+    names = [t.name for t in item.spec.tensors]
+    tensors = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for _ in names]
+    for kind, tolerance in ((torch.float64, 1e-12), (torch.bfloat16, 0.1)):
+        given = [t.detach().to(kind).requires_grad_() for t in tensors]
+        own, right = (
+            torch.autograd.grad(f(*given).sin().sum(), given, materialize_grads=True)
+            for f in (item.function, item.composite)
+        )
+        torch.testing.assert_close(own, right, rtol=tolerance, atol=tolerance)
+        primals = tuple(t.detach() for t in given)
+        own, right = (torch.func.jvp(f, primals, primals)[1] for f in (item.function, item.composite))
+        torch.testing.assert_close(own, right, rtol=tolerance, atol=tolerance)

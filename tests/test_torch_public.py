@@ -92,12 +92,19 @@ def test_choices_and_types_are_checked() -> None:
         stem("branches").function(x, flag=1.5)
     with pytest.raises(TypeError, match="n"):
         stem("int_and_bool").function(x, x.long(), x > 0, n=1.5)
+    with pytest.raises(TypeError, match="n must be of type int, not True"):
+        stem("int_and_bool").function(x, x.long(), x > 0, n=True)
 
 
 def test_tensors_are_checked() -> None:
     x = torch.ones(2)
     with pytest.raises(TypeError, match="complex"):
         stem("kept_intermediate").function(x * 1j, x)
+    for wrong in (None, [1.0, 2.0], "x", x.numpy()):
+        with pytest.raises(TypeError, match="kept_intermediate: scale must be a tensor, not"):
+            stem("kept_intermediate").function(x, wrong)
+    with pytest.raises(TypeError, match="optional_tensor: x must be a tensor, not None"):
+        stem("optional_tensor").function(None)
     for wrong in (1.0, None, "x", x * 1j):
         with pytest.raises(TypeError, match="mask: expected a real tensor"):
             stem("mask").function(wrong)

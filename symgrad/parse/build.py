@@ -328,10 +328,10 @@ class Builder:
             return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
         fields = self.fields(node.value)
         if fields is None:
-            self.fail(node, self._unknown_attribute(node))
+            self.fail(_name_of(node), self._unknown_attribute(node))
         if node.attr not in fields:
             near = self.suggestion(node.attr, fields)
-            self.fail(node, f"unknown result {shown(node.attr)}; there are {', '.join(fields)}{near}")
+            self.fail(_name_of(node), f"unknown result {shown(node.attr)}; there are {', '.join(fields)}{near}")
         self.sources |= fields[node.attr].sources
         found = fields[node.attr].expr
         assert found is not None
@@ -393,6 +393,11 @@ def _bits(value: Fraction) -> int:
 def _is_moderate(value: Fraction) -> bool:
     bits = _bits(value)
     return bits < 1_000 or (bits <= _MAX_BITS // 8 and in_range(value))
+
+
+def _name_of(node: ast.Attribute) -> ast.expr:
+    """The name after the dot, for the place of a message."""
+    return ast.Name(node.attr, col_offset=(node.end_col_offset or 0) - len(node.attr.encode()))
 
 
 def _each_field(name: str, fields: Iterable[str]) -> str:

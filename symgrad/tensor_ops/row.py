@@ -27,13 +27,16 @@ class Attribute:
     """A constant argument of a tensor operation.
 
     `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
-    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`.
+    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`. Integers are
+    at least `least`, and of several there are `items`.
     """
 
     name: str
     kind: str
     default: Any = None
     required: bool = False
+    least: int | None = None
+    items: int | None = None
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     leaves = [n for n in topological(node, leaves=at_hand) if n in at_hand or (n.op == "sym" and n.tensors)]
     names = {n: printer.names.get(n) or n.name for n in sorted(leaves, key=lambda n: n.order)}
     numbers = {n: text for n, text in printer.names.items() if n.is_static}
-    inner = type(printer)({**numbers, **names}, printer.constants)
+    inner = printer.anew({**numbers, **names})
     shapes = ", ".join(print_shape(printer, n) for n in names)
     return f"_shape_of(lambda {', '.join(names.values())}: {inner(node)}, {shapes})"
 
@@ -149,11 +149,20 @@ def _expand(printer: Printer, node: Expr) -> str:
     shape = print_shape(printer, like)
     if not is_number(value):
         return f"{printer.atom(value)}.expand({shape})"
-    # A number has no dtype: it takes that of a tensor that is there.
-    there = [s for s in sorted(like.tensors, key=lambda s: s.name) if s in printer.names]
-    if there:
-        return f"{printer.atom(there[0])}.new_full({shape}, {printer(value)})"
+    # A number has no dtype and no device: it takes those of a tensor that is there.
+    lender = _lender(printer, like)
+    if lender is not None:
+        return f"{printer.atom(lender)}.new_full({shape}, {printer(value)})"
     return f"torch.full({shape}, {printer(value)})"
+
+
+def _lender(printer: Printer, like: Expr) -> Expr | None:
+    """A tensor that surely is there: one that `like` is made of, else a cotangent or tangent, else any of floats."""
+    own = [n for n in printer.names if n in like.tensors]
+    floats = [n for n in printer.names if n.op == "sym" and n["kind"] in ("tensor", "cotangent", "tangent")]
+    differential = [n for n in floats if n in printer.shapes and n.is_differential]
+    found = own or differential or [n for n in floats if not n.is_differential]
+    return min(found, key=lambda n: n.name, default=None)
 
 
 def is_number(value: Expr) -> bool:

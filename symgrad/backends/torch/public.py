@@ -204,7 +204,9 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
         if len(names) > 3 and not layout.optional:
             everyone = f"all(map(_is_real, ({', '.join(names)})))"
         lines.append(f"if not {everyone}:")
-        lines.append(f'    {", ".join(names)} = _tensors("{op}", {", ".join(names)})')
+        optional = "".join(f'"{t.name}", ' for t in spec.tensors if t.default is not None)
+        values = ", ".join(f"{n}={n}" for n in names)
+        lines.append(f'    {", ".join(names)} = _tensors("{op}", ({optional.rstrip()}), {values})')
     else:
         lines.append(f"if not _is_real({names[0]}):")
         lines.append(f'    raise TypeError(f"{op}: expected a real tensor, not {{_kind({names[0]})}}")')

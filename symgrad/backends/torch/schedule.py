@@ -82,7 +82,8 @@ def statements(
         surely = {n: name for n, name in named.items() if _holds(partly.get(n), condition)}
         before = (n for n, t in sequence[:place] if t is None)
         surely |= {n: names[n] for n in before if _covers(users.get(n), condition, everyone)}
-        return Printer(surely, constants, scope.shapes)
+        given = {n: f"{name}.shape" for n, name in named.items() if n.is_differential and _is_given(name, condition)}
+        return Printer(surely, constants, {**given, **scope.shapes})
 
     printers = [printer(place) for place in range(len(sequence))]
     texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
@@ -90,7 +91,7 @@ def statements(
         own = overwritable((n for n, target in sequence if target is None), order).difference(roots)
         dying = _last_reads([p.used for p in printers], own)
         printers = [
-            OverwritingPrinter(p.names, constants, scope.shapes, fits, last)
+            OverwritingPrinter(p.names, constants, p.shapes, fits, last)
             for p, last in zip(printers, dying, strict=True)
         ]
         texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
@@ -174,6 +175,11 @@ def _covers(whole: frozenset[str] | None, part: frozenset[str] | None, everyone:
 def _holds(whole: frozenset[str] | None, part: frozenset[str] | None) -> bool:
     """Whether one of the conditions `whole` is a part of each of the conditions `part`."""
     return whole is None or (part is not None and all(whole.intersection(c.split(" and ")) for c in part))
+
+
+def _is_given(name: str, conditions: frozenset[str] | None) -> bool:
+    """Whether each of the conditions says that a cotangent or tangent is there."""
+    return bool(conditions) and all(f"{name} is not None" in c.split(" and ") for c in conditions or ())
 
 
 def _is_there(node: Expr, conditions: frozenset[str]) -> bool:

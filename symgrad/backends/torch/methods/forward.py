@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from symgrad.backends.torch.dtypes import Operands, cancelled_cast, printed, promoted
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.operations import is_number
+from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, make
 from symgrad.operation import Variant
@@ -114,7 +115,11 @@ class Forward(Common):
         if form.op == "expand":
             pattern = pattern.replace("{value}", f"{{value}}{cancelled_cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])
-        if form.op == "sym" or spread or form.is_static:
+        seen = viewed(form)
+        shared = seen.op == "sym" or (
+            seen is not form and any(seen in v.outputs.values() for v in self.layout.variants)
+        )
+        if shared or spread or form.is_static:
             return pattern.replace("{value}", "{value}.clone()")
         return pattern
 
