@@ -5,7 +5,7 @@ Fused operations are nodes of their own, named as in torch; they are differentia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from symgrad import expr as ex
@@ -89,7 +89,7 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        found = _first(node, uses, leaves)
+        found = _first(node, uses, leaves, fused)
         if found is None:
             fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
         else:
@@ -97,7 +97,13 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     return [fused[r] for r in roots]
 
 
-def _first(node: Expr, uses: dict[Expr, int], leaves: frozenset[Expr]) -> tuple[str, tuple[Expr, ...]] | None:
+def _first(
+    node: Expr, uses: Mapping[Expr, int], leaves: frozenset[Expr], done: Collection[Expr]
+) -> tuple[str, tuple[Expr, ...]] | None:
+    """The first operation whose pattern `node` matches, on arguments that are at hand.
+
+    An argument is not where only another argument reads it, which is a leaf.
+    """
     for fusion in FUSIONS:
         for bindings in match(fusion.pattern, node, {}):
             arguments = tuple(bindings[x] for x in fusion.arguments)
@@ -107,6 +113,7 @@ def _first(node: Expr, uses: dict[Expr, int], leaves: frozenset[Expr]) -> tuple[
             tensors = tuple(bindings[w] for w in fusion.arguments if w is not fusion.scalar)
             if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
                 continue
+            free = free and all(a in done for a in tensors)
             if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
                 return fusion.name, arguments
     return None
