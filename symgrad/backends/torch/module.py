@@ -8,6 +8,7 @@ from symgrad.backends.cpu.binding import Fused
 from symgrad.backends.torch import docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
 from symgrad.formatting import format_python
@@ -70,7 +71,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "pivot": pivot,
         "inplace": inplace,
         "detached": public.detached(layout),
-        "module": public.module(layout),
+        "module": owner(layout),
         "dispatched": public.dispatched(layout, fused=fused is not None, plain=bool(plain)),
         "fused": fused.context if fused else None,
         "several": len(outputs) > 1,
