@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 4e2fe66914a9b0203c31adea555239613695e69a63559b8dfe815ca84c4bd995
+# body-sha256: b35896c9bea96db5be68552923c51c6daff1b8827a6af5c1a526d228b8a82ef6
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -108,27 +108,29 @@ class StudentTLogProbFunction(Function):
             product = ratio / df * ratio
             ratio4 = (ratio_squared / df / df + product) / (product + 1)
         if wants_df or wants_scale:
+            chosen = torch.where(below, 1, ratio)
             ratio5 = 1 / df
-            total2 = 1 / ratio / ratio + ratio5
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen = torch.where(below, ratio4, total / df / df / total2)
+            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
             log = torch.log(
                 torch.hypot(
                     torch.sqrt(ratio5) * diff / scale,
                     (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
                 )
             )
-            diff2 = torch.sub(chosen + torch.digamma(0.5 * total), log, alpha=2)
+            diff2 = torch.sub(chosen3 + torch.digamma(0.5 * total), log, alpha=2)
             grad_df = _fit(
                 0.5 * (diff2 - torch.digamma(0.5 * df) - ratio5) * grad_log_prob, saved[0]
             )
         if wants_loc:
             grad_loc = _fit(ratio3, saved[1])
         if wants_scale:
-            ratio6 = diff * diff * total / df / ((ratio_squared + df) / df)
-            ratio7 = diff / ratio
-            chosen2 = torch.where(below, ratio6, ratio7 * ratio7 * (ratio5 + 1) / total2)
-            grad_scale = _fit((chosen2 / scale**3 - 1 / scale) * grad_log_prob, saved[2])
+            chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
+            ratio6 = diff / chosen
+            ratio7 = ratio6 * ratio6 * (ratio5 + 1) / chosen2
+            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio7)
+            grad_scale = _fit((chosen5 / scale**3 - 1 / scale) * grad_log_prob, saved[2])
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -214,15 +216,16 @@ class _StudentTLogProbPlain(Function):
             product = (ratio / df).mul_(ratio)
             ratio4 = (ratio_squared / df).div_(df).add_(product).div_(product + 1)
         if wants_df or wants_scale:
+            chosen = torch.where(below, 1, ratio)
             ratio5 = 1 / df
-            total2 = 1 / ratio / ratio + ratio5
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen = torch.where(below, ratio4, total / df / df / total2)
+            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
             log = torch.hypot(
                 torch.sqrt(ratio5) * diff / scale,
                 (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
             ).log_()
-            diff2 = chosen.add_(torch.digamma(0.5 * total)).sub_(log, alpha=2)
+            diff2 = chosen3.add_(torch.digamma(0.5 * total)).sub_(log, alpha=2)
             grad_df = _fit(
                 (diff2.sub_(torch.digamma(0.5 * df)).sub_(ratio5) * grad_log_prob).mul_(0.5),
                 saved[0],
@@ -230,10 +233,11 @@ class _StudentTLogProbPlain(Function):
         if wants_loc:
             grad_loc = _fit(ratio3, saved[1])
         if wants_scale:
-            ratio6 = diff * diff * total / df / (ratio_squared + df).div_(df)
-            ratio7 = diff / ratio
-            chosen2 = torch.where(below, ratio6, (ratio7 * ratio7 * (ratio5 + 1)).div_(total2))
-            grad_scale = _fit(chosen2.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[2])
+            chosen4 = torch.where(below, (ratio_squared + df).div_(df), 1)
+            ratio6 = diff / chosen
+            ratio7 = (ratio6 * ratio6 * (ratio5 + 1)).div_(chosen2)
+            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio7)
+            grad_scale = _fit(chosen5.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[2])
         return grad_x, grad_df, grad_loc, grad_scale
 
 

@@ -85,7 +85,13 @@ class Workbench:
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
-        return sample_points(tensors, {**scalars, **conditions}, most)
+        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises)
+
+    @cached_property
+    def _raises(self) -> bool:
+        """Whether a tensor is an exponent: of a negative base it must be an integer."""
+        nodes = topological(*self._program.outputs.values())
+        return any(n.op == "pow" and n.args[1].tensors and n.args[0].tensors for n in nodes)
 
     def judge(self, region: Expr) -> Judge:
         """A judge for a region whose leaves are symbols."""
