@@ -169,6 +169,7 @@ class _Facts:
             **self._versions(),
             "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
             "module": self._module(),
+            "ascii": all(map(str.isascii, self._declared())),  # torch.jit.load reads no other names
             "figures": figures(layout),
         }
         if overrides:
@@ -293,6 +294,10 @@ class _Facts:
         return self._branches(leaf)
 
     # ------------------------------------------------------------------------------------------ nn.Module
+    def _declared(self) -> list[str]:
+        """All names of the spec but those of dimensions."""
+        return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
+
     def _module(self) -> dict[str, Any] | None:
         spec = self.spec
         if spec.module is None:
@@ -310,6 +315,8 @@ class _Facts:
             h.name: h.default if h.default is not None else self.settings[0][k]
             for k, h in enumerate(spec.hyperparameters)
         }
+        taken = samples.variant_at(self.layout, list(values.values()))
+        assert taken is not None
         required = [f"{own.names[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
         device = ['device="cpu"', "dtype=torch.float64"] if owned else []
         shown = [*arguments, *(f"{own.names[h]}={v!r}" for h, v in values.items())]
@@ -329,7 +336,12 @@ class _Facts:
             "settings": _literal(tuple(values.values())),
             "repr": _literal(f"{self.layout.class_name}({', '.join(shown)})"),
             "parameters": [
-                {"name": own.names[p.tensor], "index": self.places[p.tensor], "init": float(p.init)}
+                {
+                    "name": own.names[p.tensor],
+                    "index": self.places[p.tensor],
+                    "init": float(p.init),
+                    "read": any(self.layout.symbol(p.tensor) in f.symbols for f in taken.formulas.values()),
+                }
                 for p in owned.values()
             ],
         }
