@@ -74,7 +74,7 @@ def _power_partials(base: Expr, exponent: Expr) -> tuple[Expr, Expr]:
 def _log_of_base(base: Expr) -> Expr:
     """The logarithm; of a Python value too that may be 0, where math.log raises an error."""
     if base.number is not None or not base.is_static:
-        return -ex.OO if base is ZERO else make("log", base)
+        return ZERO if base is ZERO else make("log", base)  # as if 0**x were 0 everywhere: no pole, and no NaN
     return where(ex.compare("gt", base, 0), make("log", base), -ex.OO)
 
 
