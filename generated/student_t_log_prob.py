@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 722129d7c4e1ebac4c4f42bd648663dc81a75f7ac634bfa8955188bb6759aa37
+# body-sha256: 614e27d39928ac49220f58a58562199e325df4054e2462edf74f8f41d5934d56
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -108,23 +108,25 @@ class StudentTLogProbFunction(Function):
             product = ratio / df * ratio
             ratio4 = (ratio_squared / df / df + product) / (product + 1)
         if wants_df or wants_scale:
+            chosen = torch.where(below, 1, ratio)
             ratio5 = 1 / df
-            total2 = 1 / ratio / ratio + ratio5
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen = torch.where(below, ratio4, total / df / df / total2)
-            total3 = chosen + torch.digamma(0.5 * total)
+            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
+            total2 = chosen3 + torch.digamma(0.5 * total)
             ratio6 = torch.sqrt(ratio5) * diff / scale
             diff2 = torch.sub(
-                total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
+                total2, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
             grad_df = _fit(0.5 * (diff2 - ratio5) * grad_log_prob, saved[1])
         if wants_loc:
             grad_loc = _fit(ratio3, saved[2])
         if wants_scale:
-            ratio7 = diff * diff * total / df / ((ratio_squared + df) / df)
-            ratio8 = diff / ratio
-            chosen2 = torch.where(below, ratio7, ratio8 * ratio8 * (ratio5 + 1) / total2)
-            grad_scale = _fit((chosen2 / scale**3 - 1 / scale) * grad_log_prob, saved[3])
+            chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
+            ratio7 = diff / chosen
+            ratio8 = ratio7 * ratio7 * (ratio5 + 1) / chosen2
+            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
+            grad_scale = _fit((chosen5 / scale**3 - 1 / scale) * grad_log_prob, saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -208,23 +210,25 @@ class _StudentTLogProbPlain(Function):
             product = (ratio / df).mul_(ratio)
             ratio4 = (ratio_squared / df).div_(df).add_(product).div_(product + 1)
         if wants_df or wants_scale:
+            chosen = torch.where(below, 1, ratio)
             ratio5 = 1 / df
-            total2 = 1 / ratio / ratio + ratio5
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen = torch.where(below, ratio4, total / df / df / total2)
-            total3 = chosen.add_(torch.digamma(0.5 * total))
+            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
+            total2 = chosen3.add_(torch.digamma(0.5 * total))
             ratio6 = torch.sqrt(ratio5) * diff / scale
-            diff2 = total3.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
+            diff2 = total2.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
             grad_df = _fit((diff2.sub_(ratio5) * grad_log_prob).mul_(0.5), saved[1])
         if wants_loc:
             grad_loc = _fit(ratio3, saved[2])
         if wants_scale:
-            ratio7 = diff * diff * total / df / (ratio_squared + df).div_(df)
-            ratio8 = diff / ratio
-            chosen2 = torch.where(below, ratio7, (ratio8 * ratio8 * (ratio5 + 1)).div_(total2))
-            grad_scale = _fit(chosen2.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[3])
+            chosen4 = torch.where(below, (ratio_squared + df).div_(df), 1)
+            ratio7 = diff / chosen
+            ratio8 = (ratio7 * ratio7 * (ratio5 + 1)).div_(chosen2)
+            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
+            grad_scale = _fit(chosen5.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
 

@@ -67,11 +67,18 @@ def _power_partials(base: Expr, exponent: Expr) -> tuple[Expr, Expr]:
     slope = exponent * ex.power(base, exponent - 1)
     if exponent.number is None and exponent.op != "const":
         slope = where(truth.compare("eq", exponent, 0), ZERO, slope)
-    growth = ex.power(base, exponent) * make("log", base)
+    growth = ex.power(base, exponent) * _log_of_base(base)
     if base.number is None or base.number <= 0:
         at_zero = truth.logical("and", truth.compare("eq", base, 0), truth.compare("ge", exponent, 0))
         growth = where(at_zero, ZERO, growth)
     return slope, growth
+
+
+def _log_of_base(base: Expr) -> Expr:
+    """The logarithm; of a Python value too that may be 0, where math.log raises an error."""
+    if base.number is not None or not base.is_static:
+        return ZERO if base is ZERO else make("log", base)  # as if 0**x were 0 everywhere: no pole, and no NaN
+    return where(truth.compare("gt", base, 0), make("log", base), -ex.OO)
 
 
 def partials(root: Expr, leaves: Iterable[Expr]) -> dict[Expr, Expr]:

@@ -6,7 +6,7 @@ What is fused decides what a form costs, and so what is saved; a backend only sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from symgrad import expr as ex
@@ -72,7 +72,7 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        found = _first(node, fusions, uses, leaves)
+        found = _first(node, fusions, uses, leaves, fused)
         if found is None:
             fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
         else:
@@ -81,8 +81,12 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
 
 
 def _first(
-    node: Expr, fusions: Iterable[Fusion], uses: dict[Expr, int], leaves: frozenset[Expr]
+    node: Expr, fusions: Iterable[Fusion], uses: Mapping[Expr, int], leaves: frozenset[Expr], done: Collection[Expr]
 ) -> tuple[str, tuple[Expr, ...]] | None:
+    """The first operation whose pattern `node` matches, on arguments that are at hand.
+
+    An argument is not where only another argument reads it, which is a leaf.
+    """
     for fusion in fusions:
         for bindings in match(fusion.pattern, node, {}):
             arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
@@ -97,6 +101,7 @@ def _first(
                 continue
             if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
                 continue
+            free = free and all(a in done for a in tensors) and (fusion.mask is None or bindings[fusion.mask] in done)
             if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
                 return fusion.name, arguments
     return None

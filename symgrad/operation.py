@@ -16,6 +16,7 @@ from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
 from symgrad.parse import Program
+from symgrad.parse.scope import with_shape
 from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
@@ -264,7 +265,7 @@ def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
 
 def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     spec = program.spec
-    formulas = {o.name: roots[o.name] for o in spec.outputs}
+    formulas = {o.name: _as_tensor(program, o.name, roots[o.name]) for o in spec.outputs}
     overridden = {t: roots[f"grad of {t}"] for t in program.gradients}
     bench = Workbench(program)
     read = {name: bench.recognise(root) for name, root in formulas.items()}
@@ -343,6 +344,16 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
         second=second,
     )
+
+
+def _as_tensor(program: Program, output: str, root: Expr) -> Expr:
+    """The formula of an output; where the branch taken leaves a number, in the shape that all of its tensors have."""
+    if root.tensors:
+        return root
+    given = [program.symbols[t.name] for t in program.spec.tensors if t.default is None]
+    own = [s for s in given if s in program.outputs[output].tensors]
+    floats = [s for s in own or given if s["kind"] == "tensor"]
+    return with_shape(root, floats or own or given)
 
 
 def _override(

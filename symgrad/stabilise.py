@@ -51,7 +51,7 @@ class Candidate:
     def key(self) -> tuple[float, ...]:
         """Smaller is better: non-finite results, then error where it matters, then cost."""
         worst = max(_graded(self.float32.ulp), _graded(self.float64.ulp / _LENIENT))
-        return (self.float32.nonfinite + self.float64.nonfinite, worst, self.cost)
+        return (self.float32.failures + self.float64.failures, worst, self.cost)
 
     @property
     def accurate(self) -> bool:
@@ -364,7 +364,7 @@ class _Search:
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
             options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
-        return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
+        return min(options, key=lambda c: (c.float32.failures, _graded(c.float32.ulp), *c.key))
 
 
 def _rounded_up(distance: float, bits: int) -> Fraction:

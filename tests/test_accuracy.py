@@ -185,3 +185,10 @@ def test_a_thorough_check_looks_far_outside() -> None:
     assert sample.check(X, clamped)
     assert not sample.thorough_check(X, clamped)
     assert sample.thorough_check(2 * X, X * 2 * make("exp", 0 * X))
+
+
+def test_failing_where_nothing_is_extreme_weighs_more() -> None:
+    formula = make("exp", X) / (1 + make("exp", X))
+    far, close = (judge(formula, [v]).score(formula, FLOAT32) for v in (1e4, 100.0))
+    assert far.nonfinite == close.nonfinite == 1
+    assert far.failures < close.failures

@@ -150,6 +150,18 @@ def test_a_dead_branch_never_shows(formula: str, other: str) -> None:
     torch.testing.assert_close(pushed, first.detach())
 
 
+def test_a_dead_branch_does_not_show_where_tensors_broadcast() -> None:
+    item = compiled_text(
+        "\nop: dead_branch\ntensors: {x: , y: }\n"
+        "outputs: {z: 'where(x > 0, where(y > 0, log(x) * sqrt(y), log(x) / (y**2 + 1)), log(1 - x)**2 * y)'}\n"
+    )
+    x = torch.tensor([[-2.0, -0.5, 0.0, 0.25, 1.5]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[-1.0], [0.0], [2.0]], dtype=torch.float64, requires_grad=True)
+    first = torch.autograd.grad(item.function(x, y).sum(), (x, y), create_graph=True)
+    second = torch.autograd.grad(sum(g.sum() for g in first), (x, y))
+    assert all(t.isfinite().all() for t in (*first, *second))
+
+
 def test_branches_are_python_in_the_module() -> None:
     item = compiled_text(
         "\nop: branchy\ntensors: {x: }\n"

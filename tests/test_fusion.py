@@ -159,6 +159,12 @@ def test_a_value_that_others_need_is_not_fused_away() -> None:
     assert fuse([total], leaves=frozenset({product}))[0] is total
 
 
+def test_an_argument_that_only_a_leaf_reads_is_not_at_hand() -> None:
+    inner = make("sub", ex.ONE, make("pow", make("div", X, ALPHA), ex.num(2)))
+    square = make("mul", inner, inner)
+    assert fuse([square], leaves=frozenset({inner})) == [square]
+
+
 def test_scalars_and_masks_are_not_fused() -> None:
     mask = truth.compare("gt", X, 0)
     for root in (

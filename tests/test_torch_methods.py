@@ -318,3 +318,35 @@ def _same_derivatives(item: Compiled, shape: tuple[int, ...]) -> None:
         primals = tuple(t.detach() for t in given)
         own, right = (torch.func.jvp(f, primals, primals)[1] for f in (item.function, item.composite))
         torch.testing.assert_close(own, right, rtol=tolerance, atol=tolerance)
+
+
+def test_a_cotangent_of_an_output_without_slope_gives_nothing() -> None:
+    item = compiled_text("\nop: flat\ntensors: {x: }\noutputs: {y: sin(x), one: erf(x) + erfc(x)}\n")
+    for dtype in (torch.float16, torch.float32):
+        x = torch.tensor([0.5, -1.0], dtype=dtype, requires_grad=True)
+        _, one = item.function(x)
+        (gradient,) = torch.autograd.grad(one.sum(), x, allow_unused=True)
+        assert gradient is None or not gradient.any()
+
+
+def test_a_branch_that_leaves_a_number_gives_a_tensor() -> None:
+    item = compiled_text(
+        "\nop: number\ntensors: {x: , w: {default: 0}}\nhyperparameters: {flag: false}\n"
+        "outputs: {y: 'x + w', z: 'where(flag, x, 1)', v: w**2}\n"
+    )
+    x = torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True)
+    y, z, v = item.function(x, None)
+    assert (z.tolist(), v.tolist()) == ([1.0, 1.0], [0.0, 0.0])
+    assert z.dtype == v.dtype == x.dtype
+    torch.testing.assert_close(torch.autograd.grad(y.sum() + z.sum() + v.sum(), x), (torch.ones_like(x),))
+
+
+@pytest.mark.parametrize("base", [2.0, 0.5, 0.0, 0])
+def test_a_power_of_a_number_is_that_of_torch_also_for_zero(base: float) -> None:
+    text = "\nop: growth\ntensors: {x: }\nhyperparameters: {c: 2.0}\noutputs: {y: %s**x}\n"
+    for item, settings in ((compiled_text(text % "c"), (float(base),)), (compiled_text(text % base), (2.0,))):
+        x = torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.float64, requires_grad=True)
+        found, plain = item.function(x, *settings), float(base) ** x
+        torch.testing.assert_close(found, plain)
+        own, right = (torch.autograd.grad((y + 0*x).sum(), x)[0] for y in (found, plain))
+        torch.testing.assert_close(own, right)

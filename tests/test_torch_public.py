@@ -234,3 +234,12 @@ def test_functions_are_documented() -> None:
         for name in item.module.__all__:
             assert getattr(item.module, name).__doc__
         assert "Raises TypeError" in " ".join((item.function.__doc__ or "").split())
+
+
+def test_the_detached_form_goes_without_an_optional_tensor() -> None:
+    item = compiled_text(
+        "\nop: half_ruled\ntensors: {x: , w: , b: {default: 0}}\n"
+        "outputs: {y: sigmoid(w*x + b)}\ngradients: {w: grad_y*x}\n"
+    )
+    x, w = (torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    torch.testing.assert_close(item.module._detached(x, w, None), item.function(x, w, None))

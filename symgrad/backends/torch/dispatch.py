@@ -73,7 +73,9 @@ def detached(layout: Layout) -> list[str]:
 
     body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
     used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
-    return [*(f"{h} = {t}.detach()" for t, h in used), *body]
+    optional = {layout.arguments[t.name] for t in layout.spec.tensors if t.default is not None}
+    fixing = [f"{h} = {f'None if {t} is None else ' if t in optional else ''}{t}.detach()" for t, h in used]
+    return [*fixing, *body]
 
 
 def inplace(layout: Layout) -> dict[str, Any] | None:

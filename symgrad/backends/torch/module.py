@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.backends.cpu.binding import Fused
-from symgrad.backends.torch import dispatch, docs, nn_module, public
+from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
 from symgrad.formatting import format_python
@@ -71,7 +72,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "pivot": pivot,
         "inplace": inplace,
         "detached": dispatch.detached(layout),
-        "module": nn_module.module(layout),
+        "module": owner(layout),
         "dispatched": dispatch.dispatched(layout, fused=fused is not None, plain=bool(plain)),
         "fused": fused.context if fused else None,
         "several": len(outputs) > 1,

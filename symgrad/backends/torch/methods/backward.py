@@ -170,7 +170,8 @@ class Backward(Common):
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
         if len(grads) == 1 and rounds:
-            grads = [f"_round({grads[0]}, dtype)"]
+            given = "" if len(self._cotangents(variant)) == 1 else f"{grads[0]} if {grads[0]} is None else "
+            grads = [f"{given}_round({grads[0]}, dtype)"]
         found = f"{', '.join(grads)}{rest}"
         return f"return {found}" if plain else self._once(found)
 
