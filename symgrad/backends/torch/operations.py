@@ -117,7 +117,7 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     leaves = [n for n in topological(node, leaves=at_hand) if n in at_hand or (n.op == "sym" and n.tensors)]
     names = {n: printer.names.get(n) or n.name for n in sorted(leaves, key=lambda n: n.order)}
     numbers = {n: text for n, text in printer.names.items() if n.is_static}
-    inner = type(printer)({**numbers, **names}, printer.constants)
+    inner = printer.elsewhere({**numbers, **names})
     shapes = ", ".join(print_shape(printer, n) for n in names)
     return f"_shape_of(lambda {', '.join(names.values())}: {inner(node)}, {shapes})"
 

@@ -49,6 +49,10 @@ class Printer:
         """The source of an expression."""
         return self._at(node, _CONDITIONAL)
 
+    def elsewhere(self, names: Mapping[Expr, str]) -> Printer:
+        """A printer for another scope, where these names are known and nothing is overwritten."""
+        return Printer(names, self.constants)
+
     def atom(self, node: Expr) -> str:
         """Source to which a method call or an index can be appended."""
         return self._at(node, ATOM)
