@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import imported, needs_compiler, written
+from fused import compiled, imported, needs_compiler, written
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
@@ -53,6 +53,17 @@ op: shifted
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
+SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+SCALED_ROWS = """
+op: scaled_rows
+tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
+outputs: {y: 'logsumexp(x, dim=-1, keepdim=True) * t'}
+"""
+SCORED = """
+op: scored
+tensors: {x: {shape: [N, K]}, t: {shape: [N]}}
+outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +72,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST)
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED)
         made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
@@ -142,6 +153,17 @@ def test_half_precision(modules, shapes, dtype):
 def test_reductions_over_everything(modules, reduction, shapes):
     tensors = [torch.randn(s) * 2 for s in shapes]
     agree(*both(modules["loss"], tensors, (0.75, reduction)))
+
+
+@pytest.mark.parametrize("shapes", [((4, 4), (4,)), ((3, 1), (3,)), ((5, 40), (5,))], ids=str)
+def test_a_tensor_with_one_element_for_each_row(modules, shapes):
+    """Of squares, too: where the sizes differ, a wrong shape shows by itself."""
+    agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
+
+
+@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS])
+def test_no_pass_writes_a_value_that_is_smaller_than_the_pass(text):
+    assert not compiled(text).passes
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,)])

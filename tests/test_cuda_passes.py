@@ -14,7 +14,7 @@ import pytest
 import torch
 from fused import imported, written
 from processes import process
-from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SHIFTED, TWO, agree
+from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
 
 pytest.importorskip("triton")
 import interpreted
@@ -45,7 +45,7 @@ outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl 
 """
 SPECS = Path(__file__).parents[1] / "specs"
 WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, WIDE)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, WIDE)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,14 @@ def test_reductions_over_everything(both, reduction, shapes):
 def test_subsets_of_gradients(both, wanted):
     shapes = [(4, 5), (5,), (5,)]
     agree(*both("layer", [torch.randn(s) for s in shapes], wanted=wanted)[:2])
+
+
+@pytest.mark.parametrize("shapes", [((4, 9), (4,)), ((5, 100), (5,))], ids=str)
+@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
+def test_a_tensor_with_one_element_for_each_row(both, shapes, sizes):
+    fused, eager, served = both("scored", [torch.rand(s) for s in shapes], sizes=sizes)
+    agree(fused, eager)
+    assert served == 1  # forward
 
 
 def test_truth_values(both):

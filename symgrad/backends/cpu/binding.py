@@ -82,6 +82,7 @@ class _Binding:
             "tangents_given": _tuple(
                 [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors]
             ),
+            "tangents_returned": self._tangents_returned(),
             "tangents_passed": ", ".join(
                 f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors
             ),
@@ -170,6 +171,14 @@ class _Binding:
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())
         return f"({outputs[0]},)" if len(outputs) == 1 else ", ".join(outputs)
+
+    def _tangents_returned(self) -> str:
+        """The tangents of the outputs, None for those that have none."""
+        own = [o.grad for o in self.layout.spec.outputs]
+        if all(own):
+            return "tuple(fused)" if len(own) > 1 else "fused[0]"
+        places = iter(range(len(own)))
+        return _tuple([f"fused[{next(places)}]" if grad else "None" for grad in own])
 
     def _read_from_ctx(self, passes: Sequence[Kernel | None]) -> list[str]:
         """Bring the hyperparameters that passes read into scope."""

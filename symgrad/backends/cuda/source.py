@@ -92,8 +92,8 @@ class Written:
     values: tuple[str, ...]
     parameters: tuple[str, ...]
     stages: tuple[RowStage, ...]
-    reads: tuple[str, ...]
-    call: str
+    row_lines: tuple[str, ...]
+    lines: tuple[str, ...]
     results: tuple[Target, ...]
     once: tuple[Target, ...]
     sums: tuple[Target, ...]
@@ -137,7 +137,7 @@ class _Writer:
         kernel = self.kernel
         roots = machine([r.value for r in kernel.results])
         found = list(enumerate(stages(roots), 1))
-        for own in ("at", "numbers", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
+        for own in ("at", "numbers", "once", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
             self.names.reserve(f"{kernel.name}_{own}")
         results = [self.names.reserve(r.name) for r in kernel.results]
         known: dict[Expr, str] = {}
@@ -155,11 +155,11 @@ class _Writer:
         row_stages = tuple(self._stage(number, s, known) for number, s in found)
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
-        call = ""
-        reads: tuple[str, ...] = ()
-        if each:
-            at = self._function("at", "What a pass computes for each element.", [(t.name, r) for t, r in each], known)
-            call, reads = at.call, self._reads(at)
+        pending = [(t.name, root) for t, root in once if root not in known or root.op == "sym"]  # which read tensors
+        row_lines = self._lines("once", "What a pass computes for each row.", pending, known, "place")
+        known |= {root: name for name, root in pending}
+        values_of_each = [(t.name, root) for t, root in each]
+        lines = self._lines("at", "What a pass computes for each element.", values_of_each, known, self._place)
         flags = ["WHOLE"] if kernel.by_row else []
         constexprs = [t.how for t in targets] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
         return Written(
@@ -176,8 +176,8 @@ class _Writer:
                 *(f"{c}: tl.constexpr" for c in constexprs),
             ),
             stages=row_stages,
-            reads=reads,
-            call=call,
+            row_lines=row_lines,
+            lines=lines,
             results=tuple(t for t, _ in each),
             once=tuple(Target(known[root], t.out, t.how) for t, root in once),
             sums=tuple(t for t, _ in each if t.total),
@@ -236,11 +236,25 @@ class _Writer:
             named = [(name, node) for node, name in settled.items()]
             settling = self._function(f"row_{number}", "What follows for the row.", named, known).call
             known |= settled
-        return RowStage(self._reads(collected), collected.call, tuple(reductions), tuple(settled.values()), settling)
+        reads = self._reads(collected, self._place)
+        return RowStage(reads, collected.call, tuple(reductions), tuple(settled.values()), settling)
 
-    def _reads(self, function: Function) -> tuple[str, ...]:
+    @property
+    def _place(self) -> str:
+        """The name of what the elements of a tile are read at."""
+        return "tile" if self.kernel.by_row else "place"
+
+    def _lines(
+        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str], place: str
+    ) -> tuple[str, ...]:
+        """Lines that compute the named roots by a function of their own, from what they read at a place."""
+        if not roots:
+            return ()
+        function = self._function(suffix, doc, roots, known)
+        return *self._reads(function, place), f"{', '.join(name for name, _ in roots)} = {function.call}"
+
+    def _reads(self, function: Function, place: str) -> tuple[str, ...]:
         """Lines that read the operands of a function."""
-        place = "tile" if self.kernel.by_row else "place"
         return tuple(self.operands[a].replace("#", place) for a in function.arguments if a in self.operands)
 
     # ------------------------------------------------------------------------------------------ formulas
