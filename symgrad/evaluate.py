@@ -13,6 +13,7 @@ import mpmath as mp
 
 from symgrad.expr import COMPARISONS, Expr, topological
 from symgrad.functions import FUNCTIONS, real
+from symgrad.widening import NARROW, WIDEN
 
 Environment = Mapping[Expr, Any]
 
@@ -88,6 +89,8 @@ _ARITHMETIC: dict[str, Any] = {
     "where": lambda c, a, b: a if c else b,
     "true": lambda: True,
     "false": lambda: False,
+    WIDEN: lambda a: a,
+    **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
     **COMPARE,
 }
 
