@@ -190,6 +190,21 @@ def test_strides(modules, layout):
     agree(*both(modules["norm"], [x, torch.rand(x.shape[-1])]))
 
 
+@pytest.mark.parametrize("size", [(3, 6, 5), (3, 1, 5), (6, 1), (4, 1, 6, 5)], ids=str)
+@pytest.mark.parametrize("layout", ["channels last", "transposed"])
+def test_a_gradient_that_is_summed_where_its_last_dimension_is_not_the_innermost(modules, layout, size):
+    x = torch.randn(4, 3, 6, 5)
+    x = LAYOUTS[layout](x) if layout == "channels last" else x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
+    fused, eager = both(modules["gate"], [x, torch.rand(size)])
+    agree(fused, eager)
+    agree(*both(modules["gate"], [torch.rand(size), x]))
+
+
+@pytest.mark.parametrize("op", ["mean_of", "last"])
+def test_sums_where_the_last_dimension_is_not_the_innermost(modules, op):
+    agree(*both(modules[op], [torch.randn(5, 4, 3).transpose(0, 2)]))
+
+
 def test_the_threads_change_nothing(modules):
     x, beta = torch.randn(300_000), torch.tensor(0.5)
     threads = torch.get_num_threads()

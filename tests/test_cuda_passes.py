@@ -171,6 +171,12 @@ def test_strides(both, layout):
     agree(*both("norm", [x, torch.rand(x.shape[-1])])[:2])
 
 
+@pytest.mark.parametrize("size", [(3, 6, 5), (3, 1, 5), (6, 1)], ids=str)
+def test_a_gradient_that_is_summed_where_its_last_dimension_is_not_the_innermost(both, size):
+    x = LAYOUTS["channels last"](torch.randn(4, 3, 6, 5))
+    agree(*both("gate", [x, torch.rand(size)])[:2])
+
+
 def test_special_values(both):
     inf, nan = float("inf"), float("nan")
     x = torch.tensor([nan, inf, -0.0, 0.0, 100.0, -100.0, 1e-40, -3e38])
