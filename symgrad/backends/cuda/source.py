@@ -12,10 +12,10 @@ from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.fused.elements import ROW_OPS
 from symgrad.backends.fused.kernels import Kernel
 from symgrad.backends.fused.rows import Stage, stages
+from symgrad.backends.fused.writing import name_values
 from symgrad.backends.torch.docs import module_docstring
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer, constant_value
-from symgrad.backends.torch.schedule import choose_temporaries
 from symgrad.expr import Expr, topological
 from symgrad.formatting import format_python
 from symgrad.formula import formula
@@ -269,19 +269,12 @@ class _Writer:
     ) -> Function:
         """A function that computes the named roots; values used more than once have names too."""
         names = dict(known)
-        wishes = {root: name for name, root in roots}
         values = [root for _, root in roots]
-        local = Names(self.names._taken)
-        order = [n for n in topological(*values, leaves=frozenset(names)) if n not in names]
+        wishes = {root: name for name, root in roots if len(roots) > 1}
         texts = [n.strip("()").partition(" ")[0] for n in names.values()]
         printer = TritonPrinter(names, self.constants, texts[0])
-        temporaries = choose_temporaries(values, order, names)
-        lines = []
-        for node in order:
-            if node in temporaries or (node in wishes and len(roots) > 1):
-                text = printer.block(node) if node.is_static else printer(node)
-                names[node] = wishes.get(node) or local.for_value(node, names)
-                lines.append(f"{names[node]} = {text}")
+        named = name_values(values, names, Names(self.names._taken), printer.block, wishes)
+        lines = [f"{name} = {text}" for name, text in named]
         returned = ", ".join(map(printer.block, values))
         words = frozenset(re.findall(r"\w+", "\n".join([*lines, returned])))
         arguments = tuple(dict.fromkeys(t for t in texts if t in words))
