@@ -198,6 +198,33 @@ def test_settings_reach_the_pass_in_float64(both):
         assert served == 2
 
 
+# ------------------------------------------------------------------------------------------------ derivatives
+HIGHER = [
+    ("gate", [(5,), (5,)], ()),
+    ("gate", [(40, 33), (33,)], ()),
+    ("gate", [(3, 2, 3, 5), (2, 1, 5)], ()),
+    ("gate", [(), ()], ()),
+    ("channel", [(3, 4, 40), (4,)], ()),
+    ("loss", [(20, 30), (30,)], (0.3, "mean")),
+    ("loss", [(6, 5), (6, 1)], (0.3, "none")),
+    ("norm", [(5, 130), (130,)], ()),
+    ("rows", [(4, 40)], ()),
+    ("two", [(4, 5), (5,)], ()),
+    ("settings", [(4, 5), (5,)], ()),
+    ("gelu_tanh", [(4, 50)], ()),
+]
+
+
+@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
+@pytest.mark.parametrize(("op", "shapes", "settings"), HIGHER, ids=str)
+def test_forward_mode_and_second_derivatives(paths, interpret, op, shapes, settings, sizes):
+    generator = torch.Generator().manual_seed(0)
+    tensors = [0.5 + torch.rand(s, generator=generator, dtype=torch.float64) for s in shapes]
+    fused, eager, served = interpret(interpreted.higher, paths[op], tensors, settings, sizes=sizes)
+    agree(fused, eager)
+    assert served["jvp"] and served["second"]
+
+
 # ------------------------------------------------------------------------------------------------ choosing
 def test_what_passes_decline(paths, interpret):
     assert interpret(interpreted.served, paths["gate"]) == ["plain"]

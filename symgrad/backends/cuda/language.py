@@ -10,10 +10,10 @@ from symgrad.backends.fused.model import Kernel
 
 
 def _has(kernel: Kernel) -> bool:
-    """Passes of plain calls, over elements or rows."""
+    """Passes that reduce everything, along a row, or to the shape of a tensor."""
     reduced = any(r.reduced for r in kernel.results)
     counted = any(is_count(n) and n not in (ELEMENTS, ROW) for n in kernel.numbers)
-    return kernel.part == 0 and not reduced and not counted
+    return not reduced and not counted
 
 
 TRITON = Language("_cuda.py", "_CudaKernels", can_spell, _has, render_source)

@@ -240,7 +240,8 @@ class _Writer:
         settled = {node: self.names.for_value(node, described) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
-            settling = self._function(f"row_{number}", "What follows for the row.", named, known).call
+            typed = reductions[0].name  # no operand is at hand there
+            settling = self._function(f"row_{number}", "What follows for the row.", named, known, typed).call
             known |= settled
         reads = self._reads(collected, self._place)
         return RowStage(reads, collected.call, tuple(reductions), tuple(settled.values()), settling)
@@ -265,14 +266,17 @@ class _Writer:
 
     # ------------------------------------------------------------------------------------------ formulas
     def _function(
-        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str]
+        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str], typed: str = ""
     ) -> Function:
-        """A function that computes the named roots; values used more than once have names too."""
+        """A function that computes the named roots; values used more than once have names too.
+
+        `typed` is a value that has the dtype of the arithmetic, by default the first operand.
+        """
         names = dict(known)
         values = [root for _, root in roots]
         wishes = {root: name for name, root in roots if len(roots) > 1}
         texts = [n.strip("()").partition(" ")[0] for n in names.values()]
-        printer = TritonPrinter(names, self.constants, texts[0])
+        printer = TritonPrinter(names, self.constants, typed or texts[0])
         named = name_values(values, names, Names(self.names._taken), printer.block, wishes)
         lines = [f"{name} = {text}" for name, text in named]
         returned = ", ".join(map(printer.block, values))
