@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from symgrad.backends.cpu.binding import fused
+from symgrad.backends.cpu.language import CPP
+from symgrad.backends.cuda.language import TRITON
+from symgrad.backends.fused.binding import fused
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
 from symgrad.backends.torch.tests import render_test
@@ -29,6 +31,9 @@ class Compiled:
     passes: dict[str, str] = field(default_factory=dict)
 
 
+_LANGUAGES = (CPP, TRITON)
+
+
 def compile_spec(spec: Spec) -> Compiled:
     """Compile one spec.
 
@@ -36,7 +41,7 @@ def compile_spec(spec: Spec) -> Compiled:
     """
     program = parse_formulas(spec)
     operation = compile_operation(program)
-    passes = fused(Layout(operation)) if spec.options.kernels else None
+    passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels else None
     return Compiled(
         spec,
         render_module(operation, passes),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import libdevice
 import torch
 import triton
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import interpreter
 
@@ -59,6 +62,47 @@ def both(
             found.append(results(getattr(module, path.stem), tensors, settings, wanted))
     kernels.on = True
     return found[0], found[1], sum(map(bool, kernels.walks.values()))
+
+
+def higher(
+    path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any = None
+) -> tuple[list[Tensor], list[Tensor], dict[str, int]]:
+    """Tangents and second derivatives for every choice of tensors, with passes and without; how many served of each."""
+    module = module_of(path)
+    kernels = vars(module)["_kernels"]
+    kernels.walks.clear()
+    function = getattr(module, path.stem)
+    choices = [c for n in range(1, len(tensors) + 1) for c in combinations(range(len(tensors)), n)]
+    found = []
+    with tiles(kernels.library(torch.float32), sizes or {}):
+        for on in (True, False):
+            kernels.on = on
+            found.append([t for c in choices for t in tangents(function, tensors, settings, c)])
+            found[-1] += [t for c in choices for t in second(function, tensors, settings, c)]
+    kernels.on = True
+    served = [key[0].partition("_")[0] for key, walk in kernels.walks.items() if walk]
+    return found[0], found[1], dict(Counter(served))
+
+
+def tangents(function: Any, tensors: list[Tensor], settings: Any, chosen: Any) -> list[Tensor]:
+    """The tangents of the outputs, for tangents of the chosen tensors."""
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(t, t.cos()) if k in chosen else t for k, t in enumerate(tensors)]
+        outputs = function(*duals, *settings)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return [forward_ad.unpack_dual(y).tangent for y in outputs]
+
+
+def second(function: Any, tensors: list[Tensor], settings: Any, chosen: Any) -> list[Tensor]:
+    """What the gradients of the chosen tensors give to everything they depend on."""
+    leaves = [t.detach().clone().requires_grad_() for t in tensors]
+    outputs = function(*leaves, *settings)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    cotangents = [y.detach().sin().requires_grad_() for y in outputs]
+    gradients = torch.autograd.grad(outputs, [leaves[k] for k in chosen], cotangents, create_graph=True)
+    given = [g.detach().cos() for g in gradients]
+    pulled = torch.autograd.grad(gradients, [*leaves, *cotangents], given, allow_unused=True)
+    return [*(g.detach() for g in gradients), *(torch.zeros(()) if p is None else p for p in pulled)]
 
 
 @contextmanager

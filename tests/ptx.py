@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import triton
-from interpreted import module_of, results, tiles
+from interpreted import module_of, results, second, tangents, tiles
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
 
@@ -61,8 +62,13 @@ def start() -> None:
     triton.runtime.driver.set_active(CompilingDriver())
 
 
-def of_passes(path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any = None) -> dict[str, str]:
-    """The PTX of the passes of a module, as a call and its gradients launch them; the assembler has accepted it."""
+def of_passes(
+    path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any = None, call: Callable[..., Any] = results
+) -> dict[str, str]:
+    """The PTX of the passes of a module, as they are launched; the assembler has accepted it.
+
+    `call` launches them: by default it calls the operation and computes its gradients.
+    """
     module = module_of(path)
     kernels = vars(module)["_kernels"]
     kernels.walks.clear()
@@ -72,10 +78,16 @@ def of_passes(path: Path, tensors: list[Tensor], settings: Any = (), sizes: Any 
         library.PASSES[name] = chosen._replace(kernel=Recorder(chosen.kernel))
     try:
         with tiles(library, sizes or {}):
-            results(getattr(module, path.stem), tensors, settings)
+            call(getattr(module, path.stem), tensors, settings)
         return {name: chosen.kernel.ptx for name, chosen in library.PASSES.items() if chosen.kernel.ptx}
     finally:
         library.PASSES.update(usual)
+
+
+def derivatives(function: Any, tensors: list[Tensor], settings: Any) -> None:
+    """Launch the passes of forward mode and of second derivatives, for all tensors."""
+    tangents(function, tensors, settings, range(len(tensors)))
+    second(function, tensors, settings, range(len(tensors)))
 
 
 def of_kernel(path: Path, name: str, dtype: torch.dtype, tensors: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import imported, needs_compiler, written
+from fused import compiled, imported, needs_compiler, written
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
@@ -53,6 +53,17 @@ op: shifted
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
+SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+SCALED_ROWS = """
+op: scaled_rows
+tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
+outputs: {y: 'logsumexp(x, dim=-1, keepdim=True) * t'}
+"""
+SCORED = """
+op: scored
+tensors: {x: {shape: [N, K]}, t: {shape: [N]}}
+outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +72,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST)
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED)
         made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
@@ -144,6 +155,17 @@ def test_reductions_over_everything(modules, reduction, shapes):
     agree(*both(modules["loss"], tensors, (0.75, reduction)))
 
 
+@pytest.mark.parametrize("shapes", [((4, 4), (4,)), ((3, 1), (3,)), ((5, 40), (5,))], ids=str)
+def test_a_tensor_with_one_element_for_each_row(modules, shapes):
+    """Of squares, too: where the sizes differ, a wrong shape shows by itself."""
+    agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
+
+
+@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS])
+def test_no_pass_writes_a_value_that_is_smaller_than_the_pass(text):
+    assert not compiled(text).passes
+
+
 @pytest.mark.parametrize("wanted", [(0,), (1,)])
 def test_subsets_of_gradients(modules, wanted):
     agree(*both(modules["gate"], [torch.randn(4, 5), torch.randn(5)], wanted=wanted))
@@ -166,6 +188,21 @@ def test_strides(modules, layout):
     agree(fused, eager)
     assert fused[0].stride() == eager[0].stride()
     agree(*both(modules["norm"], [x, torch.rand(x.shape[-1])]))
+
+
+@pytest.mark.parametrize("size", [(3, 6, 5), (3, 1, 5), (6, 1), (4, 1, 6, 5)], ids=str)
+@pytest.mark.parametrize("layout", ["channels last", "transposed"])
+def test_a_gradient_that_is_summed_where_its_last_dimension_is_not_the_innermost(modules, layout, size):
+    x = torch.randn(4, 3, 6, 5)
+    x = LAYOUTS[layout](x) if layout == "channels last" else x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
+    fused, eager = both(modules["gate"], [x, torch.rand(size)])
+    agree(fused, eager)
+    agree(*both(modules["gate"], [torch.rand(size), x]))
+
+
+@pytest.mark.parametrize("op", ["mean_of", "last"])
+def test_sums_where_the_last_dimension_is_not_the_innermost(modules, op):
+    agree(*both(modules[op], [torch.randn(5, 4, 3).transpose(0, 2)]))
 
 
 def test_the_threads_change_nothing(modules):

@@ -60,6 +60,15 @@ def test_passes(compiled, op, shapes, settings, dtype):
         assert dtype == torch.float64 or op not in ("gate", "norm", "layer", "peak") or "fma.rn.f64" not in text
 
 
+@pytest.mark.parametrize(("op", "shapes", "settings"), [CASES[k] for k in (1, 3, 4, 5, 8, 11)], ids=str)
+def test_passes_of_forward_mode_and_second_derivatives(compiled, op, shapes, settings):
+    found = compiled(op, [torch.rand(s) for s in shapes], settings, None, ptx.derivatives)
+    assert {name.partition("_")[0] for name in found} == {"forward", "backward", "jvp", "second"}
+    for text in found.values():
+        assert not re.search(r"(?:sin|cos|tanh)\.approx|div\.full", text)
+        assert ".atom." not in text and "red.global" not in text
+
+
 def test_offsets_of_64_bits(compiled):
     tensors = [torch.rand(9, 64), torch.rand(64), torch.rand(64)]
     small = compiled("layer", tensors)

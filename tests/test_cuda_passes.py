@@ -14,7 +14,7 @@ import pytest
 import torch
 from fused import imported, written
 from processes import process
-from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SHIFTED, TWO, agree
+from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
 
 pytest.importorskip("triton")
 import interpreted
@@ -45,7 +45,7 @@ outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl 
 """
 SPECS = Path(__file__).parents[1] / "specs"
 WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, WIDE)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, WIDE)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +138,14 @@ def test_subsets_of_gradients(both, wanted):
     agree(*both("layer", [torch.randn(s) for s in shapes], wanted=wanted)[:2])
 
 
+@pytest.mark.parametrize("shapes", [((4, 9), (4,)), ((5, 100), (5,))], ids=str)
+@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
+def test_a_tensor_with_one_element_for_each_row(both, shapes, sizes):
+    fused, eager, served = both("scored", [torch.rand(s) for s in shapes], sizes=sizes)
+    agree(fused, eager)
+    assert served == 1  # forward
+
+
 def test_truth_values(both):
     x, keep = torch.randn(6, 7), torch.rand(7) > 0.5
     fused, eager, served = both("masked", [x, keep, torch.tensor(2.0)])
@@ -163,6 +171,12 @@ def test_strides(both, layout):
     agree(*both("norm", [x, torch.rand(x.shape[-1])])[:2])
 
 
+@pytest.mark.parametrize("size", [(3, 6, 5), (3, 1, 5), (6, 1)], ids=str)
+def test_a_gradient_that_is_summed_where_its_last_dimension_is_not_the_innermost(both, size):
+    x = LAYOUTS["channels last"](torch.randn(4, 3, 6, 5))
+    agree(*both("gate", [x, torch.rand(size)])[:2])
+
+
 def test_special_values(both):
     inf, nan = float("inf"), float("nan")
     x = torch.tensor([nan, inf, -0.0, 0.0, 100.0, -100.0, 1e-40, -3e38])
@@ -182,6 +196,33 @@ def test_settings_reach_the_pass_in_float64(both):
         for a, b in zip(fused, eager, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
         assert served == 2
+
+
+# ------------------------------------------------------------------------------------------------ derivatives
+HIGHER = [
+    ("gate", [(5,), (5,)], ()),
+    ("gate", [(40, 33), (33,)], ()),
+    ("gate", [(3, 2, 3, 5), (2, 1, 5)], ()),
+    ("gate", [(), ()], ()),
+    ("channel", [(3, 4, 40), (4,)], ()),
+    ("loss", [(20, 30), (30,)], (0.3, "mean")),
+    ("loss", [(6, 5), (6, 1)], (0.3, "none")),
+    ("norm", [(5, 130), (130,)], ()),
+    ("rows", [(4, 40)], ()),
+    ("two", [(4, 5), (5,)], ()),
+    ("settings", [(4, 5), (5,)], ()),
+    ("gelu_tanh", [(4, 50)], ()),
+]
+
+
+@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
+@pytest.mark.parametrize(("op", "shapes", "settings"), HIGHER, ids=str)
+def test_forward_mode_and_second_derivatives(paths, interpret, op, shapes, settings, sizes):
+    generator = torch.Generator().manual_seed(0)
+    tensors = [0.5 + torch.rand(s, generator=generator, dtype=torch.float64) for s in shapes]
+    fused, eager, served = interpret(interpreted.higher, paths[op], tensors, settings, sizes=sizes)
+    agree(fused, eager)
+    assert served["jvp"] and served["second"]
 
 
 # ------------------------------------------------------------------------------------------------ choosing

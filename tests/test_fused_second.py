@@ -23,6 +23,8 @@ tensors: {x: }
 outputs: {y: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))}
 """
 BIAS = "op: bias\ntensors: {x: {shape: [N, C, T]}, b: {shape: [C]}}\noutputs: {y: x + b}\n"
+UNIT = "op: unit\ntensors: {x: }\noutputs: {y: 'x / (norm(x, dim=-1, keepdim=True) + 1)'}\n"
+FLOORED = "op: floored\ntensors: {x: }\noutputs: {y: sin(x), n: {expr: floor(x), grad: false}}\n"
 ONCE = "op: once\ntensors: {x: }\noptions: {double_backward: false}\noutputs: {y: sin(x)}\n"
 
 
@@ -32,7 +34,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS)
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS, UNIT, FLOORED)
         made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
@@ -76,6 +78,7 @@ CASES = [
     ("rows", [(4, 40)], ()),
     ("two", [(4, 5), (5,)], ()),
     ("saturating", [(300,)], ()),
+    ("unit", [(4, 40)], ()),  # a truth value of a row, which is read for each element
     ("bias", [(3, 2, 5), (2,)], ()),  # a tangent of b alone is smaller than the result
 ]
 
@@ -178,6 +181,15 @@ def test_forward_mode_is_one_pass(modules, name, shapes, settings):
         for fused, eager in zip(*found, strict=True):
             torch.testing.assert_close(fused, eager, rtol=1e-10, atol=1e-11)
     assert passes(module, "jvp") == len(subsets)
+
+
+def test_an_output_without_derivatives_has_no_tangent(modules):
+    x = torch.randn(5)
+    with forward_ad.dual_level():
+        y, n = modules["floored"].floored(forward_ad.make_dual(x, torch.ones_like(x)))
+        torch.testing.assert_close(forward_ad.unpack_dual(y).tangent, torch.cos(x))
+        assert forward_ad.unpack_dual(n).tangent is None
+    assert passes(modules["floored"], "jvp")
 
 
 def test_forward_mode_that_autograd_records_is_eager(modules):

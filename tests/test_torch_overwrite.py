@@ -27,6 +27,8 @@ tensors: {x0: {shape: [K, M]}, x1: {shape: [K]}}
 outputs: {y: "sum(x0, dim=1) * exp(x1)"}
 """
 
+SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+
 
 def printed(value: Expr, dying: frozenset[Expr] = frozenset()) -> str:
     return OverwritingPrinter(NAMES, {}, {}, lambda value, other: True, dying)(value)
@@ -87,6 +89,14 @@ def test_a_plain_backward_gives_what_a_differentiated_one_does(text: str, shapes
     kept = g.clone()
     torch.testing.assert_close(gradients(item, tensors, g, create=False), gradients(item, tensors, g, create=True))
     assert torch.equal(g, kept) and all(map(torch.equal, before, tensors))
+
+
+@pytest.mark.parametrize("shape", [(), (4, 1), (4, 3)], ids=str)
+def test_a_shape_of_what_is_not_computed_is_written_where_others_are_overwritten(shape: tuple[int, ...]) -> None:
+    item = compiled_text(SCALED)
+    tensors = [torch.rand(s, dtype=torch.float64).requires_grad_() for s in ((4, 3), shape)]
+    g = torch.rand_like(item.function(*tensors))
+    torch.testing.assert_close(gradients(item, tensors, g, create=False), gradients(item, tensors, g, create=True))
 
 
 @pytest.mark.parametrize("path", [p for p in OWN_SPECS if not p.stem.startswith("override")], ids=lambda p: p.stem)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.backends.cpu.spellings import SPELLINGS
+from symgrad.backends.fused.writing import PassPrinter
 from symgrad.backends.torch.printer import constant_name, constant_value, is_decimal
 from symgrad.expr import COMPARISONS, Expr
 from symgrad.widening import WIDEN
@@ -22,35 +22,17 @@ _INFIX = {
 }
 
 
-class CppPrinter:
-    """Prints expressions; `names` gives the names of leaves and of values computed before.
+class CppPrinter(PassPrinter):
+    """Prints C++."""
 
-    Constants that are not plain numbers are collected in `constants`, to be defined once.
-    """
-
-    def __init__(self, names: Mapping[Expr, str], constants: dict[Expr, str]) -> None:
-        self.names = names
-        self.constants = constants
-
-    def __call__(self, node: Expr) -> str:
-        """The source of an expression."""
-        return self._at(node, _CONDITIONAL)
+    infix = _INFIX
+    atom = _ATOM
 
     def lanes(self, node: Expr) -> str:
         """The source of an expression as lanes, where an argument cannot be a number."""
         return f"V({self(node)})" if node.is_static else self(node)
 
-    def _at(self, node: Expr, strength: int) -> str:
-        text, own = self._print(node)
-        return text if own >= strength else f"({text})"
-
-    def _print(self, node: Expr) -> tuple[str, int]:
-        if node in self.names:
-            return self.names[node], _ATOM
-        if node.op in ("true", "false"):
-            return node.op, _ATOM
-        if not node.symbols:
-            return self._constant(node)
+    def _operation(self, node: Expr) -> tuple[str, int]:
         if node.is_static:
             return self._number(node)
         if node.op == "where":
@@ -70,15 +52,11 @@ class CppPrinter:
 
     def _shared(self, node: Expr) -> tuple[str, int] | None:
         """What reads alike on lanes and on doubles."""
-        if node.op in _INFIX and len(node.args) == 2:
-            symbol, strength = _INFIX[node.op]
-            left, right = node.args
-            return f"{self._at(left, strength)} {symbol} {self._at(right, strength + 1)}", strength
         if node.op == "neg":
             return f"-{self._at(node.args[0], _UNARY + 1)}", _UNARY
         if node.op in COMPARISONS:
             return f" {COMPARISONS[node.op]} ".join(self._at(a, _SUM) for a in node.args), _COMPARE
-        return None
+        return self._operators(node)
 
     def _logical(self, node: Expr, symbol: str) -> tuple[str, int]:
         """`&` and `|` bind so weakly that every part that is no name stands in parentheses."""
@@ -125,6 +103,8 @@ class CppPrinter:
 
     def _constant(self, node: Expr) -> tuple[str, int]:
         """A constant expression: a literal, or a name for what is defined once at the top."""
+        if node.op in ("true", "false"):
+            return node.op, _ATOM
         if node.op == "const" and node["name"] in ("oo", "nan"):
             return {"oo": "__builtin_inf()", "nan": '__builtin_nan("")'}[node["name"]], _ATOM
         number = node.number

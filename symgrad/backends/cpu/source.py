@@ -11,16 +11,15 @@ from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.fused import rows
 from symgrad.backends.fused.model import Kernel
+from symgrad.backends.fused.writing import name_values
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value
-from symgrad.backends.torch.schedule import choose_temporaries
 from symgrad.expr import Expr
 from symgrad.formula import formula
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.resources import environment
-from symgrad.traversal import topological
 
 
 @dataclass(frozen=True)
@@ -177,17 +176,9 @@ class _Writer:
     ) -> list[str]:
         """Statements that compute the roots; values used more than once have names."""
         names = dict(known)
-        local = Names(self.names._taken)
-        leaves = frozenset(names)
-        order = [n for n in topological(*roots, leaves=leaves) if n not in names]
-        temporaries = choose_temporaries(roots, order, names)
-        lines = []
-        for node in order:
-            if node in temporaries:
-                text = CppPrinter(names, self.constants)(node)
-                names[node] = local.for_value(node, {n: "row" if "[" in t else t for n, t in names.items()})
-                lines.append(f"const auto {names[node]} = {text};")
         printer = CppPrinter(names, self.constants)
+        named = name_values(roots, names, Names(self.names._taken), printer)
+        lines = [f"const auto {name} = {text};" for name, text in named]
         for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
             line = template.format(printer.lanes(root))
             lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)

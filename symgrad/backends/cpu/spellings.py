@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.expr import COMPARISONS, LOGICAL, Expr
+from symgrad.backends.fused.writing import is_structure
+from symgrad.expr import Expr
 from symgrad.widening import NARROW
 
 
@@ -51,14 +52,12 @@ SPELLINGS = {
     "row_min": Spelling(""),
 }
 
-_STRUCTURE = frozenset({"sym", "num", "const", "true", "false", "add", "sub", "mul", "div", "neg", "pow", "where"})
-
 
 def can_spell(node: Expr) -> bool:
     """Whether C++ has the operation of a machine node."""
     if not node.symbols:
         return True  # a constant, evaluated here
-    if node.op in _STRUCTURE or node.op in COMPARISONS or node.op in LOGICAL:
+    if is_structure(node):
         return True
     if node.op == "polygamma" and node.args[0].number != 1:
         return False

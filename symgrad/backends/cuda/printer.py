@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad.backends.cuda.spellings import SPELLINGS
+from symgrad.backends.fused.writing import PassPrinter
 from symgrad.backends.torch.printer import constant_name, number
 from symgrad.evaluate import exact
 from symgrad.expr import COMPARISONS, Expr
 
 # Binding strength of Python's operators, weakest first.
-_LOOSE, _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
+_, _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 
 _INFIX = {
     "add": ("+", _SUM),
@@ -23,21 +24,15 @@ _INFIX = {
 _LOGICAL = {"and": ("&", _AND), "or": ("|", _OR)}
 
 
-class TritonPrinter:
-    """Prints expressions; `names` gives the names of leaves and of values computed before.
+class TritonPrinter(PassPrinter):
+    """Prints Triton; `typed` is the name of a value that has the dtype of the arithmetic."""
 
-    `typed` is the name of a value that has the dtype of the arithmetic. Constants that are not plain numbers are
-    collected in `constants`, to be defined once.
-    """
+    infix = _INFIX
+    atom = _ATOM
 
     def __init__(self, names: Mapping[Expr, str], constants: dict[Expr, str], typed: str) -> None:
-        self.names = names
-        self.constants = constants
+        super().__init__(names, constants)
         self.typed = typed
-
-    def __call__(self, node: Expr) -> str:
-        """The source of an expression."""
-        return self._at(node, _LOOSE)
 
     def block(self, node: Expr, *, strict: bool = True) -> str:
         """The source of an argument. A literal alone would be float32, and rounded to that before it is widened."""
@@ -48,19 +43,10 @@ class TritonPrinter:
             return text
         return f"tl.full((), {text}, {self.typed}.dtype)"
 
-    def _at(self, node: Expr, strength: int) -> str:
-        text, own = self._print(node)
-        return text if own >= strength else f"({text})"
-
-    def _print(self, node: Expr) -> tuple[str, int]:
-        if node in self.names:
-            return self.names[node], _ATOM
-        if not node.symbols:
-            return self._constant(node)
-        if node.op in _INFIX:
-            symbol, strength = _INFIX[node.op]
-            left, right = node.args
-            return f"{self._at(left, strength)} {symbol} {self._at(right, strength + 1)}", strength
+    def _operation(self, node: Expr) -> tuple[str, int]:
+        infix = self._operators(node)
+        if infix is not None:
+            return infix
         if node.op in COMPARISONS:
             return f" {COMPARISONS[node.op]} ".join(self._at(a, _OR) for a in node.args), _COMPARE
         if node.op in _LOGICAL:

@@ -12,10 +12,10 @@ from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.fused.elements import ROW_OPS
 from symgrad.backends.fused.kernels import Kernel
 from symgrad.backends.fused.rows import Stage, stages
+from symgrad.backends.fused.writing import name_values
 from symgrad.backends.torch.docs import module_docstring
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer, constant_value
-from symgrad.backends.torch.schedule import choose_temporaries
 from symgrad.expr import Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
@@ -95,8 +95,8 @@ class Written:
     values: tuple[str, ...]
     parameters: tuple[str, ...]
     stages: tuple[RowStage, ...]
-    reads: tuple[str, ...]
-    call: str
+    row_lines: tuple[str, ...]
+    lines: tuple[str, ...]
     results: tuple[Target, ...]
     once: tuple[Target, ...]
     sums: tuple[Target, ...]
@@ -140,7 +140,7 @@ class _Writer:
         kernel = self.kernel
         roots = machine([r.value for r in kernel.results])
         found = list(enumerate(stages(roots), 1))
-        for own in ("at", "numbers", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
+        for own in ("at", "numbers", "once", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
             self.names.reserve(f"{kernel.name}_{own}")
         results = [self.names.reserve(r.name) for r in kernel.results]
         known: dict[Expr, str] = {}
@@ -158,11 +158,11 @@ class _Writer:
         row_stages = tuple(self._stage(number, s, known) for number, s in found)
         once = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if r.row]
         each = [(t, root) for t, root, r in zip(targets, roots, kernel.results, strict=True) if not r.row]
-        call = ""
-        reads: tuple[str, ...] = ()
-        if each:
-            at = self._function("at", "What a pass computes for each element.", [(t.name, r) for t, r in each], known)
-            call, reads = at.call, self._reads(at)
+        pending = [(t.name, root) for t, root in once if root not in known or root.op == "sym"]  # which read tensors
+        row_lines = self._lines("once", "What a pass computes for each row.", pending, known, "place")
+        known |= {root: name for name, root in pending}
+        values_of_each = [(t.name, root) for t, root in each]
+        lines = self._lines("at", "What a pass computes for each element.", values_of_each, known, self._place)
         flags = ["WHOLE"] if kernel.by_row else []
         constexprs = [t.how for t in targets] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
         return Written(
@@ -180,8 +180,8 @@ class _Writer:
                 *(f"{c}: tl.constexpr" for c in constexprs),
             ),
             stages=row_stages,
-            reads=reads,
-            call=call,
+            row_lines=row_lines,
+            lines=lines,
             results=tuple(t for t, _ in each),
             once=tuple(Target(known[root], t.out, t.how) for t, root in once),
             sums=tuple(t for t, _ in each if t.total),
@@ -241,34 +241,45 @@ class _Writer:
         settled = {node: self.names.for_value(node, described) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
-            settling = self._function(f"row_{number}", "What follows for the row.", named, known).call
+            typed = reductions[0].name  # no operand is at hand there
+            settling = self._function(f"row_{number}", "What follows for the row.", named, known, typed).call
             known |= settled
-        return RowStage(self._reads(collected), collected.call, tuple(reductions), tuple(settled.values()), settling)
+        reads = self._reads(collected, self._place)
+        return RowStage(reads, collected.call, tuple(reductions), tuple(settled.values()), settling)
 
-    def _reads(self, function: Function) -> tuple[str, ...]:
+    @property
+    def _place(self) -> str:
+        """The name of what the elements of a tile are read at."""
+        return "tile" if self.kernel.by_row else "place"
+
+    def _lines(
+        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str], place: str
+    ) -> tuple[str, ...]:
+        """Lines that compute the named roots by a function of their own, from what they read at a place."""
+        if not roots:
+            return ()
+        function = self._function(suffix, doc, roots, known)
+        return *self._reads(function, place), f"{', '.join(name for name, _ in roots)} = {function.call}"
+
+    def _reads(self, function: Function, place: str) -> tuple[str, ...]:
         """Lines that read the operands of a function."""
-        place = "tile" if self.kernel.by_row else "place"
         return tuple(self.operands[a].replace("#", place) for a in function.arguments if a in self.operands)
 
     # ------------------------------------------------------------------------------------------ formulas
     def _function(
-        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str]
+        self, suffix: str, doc: str, roots: Sequence[tuple[str, Expr]], known: Mapping[Expr, str], typed: str = ""
     ) -> Function:
-        """A function that computes the named roots; values used more than once have names too."""
+        """A function that computes the named roots; values used more than once have names too.
+
+        `typed` is a value that has the dtype of the arithmetic, by default the first operand.
+        """
         names = dict(known)
-        wishes = {root: name for name, root in roots}
         values = [root for _, root in roots]
-        local = Names(self.names._taken)
-        order = [n for n in topological(*values, leaves=frozenset(names)) if n not in names]
+        wishes = {root: name for name, root in roots if len(roots) > 1}
         texts = [n.strip("()").partition(" ")[0] for n in names.values()]
-        printer = TritonPrinter(names, self.constants, texts[0])
-        temporaries = choose_temporaries(values, order, names)
-        lines = []
-        for node in order:
-            if node in temporaries or (node in wishes and len(roots) > 1):
-                text = printer.block(node) if node.is_static else printer(node)
-                names[node] = wishes.get(node) or local.for_value(node, names)
-                lines.append(f"{names[node]} = {text}")
+        printer = TritonPrinter(names, self.constants, typed or texts[0])
+        named = name_values(values, names, Names(self.names._taken), printer.block, wishes)
+        lines = [f"{name} = {text}" for name, text in named]
         returned = ", ".join(map(printer.block, values))
         words = frozenset(re.findall(r"\w+", "\n".join([*lines, returned])))
         arguments = tuple(dict.fromkeys(t for t in texts if t in words))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.expr import COMPARISONS, LOGICAL, Expr
+from symgrad.backends.fused.writing import is_structure
+from symgrad.expr import Expr
 from symgrad.widening import NARROW
 
 
@@ -53,12 +54,10 @@ SPELLINGS = {
     "row_min": Spelling(""),
 }
 
-_STRUCTURE = frozenset({"sym", "num", "const", "true", "false", "add", "sub", "mul", "div", "neg", "pow", "where"})
-
 
 def can_spell(node: Expr) -> bool:
     """Whether Triton has the operation of a machine node; what follows from numbers alone is Python's."""
-    if node.is_static or node.op in _STRUCTURE or node.op in COMPARISONS or node.op in LOGICAL:
+    if node.is_static or is_structure(node):
         return True
     return node.op in SPELLINGS
 

@@ -69,9 +69,10 @@ class Value:
 class Elements:
     """Lowers the formulas of one pass; `views` collects the leaves that stand for viewed tensors."""
 
-    def __init__(self, known: Mapping[Expr, Expr], rank: int | None) -> None:
+    def __init__(self, known: Mapping[Expr, Expr], rank: int | None, of_rows: frozenset[Expr] = frozenset()) -> None:
         self.known = known  # saved values and the tensors they are read from
         self.rank = rank
+        self.of_rows = of_rows  # tensors that have one element for each row, and no last dimension
         self.views: dict[Expr, View] = {}
         self._done: dict[Expr, Value] = {}
 
@@ -97,7 +98,8 @@ class Elements:
 
     def _lower(self, node: Expr) -> Value:
         if node in self.known or (node.op == "sym" and node.tensors):
-            return Value(self.leaf(node))
+            of_row = self.known.get(node, node) in self.of_rows
+            return Value(self.leaf(node, (-1,) if of_row else ()), dropped=of_row)
         if node.is_static:
             return Value(node)
         rule = _RULES.get(node.op)

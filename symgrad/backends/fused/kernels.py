@@ -74,6 +74,8 @@ class _Passes:
             value = elements(form)
             results.append(_output(output, value))
             formula = elements(variant.formulas[output])
+            if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
+                raise Unsupported("a reduction that is broadcast to a shape of its own")
             leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors}
             if not results[-1].row:
                 leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
@@ -95,12 +97,22 @@ class _Passes:
             raise Unsupported("a mask that is saved")
         return saved
 
+    def elements(self, forward: Kernel) -> Elements:
+        """Lowers formulas of derivatives, in which outputs and their cotangents have the shapes that forward gives."""
+        rows = [r.name for r in forward.results if r.row == "row"]
+        of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
+        return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows)
+
+    def differentiated(self, results: Sequence[Result]) -> list[Result]:
+        """Those of the outputs that have derivatives."""
+        return [r for r, o in zip(results, self.layout.spec.outputs, strict=True) if o.grad]
+
     def cotangents(self) -> list[Expr]:
         return [cotangent(o.name) for o in self.layout.spec.outputs if o.grad]
 
     def backward(self, forward: Kernel) -> Kernel:
         saved = self.saved()
-        elements = Elements({v: s for v, s in saved.items() if v is not s}, _rank(self.variant))
+        elements = self.elements(forward)
         results = []
         for k, tensor in enumerate(self.layout.spec.tensors):
             gradients = [self.plain(g) for g in self.variant.gradients_of(tensor.name) if g is not ex.ZERO]
@@ -118,9 +130,9 @@ class _Passes:
         saved = self.saved()
         found = {}
         for bits, tensors in self.choices({t for _, t in self.variant.tangents}):
-            elements = Elements({v: s for v, s in saved.items() if v is not s}, _rank(self.variant))
+            elements = self.elements(forward)
             results = []
-            for output in forward.results:
+            for output in self.differentiated(forward.results):
                 terms = [t for (o, x), t in self.variant.tangents.items() if o == output.name and x in tensors]
                 results.append(_like(output, f"tangent_{output.name}", [elements(t) for t in terms]))
             given = [*saved.values(), *map(tangent, tensors)]
@@ -138,7 +150,7 @@ class _Passes:
         outputs = {name: r for r in forward.results for name in (r.name, f"grad_{r.name}")}
         found = {}
         for bits, tensors in self.choices({t for t, _ in pulled}):
-            elements = Elements({v: s for v, s in saved.items() if v is not s}, _rank(self.variant))
+            elements = self.elements(forward)
             results, written = [], []
             for leaf, place in places.items():
                 terms = [self.plain(g) for (t, x), g in pulled.items() if t in tensors and _same(x, leaf)]
@@ -234,6 +246,11 @@ def _rank(variant: Variant) -> int | None:
     return max(len(e.dims) for e in known) if known and all(e.exact for e in known) else None
 
 
+def _is_whole(elements: Elements, formula: Expr) -> bool:
+    """Whether a value has the shape of its pass: what is reduced in it does not add to its shape."""
+    return not any(n.op in ROW_OPS for s in shape_sources(formula) for n in topological(elements(s).expr))
+
+
 def _belongs_to_row(value: Expr) -> bool:
     """Whether a value is made of reductions along the row alone."""
     nodes = topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
@@ -292,6 +309,8 @@ def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None 
     if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
         raise Unsupported("a reduction of a reduction")
     terms = [v.expr for v in values]
+    if output.row == "row" and not all(v.dropped for v in values):
+        raise Unsupported("a value for each element of a row")
     if output.row:
         of_row = [v.dropped or _belongs_to_row(v.expr) for v in values]
         if leaf is None and not all(of_row):

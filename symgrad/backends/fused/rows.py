@@ -41,11 +41,16 @@ def _settled(roots: Sequence[Expr]) -> list[Expr]:
         row[node] = node.op in ROW_OPS or (
             not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
         )
-    users: dict[Expr, None] = dict.fromkeys(r for r in roots if row[r])
-    for node in order:
-        if not row[node] or node.op in ROW_OPS:
-            users.update(dict.fromkeys(a for a in node.args if row[a]))
-    return [n for n in users if n.op not in ROW_OPS]
+    users = [n for n in order if not row[n] or n.op in ROW_OPS]
+    read = [*(r for r in roots if row[r]), *(a for n in users for a in n.args if row[a])]
+    stored: dict[Expr, None] = {}
+    while read:
+        node = read.pop(0)
+        if node.is_boolean:  # a row keeps numbers: a truth value follows from them where it is read
+            read = [*(a for a in node.args if row[a]), *read]
+        elif node.op not in ROW_OPS:
+            stored[node] = None
+    return list(stored)
 
 
 __all__ = ["Stage", "stages"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.backends.cpu.binding import Fused
+from symgrad.backends.fused.binding import Fused
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined

@@ -50,16 +50,33 @@ def _walk(
             if kind == "squeezed":
                 size = tuple(n for d, n in enumerate(shape) if d - len(shape) not in added)
             strides = torch.empty(size, device="meta").stride()
+            if inner is not None and step[inner] > 1:
+                step = _packed(like.shape, dims)
+                strides = [s or 1 for d, s in enumerate(step) if kind == "reduced" or d - len(shape) not in added]
         elif kind == "tensor" and (inputs[place] != shape or added):
             like = blank[place]
             summed, size, strides = like.numel(), like.shape, like.stride()
-            step = _unsqueezed(like, added).expand(shape).stride()
+            view = _unsqueezed(like, added)
+            step = view.expand(shape).stride()
+            if inner is not None and step[inner] > 1:  # what is innermost in the pass is not so in this tensor
+                step = _packed((1,) * (len(shape) - view.dim()) + view.shape, dims)
+                strides = [s or 1 for d, s in enumerate(step[len(shape) - view.dim() :], -view.dim()) if d not in added]
         steps.append(step)
         walk.summed.append(summed)
         walk.results.append((size, strides) if wanted >> k & 1 else (None, ()))
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk
+
+
+def _packed(size: Any, dims: list[int]) -> list[int]:
+    """Return the steps of a tensor that lies in the order of these dimensions; 0 where it has one element."""
+    steps, length = [0] * len(size), 1
+    for d in reversed(dims):
+        if size[d] != 1:
+            steps[d] = length
+            length *= size[d]
+    return steps
 
 
 def _merged(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from symgrad.backends.cpu.source import render_source
-from symgrad.backends.cpu.spellings import can_spell
-from symgrad.backends.cuda.source import render_source as render_triton
-from symgrad.backends.cuda.spellings import can_spell as triton_can_spell
-from symgrad.backends.fused.elements import ELEMENTS, ROW, is_count
+from symgrad.backends.fused.elements import is_count
 from symgrad.backends.fused.kernels import kernels
+from symgrad.backends.fused.language import Language
 from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.differentials import absent
+from symgrad.machine import machine
 from symgrad.operation import Variant
 from symgrad.traversal import topological
 
@@ -29,20 +27,29 @@ class Fused:
     context: dict[str, Any]
 
 
-def fused(layout: Layout) -> Fused | None:
-    """The fused passes of an operation; None where it has none."""
+def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
+    """The fused passes of an operation; None where it has none. The first of the languages has all of them."""
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
-        own = by_variant[id(variant)] = kernels(layout, variant, "" if number == 1 else f"_{number}", can_spell)
+        suffix = "" if number == 1 else f"_{number}"
+        own = by_variant[id(variant)] = kernels(layout, variant, suffix, languages[0].can_spell)
         found += own.all
-    if not found:
-        return None
-    files = {f"{layout.spec.op}_cpu.cpp": render_source(layout, found)}
-    on_cuda = [k for k in found if _on_cuda(k)]
-    if on_cuda:
-        files[f"{layout.spec.op}_cuda.py"] = render_triton(layout, on_cuda)
-    return Fused(files, _Binding(layout, by_variant, found).context(files))
+    files = {}
+    runners = []
+    for language in languages:
+        own_passes = [k for k in found if _is_written(k, language)]
+        if own_passes:
+            name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
+            files[name] = text
+            runners.append((language.runner, name, sha256(text.encode()).hexdigest()))
+    return Fused(files, _Binding(layout, by_variant, found).context(runners)) if files else None
+
+
+def _is_written(kernel: Kernel, language: Language) -> bool:
+    """Whether a language has a pass and all of its functions."""
+    lowered = machine([r.value for r in kernel.results])
+    return language.has(kernel) and all(map(language.can_spell, topological(*lowered)))
 
 
 class _Binding:
@@ -53,14 +60,13 @@ class _Binding:
         self.by_variant = by_variant
         self.found = found
 
-    def context(self, files: Mapping[str, str]) -> dict[str, Any]:
+    def context(self, runners: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
         layout = self.layout
         all_ = list(self.by_variant.values())
         backward = any(k.backward for k in all_)
         tensors = layout.spec.tensors
         return {
-            **_named(files, ".cpp"),
-            "cuda": _named(files, ".py"),
+            "runners": runners,
             "passes": [(_constant(k), _entry(k)) for k in self.found],
             "forward": self._branches(self._forward, stored=False),
             "backward": self._branches(self._backward, stored=True) if backward else [],
@@ -83,6 +89,7 @@ class _Binding:
             "tangents_given": _tuple(
                 [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors]
             ),
+            "tangents_returned": self._tangents_returned(),
             "tangents_passed": ", ".join(
                 f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors
             ),
@@ -90,7 +97,7 @@ class _Binding:
             "parts": 1 + max(k.part for k in self.found),
             "cotangents": ", ".join(f"grad_{o.name}" if o.grad else f"_{k}" for k, o in enumerate(layout.spec.outputs)),
             "wants": any("wants[" in line for line in self._branches(self._backward, stored=True)),
-            "note": self.note(files),
+            "note": self.note([name for _, name, _ in runners]),
         }
 
     def _tensors(self) -> list[tuple[str, bool]]:
@@ -172,6 +179,14 @@ class _Binding:
         outputs = list(self.layout.outputs.values())
         return f"({outputs[0]},)" if len(outputs) == 1 else ", ".join(outputs)
 
+    def _tangents_returned(self) -> str:
+        """The tangents of the outputs, None for those that have none."""
+        own = [o.grad for o in self.layout.spec.outputs]
+        if all(own):
+            return "tuple(fused)" if len(own) > 1 else "fused[0]"
+        places = iter(range(len(own)))
+        return _tuple([f"fused[{next(places)}]" if grad else "None" for grad in own])
+
     def _read_from_ctx(self, passes: Sequence[Kernel | None]) -> list[str]:
         """Bring the hyperparameters that passes read into scope."""
         read = {n.name for k in passes if k is not None for n in k.numbers}
@@ -179,7 +194,7 @@ class _Binding:
         own = [h for h in self.layout.hyperparameters_on_ctx if h in read]
         return [f"{self.layout.arguments[h]} = {self.layout.on_ctx(h)}" for h in own]
 
-    def note(self, files: Mapping[str, str]) -> str:
+    def note(self, files: Sequence[str]) -> str:
         """What the docstring says of the passes."""
         served: dict[str, int] = dict.fromkeys(_SERVED, 0)
         missing: dict[str, list[str]] = {}
@@ -189,7 +204,7 @@ class _Binding:
             for method, why in passes.missing:
                 missing.setdefault(method, []).append(why)
         whole = [m if n == len(self.by_variant) else f"{m} in part" for m, n in served.items() if n]
-        text = f"Fused: {_listed(whole)}, from {_listed(list(files))}"
+        text = f"Fused: {_listed(whole)}, from {_listed(files)}"
         reasons: dict[str, list[str]] = {}
         for method, why_not in missing.items():
             reasons.setdefault(", ".join(dict.fromkeys(why_not)), []).append(method)
@@ -204,28 +219,6 @@ def _listed(words: Sequence[str]) -> str:
     """`a, b and c`."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _on_cuda(kernel: Kernel) -> bool:
-    """Whether a pass is written in Triton, too: of plain calls, of rows or elements, and if it has all functions."""
-    reduced = any(r.reduced for r in kernel.results)
-    counted = any(is_count(n) and n not in (ELEMENTS, ROW) for n in kernel.numbers)
-    return (
-        kernel.part == 0
-        and not reduced
-        and not counted
-        and all(map(triton_can_spell, topological(*(r.value for r in kernel.results))))
-    )
-
-
-def _named(files: Mapping[str, str], suffix: str) -> dict[str, str]:
-    """The file of a kind and the hash of its text."""
-    return {
-        key: value
-        for name, text in files.items()
-        if name.endswith(suffix)
-        for key, value in (("file", name), ("digest", sha256(text.encode()).hexdigest()))
-    }
 
 
 def _constant(kernel: Kernel) -> str:
