@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: abf08a77f06e6c7f53022617c8473bc032b38359902d608878342d7dc4031080
+# body-sha256: 593277b23909e9ee38f0fc562bb37d0e282ff2505d14d2ff4ebd68d9568f2287
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -100,7 +100,7 @@ class ClippedGradientLinearFunction(Function):
         if tangent_weight is None:
             return _zeros(ctx, 0)
         with _primals(ctx) as saved:
-            x, weight = saved
+            x, _ = saved
             return _total(ctx, [x @ tangent_weight.T])
 
 

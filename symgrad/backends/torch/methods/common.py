@@ -38,7 +38,7 @@ class Common:
     def _stored_branches(self, leaf: Leaf) -> list[str]:
         """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
         known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
-        return self._branches(self.layout.operation.derivative_body, leaf, known)
+        return self._branches(self.layout.operation.derivative_body, lambda v: without_unread(leaf(v)), known)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
@@ -178,6 +178,16 @@ def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
     if len(used) < len(names):
         used[-1] = "*_"
     return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
+
+
+def without_unread(lines: list[str]) -> list[str]:
+    """The lines of a method, of which the first may unpack what is saved: by name only what the others read."""
+    if not lines or lines[0].endswith((",) = saved", ",) = ctx.saved_tensors")):
+        return lines
+    names, _, source = lines[0].partition(" = ")
+    if not source.endswith(("saved", "ctx.saved_tensors")) or "*" in names:
+        return lines
+    return [unpacking(names.split(", "), source, lines[1:]), *lines[1:]]
 
 
 def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:
