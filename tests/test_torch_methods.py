@@ -274,3 +274,10 @@ def test_only_the_shapes_that_are_read_are_kept() -> None:
         "\nop: distance\ntensors: {input: , target: {grad: false}}\noutputs: {y: sqrt((input - target)**2 + 1)}\n"
     )
     assert "ctx.inputs = _like(input)" in item.text
+
+
+def test_what_all_branches_compute_stands_before_them() -> None:
+    item = stem("str_choices")
+    lines = ast.unparse(method(item, "backward")).splitlines()
+    (shared,) = (k for k, line in enumerate(lines) if line.strip() == "diff = x - target")
+    assert shared < min(k for k, line in enumerate(lines) if " == " in line)

@@ -72,6 +72,7 @@ class Backward(Common):
     def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
             (name,) = (o.name for o in layout.spec.outputs if o.grad)

@@ -16,7 +16,7 @@ from symgrad.naming import describe
 from symgrad.operation import Body, Variant
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
-from symgrad.tensor_ops.row import is_index
+from symgrad.tensor_ops import data_arguments, is_index
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
 
@@ -39,6 +39,17 @@ class Common:
         """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
         known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
         return self._branches(self.layout.operation.derivative_body, leaf, known)
+
+    def _in_all_variants(self, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
+        """The largest values that the forms of every variant are computed from: they stand before the branches."""
+        variants = self.layout.variants
+        if len(variants) < 2:
+            return frozenset()
+        read = [read_by(forms(v), frozenset()) for v in variants]
+        common = {n for n in read[0].intersection(*read[1:]) if n.args and not n.is_static}
+        roots = {r for v in variants for r in forms(v)}
+        outside = {a for values in read for n in values if n not in common for a in data_arguments(n)}
+        return frozenset(n for n in common if n in outside and n not in roots)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())

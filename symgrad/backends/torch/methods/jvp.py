@@ -53,6 +53,7 @@ class Jvp(Common):
         layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         rounds = self._keeps_shape()
@@ -80,6 +81,7 @@ class Jvp(Common):
     def _all_tangents(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if layout.widens_slopes and names:
