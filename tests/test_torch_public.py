@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from pathlib import Path
@@ -227,3 +228,16 @@ def test_functions_are_documented() -> None:
         for name in item.module.__all__:
             assert getattr(item.module, name).__doc__
         assert "Raises TypeError" in " ".join((item.function.__doc__ or "").split())
+
+
+def test_the_form_for_compilers_computes_nothing_twice() -> None:
+    item = compiled_text(
+        "\nop: steps\ntensors: {x: , step: {grad: false}}\noutputs: {y: step * round(x / step)}\n"
+        "gradients: {x: 'where(abs(x / step) < 3, grad_y * (x / step)**2, 0)'}\n"
+    )
+    (body,) = re.findall(r"def _detached.*?\n\n\n", item.text, re.DOTALL)
+    assert body.count("fixed_x / fixed_step") == 1
+    x = torch.tensor([0.4, -1.7, 9.0], requires_grad=True)
+    step = torch.tensor(0.5)
+    plain, detached = (torch.autograd.grad(f(x, step).sum(), x) for f in (item.function, item.module._detached))
+    torch.testing.assert_close(detached, plain)
