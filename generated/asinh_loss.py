@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 230c21885e98eb033ad2afbae8771143094e14f739509436b18d1ba02fae0693
+# body-sha256: 7e9c97e3dd3204028a8b9b48d3fbaa0ae890bc3fdacbf4453cf3aee37e2c79e9
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -60,7 +60,9 @@ def _forward(x: Tensor, scale: float) -> tuple[Any, ...]:
 
 
 class AsinhLossFunction(Function):
-    """loss = scale**2 * asinh(x / scale)**2 / 2, differentiable in x to any order and in any mode."""
+    """loss = scale**2 * asinh(x / scale)**2 / 2, differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 511709f5276099c481c4956d3e316e8a6950098c8b3129247290ebd9ab16e5f6
+# body-sha256: 7135bc0482e1f7c33d2df9ab5889267572b40f796aebf7e1008b12df07cc632b
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -94,8 +94,8 @@ def black_scholes_call(
 
 
 class BlackScholesCallFunction(Function):
-    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to any
-    order and in any mode.
+    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to
+    any order and in any mode.
     """
 
     generate_vmap_rule = True

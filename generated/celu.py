@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: 2ae83b3b1936d505dd7629f549948ad453d6bcefdde361708e160cb9f7742e5e
+# body-sha256: 4ad3222830fc19ce70b75c7cf49dbdf0fda034efff9c03a4339faa2f469a542d
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -49,8 +49,8 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 class CeluFunction(Function):
-    """y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1)), differentiable in x to any order and in
-    any mode.
+    """y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1)), differentiable in x to any order and
+    in any mode.
     """
 
     generate_vmap_rule = True

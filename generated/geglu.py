@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: d3a54eae59f498a4d6c22cd9525eafc95c029c572e7fd42bf239d2da0911cf3d
+# body-sha256: de3551c59381e955e07bbb50a180af8b425a24b280395b2451bd98672d240981
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -77,8 +77,8 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Any, ...]:
 
 
 class GegluFunction(Function):
-    """y = gelu(x @ gate.T) * (x @ up.T), differentiable in x, gate and up to any order and in any
-    mode.
+    """y = gelu(x @ gate.T) * (x @ up.T), differentiable in x, gate and up to any order and in
+    any mode.
     """
 
     generate_vmap_rule = True

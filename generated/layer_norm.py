@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 58eced72755a7c07700c272c9805840ee783042d1169a6782a35bc14514a8781
+# body-sha256: 20da7dc40de3809d7082a8050ba1c9434281b771055b5b1cc5f15b5c0e715e63
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -67,8 +67,8 @@ def layer_norm(
 
 
 class LayerNormFunction(Function):
-    """y = centred / sqrt(variance + eps) * weight + bias, differentiable in x, weight and bias to
-    any order and in any mode.
+    """y = centred / sqrt(variance + eps) * weight + bias, differentiable in x, weight and bias
+    to any order and in any mode.
     """
 
     generate_vmap_rule = True

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 1b83e739e91e8b561f1f02e515e45249dfba2cca7409bebb3634eefe6d963832
+# body-sha256: a04ad8304da627a9e0b638d9300f00a0fae786a79c940b5082b30a5ea87f7c55
 """Affine map.
 
     y = x @ weight.T + bias
@@ -52,7 +52,9 @@ def linear(x: Tensor | float, weight: Tensor | float, bias: Tensor | float | Non
 
 
 class LinearFunction(Function):
-    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order and in any mode."""
+    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 97bfd8dd534de54eb4f867aec04d154060fc0fc37b2aeeeee61591447f27c874
+# body-sha256: 64731e469a4dc74ef5b795b9a64c43d2902b8e42b524eb5afc317ea2025eff6a
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -54,8 +54,8 @@ def linear_relu(
 
 
 class LinearReluFunction(Function):
-    """y = relu(x @ weight.T + bias), differentiable in x, weight and bias to any order and in any
-    mode.
+    """y = relu(x @ weight.T + bias), differentiable in x, weight and bias to any order and in
+    any mode.
     """
 
     generate_vmap_rule = True
@@ -63,9 +63,10 @@ class LinearReluFunction(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         x, weight, bias, dtype = _widen(x, weight, bias)
+        matmul = x @ weight.T
         if bias is None:
-            return _round(torch.relu(x @ weight.T), dtype)
-        return _round(torch.relu(x @ weight.T + bias), dtype)
+            return _round(torch.relu(matmul), dtype)
+        return _round(torch.relu(matmul + bias), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
@@ -113,9 +114,11 @@ class LinearReluFunction(Function):
             )
             terms = []
             if tangent_x is not None:
-                terms.append(torch.where(positive, tangent_x @ weight.T, 0))
+                matmul = tangent_x @ weight.T
+                terms.append(torch.where(positive, matmul, 0))
             if tangent_weight is not None:
-                terms.append(torch.where(positive, x @ tangent_weight.T, 0))
+                matmul2 = x @ tangent_weight.T
+                terms.append(torch.where(positive, matmul2, 0))
             if tangent_bias is not None:
                 terms.append(torch.where(positive, tangent_bias, 0))
             return _total(ctx, terms)

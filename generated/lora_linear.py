@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 1be68647d07ac3b7158c1d02af481bba2cec87bb287b91b4b44e4a846a783fb3
+# body-sha256: 07be61219740f6808444248fbf073dff030d7137fc0d61c84ca2b21dce07c67a
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -77,8 +77,8 @@ def _forward(x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float) 
 
 
 class LoraLinearFunction(Function):
-    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any order
-    and in any mode.
+    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any
+    order and in any mode.
     """
 
     generate_vmap_rule = True

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 635e7389d804192ba47dfdccbfc461260e6dc828ca9d83a4b37dd07fea731ec2
+# body-sha256: 4534b105ebd17a8b297c8b8528b201a7270c061a43965b8dad2e0cf9ccfbb403
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -168,23 +168,16 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
     """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_x = x.detach()
     fixed_step = step.detach()
+    ratio = fixed_x / fixed_step
+    at_least = ratio >= high
+    ratio2 = fixed_x / torch.where(at_least, 1, fixed_step)
+    chosen = torch.where(
+        ratio <= low, low, torch.where(at_least, high, torch.round(ratio2) - ratio2)
+    )
+    chosen2 = torch.where((ratio > low) & (ratio < high), x, 0)
     return _straight_through(
         LsqFakeQuantiseFunction.forward(x, step, low, high, grad_scale),
-        torch.where((fixed_x / fixed_step > low) & (fixed_x / fixed_step < high), x, 0)
-        + grad_scale
-        * (
-            torch.where(
-                fixed_x / fixed_step <= low,
-                low,
-                torch.where(
-                    fixed_x / fixed_step >= high,
-                    high,
-                    torch.round(fixed_x / torch.where(fixed_x / fixed_step >= high, 1, fixed_step))
-                    - fixed_x / torch.where(fixed_x / fixed_step >= high, 1, fixed_step),
-                ),
-            )
-            * step
-        ),
+        grad_scale * (chosen * step) + chosen2,
     )
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: 0fea5e4b51bfc9cbbd3367903aed0ab1d766795e793dea6519830de5a6a03875
+# body-sha256: 50ed416c1bd963de3915ce9982a3abdb3c4eff4de3faa078e89bdf22ffe24cb5
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -46,7 +46,9 @@ def mean(x: Tensor, keepdim: bool = False) -> Tensor:
 
 
 class MeanFunction(Function):
-    """y = mean(x, dim=[-2, -1], keepdim=keepdim), differentiable in x to any order and in any mode."""
+    """y = mean(x, dim=[-2, -1], keepdim=keepdim), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 

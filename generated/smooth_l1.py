@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 41cbc6b21bd4a262df8c8ef58f31a027229b701cb9b498105b3119a5599c597e
+# body-sha256: b127d3cc3916df79b0bc0bf295e4422b32d75e1d95e13b1950e416813bf948bb
 """Smooth L1 loss.
 
     d    = input - target
@@ -113,19 +113,14 @@ class SmoothL1Function(Function):
         if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
+        chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
         if reduction == "sum":
-            grad_input = _fit(
-                torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff)) * grad_loss,
-                saved[0],
-            )
+            grad_input = _fit(chosen * grad_loss, saved[0])
             return grad_input, None, None, None
         if reduction == "mean":
-            chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
             grad_input = _fit(chosen * (grad_loss / diff.numel()), saved[0])
             return grad_input, None, None, None
-        grad_input = _fit(
-            torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff)) * grad_loss, saved[0]
-        )
+        grad_input = _fit(chosen * grad_loss, saved[0])
         return grad_input, None, None, None
 
     @staticmethod
@@ -185,27 +180,21 @@ class _SmoothL1Keeping(Function):
         grad_input = None
         if reduction == "sum":
             if grad_loss is not None:
-                grad_input = _summed(
-                    torch.where(torch.abs(d) < beta, d / beta, torch.sign(d)) * grad_loss,
-                    ctx.inputs[0],
-                )
+                chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+                grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
             if grad_d is not None:
                 grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
             return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_input = _summed(
-                    torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
-                    * (grad_loss / d.numel()),
-                    ctx.inputs[0],
-                )
+                chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+                grad_input = _summed(chosen * (grad_loss / d.numel()), ctx.inputs[0])
             if grad_d is not None:
                 grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
             return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if grad_loss is not None:
-            grad_input = _summed(
-                torch.where(torch.abs(d) < beta, d / beta, torch.sign(d)) * grad_loss, ctx.inputs[0]
-            )
+            chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+            grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
         if grad_d is not None:
             grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
         return _rounded(grad_input, ctx.inputs[0]), None, None, None

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: dc64d9b79ac99004c95ef0e0d383a24520fe4df67b24f2178a84220656937d06
+# body-sha256: 783f44e7d950b26a80ede77f1d1c8618bad607c99918fa7b80dd049bf1224d25
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -118,8 +118,8 @@ class SnakeFunction(Function):
 
 
 class Snake(torch.nn.Module):
-    """Snake activation, the identity plus a periodic part, with one frequency for each channel, as
-    a module that owns alpha.
+    """Snake activation, the identity plus a periodic part, with one frequency for each channel,
+    as a module that owns alpha.
     """
 
     alpha: Tensor

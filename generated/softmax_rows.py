@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 1745ee1b5b9d43960237f6f35c2096e499c2702e7c902f8acb8df92088b19b74
+# body-sha256: ca8050ee2fbace6c6cdd3e2363f30fd18e2e999f024ba49e2ce6411ed992fa48
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -47,8 +47,8 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 
 class SoftmaxRowsFunction(Function):
-    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any
-    mode.
+    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in
+    any mode.
     """
 
     generate_vmap_rule = True

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 5f86166b1dc2c3ed461389511e4b0ce8188df1bee0079f48d2d6bd56797d6a1d
+# body-sha256: 0b45a514e581891327384b6f9f6c7c31c745cd2b7ddaeeede0ad5aba731f4ecc
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -124,10 +124,9 @@ class _SpikeAtanPlain(Function):
 def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
     """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_v = v.detach()
-    return _straight_through(
-        SpikeAtanFunction.forward(v, threshold, alpha),
-        alpha / 2 * (v / (_PI_POW_2_4 * torch.square(alpha * (fixed_v - threshold)) + 1)),
-    )
+    square = torch.square(alpha * (fixed_v - threshold))
+    ratio = v / (_PI_POW_2_4 * square + 1)
+    return _straight_through(SpikeAtanFunction.forward(v, threshold, alpha), alpha / 2 * ratio)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
