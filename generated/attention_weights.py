@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 918a2c3b80818a106f88af98d3b49fc0d335e1edaa24315a4405627f814f57ba
+# body-sha256: 4151229ad3bab251dbc8b51a062925156be562004b2e2dff861f53bc96889171
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -91,7 +91,7 @@ class AttentionWeightsFunction(Function):
             query, key, weights = ctx.saved_tensors
             query, key, weights, grad_weights, _ = _widen(query, key, weights, grad_weights)
             grad_query = grad_key = None
-            product = weights * (grad_weights - (weights * grad_weights).sum(dim=-1, keepdim=True))
+            product = _softmax_back(grad_weights, weights, -1)
             if wants_key:
                 scale_query = query * scale
             if wants_query:
@@ -119,11 +119,9 @@ class AttentionWeightsFunction(Function):
             )
             terms = []
             if tangent_query is not None:
-                matmul = scale * tangent_query @ key.mT
-                terms.append(weights * (matmul - (matmul * weights).sum(dim=-1, keepdim=True)))
+                terms.append(_softmax_back(scale * tangent_query @ key.mT, weights, -1))
             if tangent_key is not None:
-                matmul2 = query * scale @ tangent_key.mT
-                terms.append(weights * (matmul2 - (matmul2 * weights).sum(dim=-1, keepdim=True)))
+                terms.append(_softmax_back(query * scale @ tangent_key.mT, weights, -1))
             return _total(ctx, terms)
 
 
@@ -263,6 +261,13 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
+    if grad.shape == y.shape and grad.dtype == y.dtype:
+        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
 
 
 def _matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:

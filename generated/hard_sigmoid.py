@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: 3f5eba78f9fb5787a5a26809342a0717c7b03a523d5aa9a8f6ebeff92b3a0f73
+# body-sha256: db6bcd29a378fde7263508aa22ea257c98e7a25ddc4993cf1c524204f038294b
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -63,7 +63,7 @@ class HardSigmoidFunction(Function):
         if grad_y is None:
             return None
         (inside,) = ctx.saved_tensors
-        return torch.where(inside, grad_y / 6, 0)
+        return _masked(grad_y / 6, inside)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -71,7 +71,7 @@ class HardSigmoidFunction(Function):
             return None
         with _primals(ctx) as saved:
             (inside,) = saved
-            return torch.where(inside, tangent_x / 6, 0)
+            return _masked(tangent_x / 6, inside)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -134,6 +134,13 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 64731e469a4dc74ef5b795b9a64c43d2902b8e42b524eb5afc317ea2025eff6a
+# body-sha256: 8bf0e0574f8d29c4ce46deef764067981dc168a114ffd941fe63ab5ba8f5e881
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -91,7 +91,7 @@ class LinearReluFunction(Function):
             x, weight, positive = ctx.saved_tensors
             x, weight, grad_y, _ = _widen(x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
-            chosen = torch.where(positive, grad_y, 0)
+            chosen = _masked(grad_y, positive)
             if wants_x:
                 grad_x = _fit(chosen @ weight, ctx.inputs[0])
             if wants_weight:
@@ -115,12 +115,12 @@ class LinearReluFunction(Function):
             terms = []
             if tangent_x is not None:
                 matmul = tangent_x @ weight.T
-                terms.append(torch.where(positive, matmul, 0))
+                terms.append(_masked(matmul, positive))
             if tangent_weight is not None:
                 matmul2 = x @ tangent_weight.T
-                terms.append(torch.where(positive, matmul2, 0))
+                terms.append(_masked(matmul2, positive))
             if tangent_bias is not None:
-                terms.append(torch.where(positive, tangent_bias, 0))
+                terms.append(_masked(tangent_bias, positive))
             return _total(ctx, terms)
 
 
@@ -244,6 +244,13 @@ def _autocast(like: Tensor) -> dict[str, Any]:
         "enabled": torch.is_autocast_enabled(device),
         "dtype": torch.get_autocast_dtype(device),
     }
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 def _rows(x: Tensor) -> Tensor:

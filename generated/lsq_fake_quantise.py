@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 4534b105ebd17a8b297c8b8528b201a7270c061a43965b8dad2e0cf9ccfbb403
+# body-sha256: faed1bc8a75e3d24858a68cfdd331efd83b28902ffd783bf120e9aa42b676b91
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -99,7 +99,7 @@ class LsqFakeQuantiseFunction(Function):
         grad_x = grad_step = None
         ratio = x / step
         if wants_x:
-            grad_x = _fit(torch.where((ratio > low) & (ratio < high), grad_y, 0), saved[0])
+            grad_x = _fit(_masked(grad_y, (ratio > low) & (ratio < high)), saved[0])
         if wants_step:
             chosen = torch.where(
                 ratio <= low, low, torch.where(ratio >= high, high, torch.round(ratio) - ratio)
@@ -116,7 +116,7 @@ class LsqFakeQuantiseFunction(Function):
             terms = []
             ratio = x / step
             if tangent_x is not None:
-                terms.append(torch.where((ratio > low) & (ratio < high), tangent_x, 0))
+                terms.append(_masked(tangent_x, (ratio > low) & (ratio < high)))
             if tangent_step is not None:
                 at_least = ratio >= high
                 ratio2 = x / torch.where(at_least, 1, step)
@@ -155,7 +155,7 @@ class _LsqFakeQuantisePlain(Function):
         grad_x = grad_step = None
         ratio = x / step
         if wants_x:
-            grad_x = _fit(torch.where((ratio > low) & (ratio < high), grad_y, 0), saved[0])
+            grad_x = _fit(_masked(grad_y, (ratio > low) & (ratio < high)), saved[0])
         if wants_step:
             chosen = torch.where(
                 ratio <= low, low, torch.where(ratio >= high, high, rounded - ratio)
@@ -266,6 +266,13 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

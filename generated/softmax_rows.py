@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: ca8050ee2fbace6c6cdd3e2363f30fd18e2e999f024ba49e2ce6411ed992fa48
+# body-sha256: 5681214254ebc54a9f989bbdf60f382f7b994899b4984fe9fddf00e2ed5dce8d
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
 
-    grad_x = grad_y * y - y * sum(grad_y * y, dim=-1, keepdim=True)
+    grad_x = y * (grad_y - sum(grad_y * y, dim=-1, keepdim=True))
 
 Saved for backward: y.
 
@@ -69,9 +69,7 @@ class SoftmaxRowsFunction(Function):
         dtype = None
         if y.dtype in _HALF or grad_y.dtype in _HALF:
             y, grad_y, dtype = _widen(y, grad_y)
-        y_grad_y = y * grad_y
-        grad_x = torch.addcmul(y_grad_y, y, y_grad_y.sum(dim=-1, keepdim=True), value=-1)
-        return _round(grad_x, dtype)
+        return _round(_softmax_back(grad_y, y, -1), dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -80,7 +78,7 @@ class SoftmaxRowsFunction(Function):
         with _primals(ctx) as saved:
             (y,) = saved
             y, tangent_x, dtype = _widen(y, tangent_x)
-            return _round(y * (tangent_x - (y * tangent_x).sum(dim=-1, keepdim=True)), dtype)
+            return _round(_softmax_back(tangent_x, y, -1), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -160,6 +158,13 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
+    if grad.shape == y.shape and grad.dtype == y.dtype:
+        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
 
 
 @contextmanager

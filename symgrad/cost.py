@@ -27,6 +27,8 @@ _ARITHMETIC = {
     "add_scaled": 1.0,
     "sub_scaled": 1.0,
     "threshold_backward": 1.2,
+    "masked": 2.5,
+    "softmax_backward": 1.4,
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
 }

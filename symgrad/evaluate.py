@@ -14,6 +14,7 @@ import mpmath as mp
 from symgrad.expr import COMPARISONS, Expr
 from symgrad.functions import FUNCTIONS, real
 from symgrad.traversal import topological
+from symgrad.widening import NARROW, WIDEN
 
 Environment = Mapping[Expr, Any]
 
@@ -89,6 +90,8 @@ _ARITHMETIC: dict[str, Any] = {
     "where": lambda c, a, b: a if c else b,
     "true": lambda: True,
     "false": lambda: False,
+    WIDEN: lambda a: a,
+    **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
     **COMPARE,
 }
 

@@ -27,6 +27,7 @@ class Fusion:
     arguments: tuple[Expr, ...]
     alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
     scalar: Expr | None = None  # the wildcard that is a Python number; the others are tensors
+    mask: Expr | None = None  # the wildcard that is a truth value; the others depend on a cotangent or tangent
 
 
 def _m(op: str, *args: Expr) -> Expr:
@@ -35,6 +36,7 @@ def _m(op: str, *args: Expr) -> Expr:
 
 FUSIONS = (
     Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
+    Fusion("masked", _m("where", c, g, ZERO), (g, c), mask=c),
     Fusion("sigmoid_backward", _m("mul", _m("mul", y, _m("sub", ONE, y)), g), (g, y), alike=True),
     Fusion("tanh_backward", _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g), (g, y), alike=True),
     Fusion("addcmul_scaled", _m("add", c, _m("mul", k, _m("mul", a, b))), (c, a, b, k), scalar=k),
@@ -48,6 +50,14 @@ FUSIONS = (
 )
 
 
+def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
+    """One pass for the gradient through a softmax along `dim`, multiplied out or not."""
+    weighted = _m("mul", y, g)
+    total = make("sum", weighted, dim=dim, keepdim=True)
+    patterns = (_m("mul", y, _m("sub", g, total)), _m("sub", weighted, _m("mul", y, total)))
+    return tuple(Fusion("softmax_backward", pattern, (g, y, ex.num(dim))) for pattern in patterns)
+
+
 def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
     """Machine-level roots with one-pass operations; a value that something else needs too is not fused away."""
     roots = list(roots)
@@ -56,26 +66,35 @@ def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[E
     for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
         uses[node] = uses.get(node, 0) + 1
     fused: dict[Expr, Expr] = {}
+    dims = {n["dim"]: None for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int)}
+    fusions = (*(f for dim in dims for f in softmax_fusions(dim)), *FUSIONS)
     for node in order:
         if node in leaves or not node.args or node.is_static:
             fused[node] = node
             continue
-        found = _first(node, uses, leaves)
+        found = _first(node, fusions, uses, leaves)
         if found is None:
             fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
         else:
-            fused[node] = make(found[0], *(fused[x] for x in found[1]))
+            fused[node] = make(found[0], *(fused.get(x, x) for x in found[1]))
     return [fused[r] for r in roots]
 
 
-def _first(node: Expr, uses: dict[Expr, int], leaves: frozenset[Expr]) -> tuple[str, tuple[Expr, ...]] | None:
-    for fusion in FUSIONS:
+def _first(
+    node: Expr, fusions: Iterable[Fusion], uses: dict[Expr, int], leaves: frozenset[Expr]
+) -> tuple[str, tuple[Expr, ...]] | None:
+    for fusion in fusions:
         for bindings in match(fusion.pattern, node, {}):
-            arguments = tuple(bindings[x] for x in fusion.arguments)
+            arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
             inside = _interior(node, frozenset(arguments))
-            free = all(uses.get(n, 0) <= 1 and n not in leaves for n in inside)
+            own = [a for n in (node, *inside) for a in n.args]
+            free = all(uses.get(n, 0) <= own.count(n) and n not in leaves for n in inside)
             number = None if fusion.scalar is None else bindings[fusion.scalar]
-            tensors = tuple(bindings[w] for w in fusion.arguments if w is not fusion.scalar)
+            tensors = tuple(
+                bindings[w] for w in fusion.arguments if w in bindings and w not in (fusion.scalar, fusion.mask)
+            )
+            if fusion.mask is not None and not (_is_mask(bindings[fusion.mask]) and _are_differential(tensors)):
+                continue
             if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
                 continue
             if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
@@ -94,6 +113,14 @@ def _tensors(arguments: tuple[Expr, ...]) -> bool:
 
 def _is_scalar(value: Expr) -> bool:
     return value.is_static and not value.is_boolean
+
+
+def _is_mask(value: Expr) -> bool:
+    return value.is_boolean and not value.is_static
+
+
+def _are_differential(values: tuple[Expr, ...]) -> bool:
+    return all(v.is_differential for v in values)
 
 
 def _has_float(value: Expr) -> bool:

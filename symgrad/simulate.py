@@ -16,6 +16,7 @@ import mpmath as mp
 from symgrad.evaluate import COMPARE, FLOAT64, UNDEFINED, Environment, Format, exact, leaf_value, meaning
 from symgrad.expr import Expr
 from symgrad.traversal import topological
+from symgrad.widening import NARROW, WIDEN
 
 __all__ = ["Simulation", "simulate"]
 
@@ -27,13 +28,15 @@ Elementwise = Callable[..., Any]
 class Simulation:
     """Values of machine-level expressions at fixed points; every node is computed once.
 
-    Python scalars (no tensor below them) are computed in float64, as generated code does.
+    Python scalars (no tensor below them) are computed in float64, as generated code does, and so is what follows from a
+    tensor that is widened, until a function rounds it.
     """
 
     def __init__(self, points: Sequence[Environment], target: Format) -> None:
         self.points = points
         self.target = target
         self._columns: dict[Expr, list[Any]] = {}
+        self._wide: set[Expr] = set()
 
     def __call__(self, root: Expr) -> list[Any]:
         """The value of `root` at each point: a float, or a truth value or text."""
@@ -52,14 +55,16 @@ class Simulation:
             return [_as_float(leaf_value(node))] * len(self.points)
         if not node.symbols:
             return [_as_float(exact([node], {}, _BITS)[0])] * len(self.points)  # emitted as one rounded number
-        scalar = node.is_static
-        apply = _operation(node, FLOAT64 if scalar else self.target)
-        return list(map(apply, *(self._operand(a, scalar) for a in node.args)))
+        wide = node.is_static or node.op == WIDEN or any(a in self._wide for a in node.args)
+        if wide and not node.is_static and node.op not in NARROW:
+            self._wide.add(node)
+        apply = _operation(node, FLOAT64 if wide and node.op not in NARROW else self.target)
+        return list(map(apply, *(self._operand(a, wide) for a in node.args)))
 
-    def _operand(self, node: Expr, scalar: bool) -> Sequence[Any]:
+    def _operand(self, node: Expr, wide: bool) -> Sequence[Any]:
         """Python scalars enter a tensor operation in its format."""
         column = self._columns[node]
-        if scalar or node.tensors or not column or isinstance(column[0], bool | str):
+        if wide or node.tensors or not column or isinstance(column[0], bool | str):
             return column
         return [self.target.round(value) for value in column]
 
@@ -184,6 +189,7 @@ _NATIVE: dict[str, Elementwise] = {
     "or": lambda *a: any(a),
     "true": lambda: True,
     "false": lambda: False,
+    WIDEN: lambda a: a,
     **COMPARE,
 }
 
@@ -226,6 +232,7 @@ _IN_DOUBLE: dict[str, Elementwise] = {
     "ceil": lambda x: float(math.ceil(x)),
     "round": lambda x: float(round(x)),
 }
+_IN_DOUBLE |= {narrow: _IN_DOUBLE[name] for narrow, name in NARROW.items()}
 
 # Limits that mpmath's functions, told of an infinity, do not all know.
 _AT_INFINITY: dict[str, tuple[float, float]] = {  # at -inf, at +inf

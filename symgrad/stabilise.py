@@ -32,7 +32,7 @@ _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
-_ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
+ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
 _SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
 
@@ -351,14 +351,14 @@ class _Search:
                 break
             worst = max(candidate.float32.ulp, candidate.float64.ulp / _LENIENT)
             finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
-            if finite and worst <= _ACCEPTABLE and self.equal(candidate.form):
+            if finite and worst <= ACCEPTABLE and self.equal(candidate.form):
                 return candidate
         return best
 
     def narrow_or_wide(self) -> Candidate:
         """The best form, in float64 where float32 is not accurate enough."""
         best = self.cheapest()
-        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, _ACCEPTABLE):
+        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, ACCEPTABLE):
             return best
         options = [best]
         for candidate in self.leading(_MOST_WIDE):
@@ -391,4 +391,4 @@ _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cance
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1))
 
 
-__all__ = ["Candidate", "Choice", "choose", "directed", "recognise"]
+__all__ = ["ACCEPTABLE", "Candidate", "Choice", "choose", "directed", "recognise"]

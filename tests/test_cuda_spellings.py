@@ -19,6 +19,7 @@ from symgrad.evaluate import exact
 from symgrad.expr import Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
+from symgrad.widening import NARROW, WIDEN, with_wide_angles
 
 pytest.importorskip("triton")
 import interpreted
@@ -26,15 +27,17 @@ import ptx
 
 P, Q, R = (symbol(name, "tensor") for name in ("p", "q", "r"))
 ROWS = ("row_reciprocal", "row_value", "row_sum", "row_max", "row_min")
+WIDE = (WIDEN, *NARROW)
 
 
 def _arity(name: str) -> int:
     return len(set(re.findall(r"\{\d\}", SPELLINGS[name].text)))
 
 
-FUNCTIONS_HERE = [n for n in SPELLINGS if n not in ROWS and n != "reciprocal"]
+FUNCTIONS_HERE = [n for n in SPELLINGS if n not in (*ROWS, *WIDE) and n != "reciprocal"]
 EXPRESSIONS: dict[str, tuple[Expr, tuple[float, float]]] = {
     **{name: (make(name, *(P, Q, R)[: _arity(name)]), FUNCTIONS[name].sample) for name in FUNCTIONS_HERE},
+    **{f"wide_{name}": (with_wide_angles([make(name, P * Q)])[0], (0.3, 1.0)) for name in NARROW.values()},
     "quotient": (P / Q, (0.5, 3.0)),
     "reciprocal": (1 / Q, (0.5, 3.0)),
     "power": (P ** Fraction(17, 10), (0.1, 3.0)),
@@ -114,7 +117,8 @@ def compile_(tmp_path_factory):
 
 
 def test_every_spelling_is_here() -> None:
-    assert set(SPELLINGS) - set(ROWS) <= set(EXPRESSIONS)
+    assert set(SPELLINGS) - {*ROWS, *WIDE} <= set(EXPRESSIONS)
+    assert {n.op for node, _ in EXPRESSIONS.values() for n in ex.topological(node)} >= set(WIDE)
 
 
 def arguments(name: str, dtype: torch.dtype) -> list[torch.Tensor]:

@@ -54,7 +54,7 @@ class MaskFunction(Function):
         if grad_y is None:
             return None
         (inside,) = ctx.saved_tensors
-        return torch.where(inside, grad_y, 0)
+        return _masked(grad_y, inside)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -62,7 +62,7 @@ class MaskFunction(Function):
             return None
         with _primals(ctx) as saved:
             (inside,) = saved
-            return torch.where(inside, tangent_x, 0)
+            return _masked(tangent_x, inside)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -100,6 +100,13 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class OverrideLinearFunction(Function):
         (x,) = saved = ctx.saved_tensors
         grad_x = grad_scale = None
         if wants_x:
-            grad_x = _fit(torch.where(torch.abs(x) <= 1, grad_y, 0), saved[0])
+            grad_x = _fit(_masked(grad_y, torch.abs(x) <= 1), saved[0])
         if wants_scale:
             grad_scale = _fit(torch.sign(x) * grad_y, ctx.inputs[1])
         return grad_x, grad_scale
@@ -72,7 +72,7 @@ class OverrideLinearFunction(Function):
             (x,) = saved
             terms = []
             if tangent_x is not None:
-                terms.append(torch.where(torch.abs(x) <= 1, tangent_x, 0))
+                terms.append(_masked(tangent_x, torch.abs(x) <= 1))
             if tangent_scale is not None:
                 terms.append(torch.sign(x) * tangent_scale)
             return _total(ctx, terms)
@@ -150,6 +150,13 @@ def _forward_mode() -> bool:
 def _like(*tensors: Any) -> list[Any]:
     """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

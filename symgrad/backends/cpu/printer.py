@@ -9,6 +9,7 @@ from symgrad import expr as ex
 from symgrad.backends.cpu.spellings import SPELLINGS
 from symgrad.backends.torch.printer import constant_name, constant_value, is_decimal
 from symgrad.expr import COMPARISONS, Expr
+from symgrad.widening import WIDEN
 
 # Binding strength of the operators, weakest first.
 _CONDITIONAL, _OR, _AND, _EQUAL, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
@@ -99,6 +100,10 @@ class CppPrinter:
 
     # ------------------------------------------------------------------------------------------ numbers
     def _number(self, node: Expr) -> tuple[str, int]:
+        if node.op == WIDEN:
+            return self._number(node.args[0])  # a double, as it is
+        if node in self.names:
+            return self.names[node], _ATOM
         if node.op == "where":
             return "{} ? {} : {}".format(*(self._at(a, _OR) for a in node.args)), _CONDITIONAL
         if node.op in ("and", "or"):

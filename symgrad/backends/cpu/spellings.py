@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symgrad.expr import COMPARISONS, LOGICAL, Expr
+from symgrad.widening import NARROW
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ SPELLINGS = {
     "clamp": Spelling("minimum(maximum({0}, {1}), {2})", "std::fmin(std::fmax({0}, {1}), {2})"),
     "round": Spelling("nearbyint({0})", "std::nearbyint({0})"),
     "reciprocal": Spelling("reciprocal({0})"),
+    "widen": Spelling("widen({0})", "{0}"),
+    **{narrow: Spelling(f"{name}({{0}})") for narrow, name in NARROW.items()},
     "row_reciprocal": Spelling("(1 / ({0}))"),
     "row_value": Spelling("({0})"),
     "row_sum": Spelling(""),

@@ -70,7 +70,7 @@ class TritonPrinter:
         if special is not None:
             return special(self, node)
         row = SPELLINGS[node.op]
-        return row.text.format(*(self.block(a, strict=row.strict) for a in node.args)), _ATOM
+        return row.text.format(*(self.block(a, strict=row.strict) for a in node.args), typed=self.typed), _ATOM
 
     def _inner(self, node: Expr) -> tuple[str, int]:
         return self._print(node.args[0])

@@ -23,6 +23,7 @@ from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.resources import environment, template_folder
 from symgrad.traversal import topological
+from symgrad.widening import WIDEN, as_before
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Written:
     functions: tuple[Function, ...]
     given: tuple[str, ...]
     numbers: tuple[str, ...]
+    wide_numbers: tuple[str, ...]
     values: tuple[str, ...]
     parameters: tuple[str, ...]
     stages: tuple[RowStage, ...]
@@ -148,7 +150,7 @@ class _Writer:
             sources.append(self.names.fresh(f"{local}_in"))
             self.operands[local] = f"{local} = read({sources[-1]}, #, VARIES & {1 << k}, T)"
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
-        given, numbers, values = self._numbers(roots, known)
+        given, numbers, wide, values = self._numbers(roots, known)
         targets = [
             Target(name, self.names.fresh(f"{name}_out"), self.names.fresh(f"{name}_how"), self._total(name, result))
             for name, result in zip(results, kernel.results, strict=True)
@@ -168,6 +170,7 @@ class _Writer:
             functions=tuple(self.functions),
             given=given,
             numbers=numbers,
+            wide_numbers=wide,
             values=values,
             parameters=(
                 *sources,
@@ -200,24 +203,27 @@ class _Writer:
     # ------------------------------------------------------------------------------------------ numbers
     def _numbers(
         self, roots: Sequence[Expr], known: dict[Expr, str]
-    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """The arguments that Python gives, and the numbers that it computes from them: names, and how."""
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """The arguments that Python gives, and the numbers it computes from them: names, those in float64, and how."""
         arguments = {s: self.layout.arguments.get(s.name, s.name) for s in self.kernel.numbers}
         order = topological(*roots)
         read = dict.fromkeys([*roots, *(a for n in order if not n.is_static for a in n.args)])
         names: list[str] = []
+        wide: list[str] = []
         values: list[str] = []
         for node in read:
             if node.is_static and node.symbols:
                 names.append(self._number_name(node))
-                values.append(Printer(arguments, self.python.constants)(node))
+                values.append(Printer(arguments, self.python.constants)(as_before(node)))
+                if any(n.op == WIDEN for n in topological(node)):
+                    wide.append(names[-1])
                 known[node] = f"({names[-1]} != 0)" if node.is_boolean else names[-1]
-        return tuple(arguments.values()), tuple(names), tuple(values)
+        return tuple(arguments.values()), tuple(names), tuple(wide), tuple(values)
 
     def _number_name(self, node: Expr) -> str:
         word = _NUMBERS.get(node.op)
         if word is None or len(node.symbols) > 1:
-            return self.names.for_value(node, {})
+            return self.names.for_value(as_before(node), {})
         return self.names.fresh(f"{word}_{next(iter(node.symbols)).name}")
 
     # ------------------------------------------------------------------------------------------ rows
@@ -271,7 +277,12 @@ class _Writer:
         return made
 
 
-_NUMBERS = {"mul": "scaled", "add": "shifted", "pow": "power_of"}  # what a number is to the only one it depends on
+_NUMBERS = {
+    "mul": "scaled",
+    "add": "shifted",
+    "pow": "power_of",
+    "widen": "wide",
+}  # what a number is to the only one it depends on
 _WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest"}
 _NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
 _COMBINED = {"row_sum": "{} + {}", "row_max": "maximum({}, {})", "row_min": "minimum({}, {})"}

@@ -9,11 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symgrad.expr import COMPARISONS, LOGICAL, Expr
+from symgrad.widening import NARROW
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """A format string. `strict`: its arguments must have one dtype, so that a number among them needs it too."""
+    """A format string, in which `typed` is a value that has the dtype of the arithmetic.
+
+    `strict`: its arguments must have one dtype, so that a number among them needs it too.
+    """
 
     text: str
     strict: bool = False
@@ -38,6 +42,10 @@ SPELLINGS = {
     "maximum": Spelling("maximum({0}, {1})"),
     "minimum": Spelling("minimum({0}, {1})"),
     "clamp": Spelling("minimum(maximum({0}, {1}), {2})"),
+    "widen": Spelling("{0}.to(tl.float64)"),
+    **{
+        narrow: Spelling(f"libdevice.{name}({{0}}).to({{typed}}.dtype)", strict=True) for narrow, name in NARROW.items()
+    },
     "row_reciprocal": Spelling("reciprocal({0})"),
     "row_value": Spelling(""),
     "row_sum": Spelling(""),

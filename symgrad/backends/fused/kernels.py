@@ -11,6 +11,7 @@ from symgrad import expr as ex
 from symgrad.backends.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
+from symgrad.backends.fused.narrow import narrowed
 from symgrad.backends.torch.layout import Layout
 from symgrad.differentials import cotangent, tangent
 from symgrad.evaluate import FLOAT32, FLOAT64
@@ -19,6 +20,7 @@ from symgrad.machine import machine
 from symgrad.operation import Variant
 from symgrad.shapes import declared_shape, extent, shape_sources
 from symgrad.traversal import substitute, topological
+from symgrad.widening import WIDEN
 from symgrad.workbench import Workbench
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
@@ -204,7 +206,10 @@ class _Passes:
         shape: tuple[tuple[int, tuple[int, ...]], ...],
         wide: bool,
     ) -> Kernel:
-        forms = with_row_values(with_reciprocals(self.rational([r.value for r in results], wide)))
+        forms = self.rational([r.value for r in results], wide)
+        narrow = narrowed(forms, self.layout) if wide and self.can_spell(make(WIDEN, results[0].value)) else None
+        forms, wide = (narrow, False) if narrow is not None else (forms, wide)
+        forms = with_row_values(with_reciprocals(forms))
         results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
         lowered = machine(forms)
         order = topological(*lowered)

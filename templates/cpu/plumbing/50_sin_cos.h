@@ -27,13 +27,16 @@ INLINE Quarters quarters(Lanes<double> x) {
 }
 
 // pi/2 in two parts, the first of 27 bits, so that its product with k is exact, also without fused instructions.
-INLINE Angle<float> reduced(Lanes<float> x) {
-    const Lanes<double> wide = convert<double>(x);
-    const auto [k, bits] = quarters(wide);
-    Angle<float> angle = {convert<float>((wide - k * 0x1.921fb54p0) - k * 0x1.10b4611a62633p-30), 0, 0};
+INLINE Angle<float> reduced_from(Lanes<double> x) {
+    const auto [k, bits] = quarters(x);
+    Angle<float> angle = {convert<float>((x - k * 0x1.921fb54p0) - k * 0x1.10b4611a62633p-30), 0, 0};
     angle.quadrant.part[0] = joined<Ints>(
         __builtin_convertvector(bits.part[0], HalfInts), __builtin_convertvector(bits.part[1], HalfInts));
     return angle;
+}
+
+INLINE Angle<float> reduced(Lanes<float> x) {
+    return reduced_from(convert<double>(x));
 }
 
 // pi/2 in three parts. k has 16 bits and the first two parts have 37 and 35, so their products with k are exact, with

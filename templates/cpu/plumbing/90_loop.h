@@ -2,10 +2,12 @@
 // A geometry is what Python found out about the shapes, in elements:
 //   rank, inner, then the rank sizes of the outer dimensions; for each operand its step along the inner dimension
 //   (0 or 1) and along the outer ones; for each result the same, after its size if it is summed, else 0.
-// A summed result is a gradient of a broadcast tensor: all elements of the pass add to it, in float64.
+// A summed result is a gradient of a broadcast tensor: all elements of the pass add to it, in float64. What each place
+// of a few rows adds is summed before that, as it was computed, so that it stays in the nearest cache.
 constexpr int64_t BLOCK = 8192;      // elements of the inner dimension in one task
 constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
 constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
+constexpr int64_t FEW_ROWS = 8;      // over which a sum for each place of a row is kept in the arithmetic's type
 constexpr int MOST_RANK = 16;
 
 // What only some passes have: results that are means, reductions along each row.
@@ -116,9 +118,16 @@ struct Pass {
             for (int k = 0; k < OUT; k++) to[k] += index[d] * result_step[k][d];
         }
         const int64_t length = (inner + blocks - 1) / blocks;
+        Gathered gathered[OUT];
+        for (int k = 0; k < OUT; k++) {
+            if (is_added(k)) gathered[k].sums.resize((length + W - 1) / W);
+        }
         for (int64_t task = first; task < last; task++) {
             const int64_t begin = block * length, end = begin + length < inner ? begin + length : inner;
-            row(at, to, total, begin, end);
+            for (int k = 0; k < OUT; k++) {
+                if (is_added(k)) gathered[k].take(total + place[k] + to[k] + begin, end - begin);
+            }
+            row(at, to, total, gathered, begin, end);
             if (++block < blocks) continue;
             block = 0;
             for (int d = rank - 1; d >= 0; d--) {
@@ -130,7 +139,37 @@ struct Pass {
                 for (int k = 0; k < OUT; k++) to[k] -= size[d] * result_step[k][d];
             }
         }
+        for (int k = 0; k < OUT; k++) gathered[k].release();
     }
+
+    bool is_added(int k) const { return (wanted >> k & 1) && result[k] && summed[k] && result_inner[k]; }
+
+    // What each place of a few rows adds to the sums at `target`.
+    struct Gathered {
+        std::vector<V> sums;
+        double* target = nullptr;
+        int64_t length = 0, rows = 0;
+
+        void take(double* next, int64_t count) {
+            if (next != target || rows == FEW_ROWS) release();
+            target = next;
+            length = count;
+            rows++;
+        }
+
+        void release() {
+            for (int64_t i = 0; rows && i < length; i += W) {
+                V& own = sums[i / W];
+                if (i + W <= length) {
+                    store(target + i, load<Lanes<double>>(target + i) + convert<double>(own));
+                } else {
+                    for (int j = 0; i + j < length; j++) target[i + j] += own[j];
+                }
+                own = V(0);
+            }
+            rows = 0;
+        }
+    };
 
     // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
     // along the inner dimension, or to one sum.
@@ -138,12 +177,13 @@ struct Pass {
 
     // Elements begin to end along the inner dimension. A value that does not change along it stands W times in a
     // buffer: with a mask of 0 in place of -1 the index stays there.
-    void row(const int64_t* at, const int64_t* to, double* total, int64_t begin, int64_t end) const {
+    void row(
+        const int64_t* at, const int64_t* to, double* total, Gathered* gathered, int64_t begin, int64_t end) const {
         Storage still[IN][W];
         const Storage* from[IN];
         int64_t along[IN];
         Storage* into[OUT];
-        double* add[OUT];
+        V* add[OUT];
         Way way[OUT];
         Lanes<double> sum[OUT];
         double rest[OUT];
@@ -158,9 +198,9 @@ struct Pass {
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            way[k] = !result[k] ? NOTHING : !summed[k] ? STORED : result_inner[k] ? ADDED : TOTALLED;
+            way[k] = !result[k] ? NOTHING : !summed[k] ? STORED : is_added(k) ? ADDED : TOTALLED;
             into[k] = result[k] ? result[k] + to[k] : nullptr;
-            add[k] = total + place[k] + to[k];
+            add[k] = gathered[k].sums.data();
             sum[k] = rest[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1];
@@ -178,13 +218,14 @@ struct Pass {
                 } else if (way[k] == TOTALLED) {
                     sum[k] = sum[k] + convert<double>(y[k]);
                 } else if (way[k] == ADDED) {
-                    store(add[k] + i, load<Lanes<double>>(add[k] + i) + convert<double>(y[k]));
+                    add[k][(i - begin) / W] = add[k][(i - begin) / W] + y[k];
                 }
             }
         }
         if (i < end) {
             const int64_t count = end - i < W ? end - i : W;
             Storage padded[W];
+            Compute last[W];
             read_last(from, x, i, count);
             compute(x, reduced, y);
 #pragma GCC unroll 16
@@ -196,7 +237,8 @@ struct Pass {
                 } else if (way[k] == TOTALLED) {
                     for (int j = 0; j < count; j++) rest[k] += y[k][j];
                 } else if (way[k] == ADDED) {
-                    for (int j = 0; j < count; j++) add[k][i + j] += y[k][j];
+                    for (int j = 0; j < W; j++) last[j] = j < count ? y[k][j] : 0;
+                    add[k][(i - begin) / W] = add[k][(i - begin) / W] + load<V>(last);
                 }
             }
         }
@@ -207,7 +249,7 @@ struct Pass {
                 if (way[k] == STORED) store_one(into[k], y[k][0]);
             } else if (way[k] == TOTALLED) {
                 for (int j = 0; j < W; j++) rest[k] += sum[k][j];
-                *add[k] += rest[k];
+                total[place[k] + to[k]] += rest[k];
             }
         }
     }
@@ -239,6 +281,7 @@ struct Pass {
     template <int stage>
     void reduce(const Storage* const* from, V* reduced, int64_t begin, int64_t end) const {
         V x[IN], partial[Row::reductions], last[Row::reductions];
+#pragma GCC unroll 16
         for (int k = 0; k < Row::reductions; k++) partial[k] = last[k] = neutral(Row::kind(k));
         int64_t i = begin;
         for (; i + W <= end; i += W) {
@@ -250,6 +293,7 @@ struct Pass {
             read_last(from, x, i, count);
             Kernel::template reduce<stage, V>(x, reduced, last, number);
         }
+#pragma GCC unroll 16
         for (int k = 0; k < Row::reductions; k++) {
             if (Kernel::stage_of[k] != stage) continue;
             double all = neutral(Row::kind(k));
