@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 3bdbe9072fe9f07d5d09f256d96ca283fca3c5798d0bb342f92663dcee826af6
+# body-sha256: 8bc0e8746016494d5851b2176f6314da4b316109f81cbdf27c5105fc8775f0dd
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -100,7 +100,7 @@ class ClippedGradientLinearFunction(Function):
         if tangent_weight is None:
             return _zeros(ctx, 0)
         with _primals(ctx) as saved:
-            x, weight = saved
+            x, _ = saved
             return _total(ctx, [x @ tangent_weight.T])
 
 

@@ -191,6 +191,15 @@ def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
     return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
 
 
+def only_read(lines: list[str]) -> list[str]:
+    """The lines, of which the first may unpack saved values, with `_` for those that the others do not read."""
+    names, equals, source = lines[0].partition(" = ")
+    if not equals or ", " not in names or not source.endswith(("saved", "saved_tensors")):
+        return lines
+    used = [n if n == "*_" or reads(lines[1:], [n]) else "_" for n in names.split(", ")]
+    return [f"{', '.join(used)} = {source}", *lines[1:]]
+
+
 def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:
     """The tensors whose gradients read a value, where the `saved` ones are at hand."""
     kept = frozenset(s.value for s in saved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from symgrad.backends.torch.methods.common import Common
+from symgrad.backends.torch.methods.common import Common, only_read
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.differentials import tangent
 from symgrad.differentiate import is_tensor_op
@@ -64,7 +64,7 @@ class Jvp(Common):
         if rounds and layout.widens_slopes:
             result = "_round({value}, dtype)"
         target = Target(name, value, template=self._once(result))
-        return lines + statements([target], scope, layout.constants, fused=True)
+        return only_read(lines + statements([target], scope, layout.constants, fused=True))
 
     def _refusals(self) -> list[str]:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -108,7 +108,7 @@ class Jvp(Common):
             return [f"return {', '.join(results)}"]
         targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
         lines += statements(targets, scope, layout.constants, fused=True)
-        return [*lines, self._once(", ".join(results))]
+        return only_read([*lines, self._once(", ".join(results))])
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []
