@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: ca23ad7a393a731e42f394ddf87da507df42a6b268ffea92fe58b7f5f415d6f5
+# body-sha256: a04ad8304da627a9e0b638d9300f00a0fae786a79c940b5082b30a5ea87f7c55
 """Affine map.
 
     y = x @ weight.T + bias
@@ -39,7 +39,7 @@ def linear(x: Tensor | float, weight: Tensor | float, bias: Tensor | float | Non
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
-        x, weight, bias = _tensors("linear", ("bias",), x=x, weight=weight, bias=bias)
+        x, weight, bias = _tensors("linear", x, weight, bias)
     _check_shapes(
         "linear",
         {
@@ -52,7 +52,9 @@ def linear(x: Tensor | float, weight: Tensor | float, bias: Tensor | float | Non
 
 
 class LinearFunction(Function):
-    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order and in any mode."""
+    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -124,21 +126,13 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
-    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
-    tensors = [v for v in values.values() if isinstance(v, Tensor)]
-    found: list[Tensor | None] = []
-    for name, value in values.items():
+def _tensors(op: str, *values: Any) -> Any:
+    """Make tensors of numbers; refuse complex arguments."""
+    for value in values:
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
-        if isinstance(value, Tensor) or (value is None and name in optional):
-            found.append(value)
-            continue
-        try:
-            found.append(_number(value, tensors))
-        except TypeError:
-            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
-    return found
+            raise TypeError(f"{op}: complex arguments are not supported")
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: 6a105580e0fbce8e05d77624eb9059804bad9058c4789c8c9fce08aa5bbbe0f0
+# body-sha256: 50ed416c1bd963de3915ce9982a3abdb3c4eff4de3faa078e89bdf22ffe24cb5
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -46,7 +46,9 @@ def mean(x: Tensor, keepdim: bool = False) -> Tensor:
 
 
 class MeanFunction(Function):
-    """y = mean(x, dim=[-2, -1], keepdim=keepdim), differentiable in x to any order and in any mode."""
+    """y = mean(x, dim=[-2, -1], keepdim=keepdim), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -103,9 +105,8 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
-        wanted = "float" if types == (float, int) else types.__name__
-        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+    if not isinstance(value, types):
+        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

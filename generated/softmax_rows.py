@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: aa7365398d4a450577727069c9f3de6365ac7ed2ead930735c42a1afdd90427e
+# body-sha256: 5681214254ebc54a9f989bbdf60f382f7b994899b4984fe9fddf00e2ed5dce8d
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -47,8 +47,8 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 
 class SoftmaxRowsFunction(Function):
-    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any
-    mode.
+    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in
+    any mode.
     """
 
     generate_vmap_rule = True

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: f4dd9abd41ea542f7a34c17763dd887226a9a330cd73a80535c4b81e7087a8f6
+# body-sha256: 0b45a514e581891327384b6f9f6c7c31c745cd2b7ddaeeede0ad5aba731f4ecc
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -124,10 +124,9 @@ class _SpikeAtanPlain(Function):
 def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
     """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_v = v.detach()
-    return _straight_through(
-        SpikeAtanFunction.forward(v, threshold, alpha),
-        alpha / 2 * (v / (_PI_POW_2_4 * torch.square(alpha * (fixed_v - threshold)) + 1)),
-    )
+    square = torch.square(alpha * (fixed_v - threshold))
+    ratio = v / (_PI_POW_2_4 * square + 1)
+    return _straight_through(SpikeAtanFunction.forward(v, threshold, alpha), alpha / 2 * ratio)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -150,9 +149,8 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
-        wanted = "float" if types == (float, int) else types.__name__
-        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+    if not isinstance(value, types):
+        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: e179242ecb0a7862fac5b178177d48dea1aab5e0f0c5c027ff64a5c5193c023c
+# body-sha256: afe534068fd694023e214f348343923c83b103ef314344a3fe205c223f3b525b
 """Symmetric logarithm, sign(x) * log(1 + |x|).
 
     y = where(x < 0, -log(1 - x), log(1 + x))
@@ -45,7 +45,9 @@ def symlog(x: Tensor) -> Tensor:
 
 
 class SymlogFunction(Function):
-    """y = where(x < 0, -log(1 - x), log(1 + x)), differentiable in x to any order and in any mode."""
+    """y = where(x < 0, -log(1 - x), log(1 + x)), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 

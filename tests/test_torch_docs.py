@@ -11,9 +11,10 @@ from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symgrad.backends.torch.docs import escaped, listed, ulp_text, wrapped
+from symgrad.backends.torch.docs import escaped, listed, one_or_more_lines, ulp_text, wrapped
 from symgrad.backends.torch.layout import Layout
 from symgrad.expr import symbol
+from symgrad.formatting import format_python
 from symgrad.parse import parse_expression
 
 
@@ -106,5 +107,9 @@ def test_docstrings_of_classes_and_errors_read_well() -> None:
     documented = (item.module.RatherLong, item.module.RatherLongFunction, item.function)
     assert all(len(line) <= 100 for d in documented for line in (d.__doc__ or "").splitlines())
     assert all('"""' not in line or len(line) <= 100 for line in item.text.splitlines())
+    for length in range(80, 110):
+        text = one_or_more_lines("word " * (length // 5 - 1) + "w" * (4 + length % 5) + ".")
+        shown = format_python(f'class A:\n    """{text.replace(chr(10), chr(10) + "    ")}"""\n')
+        assert all(len(line) <= 100 for line in shown.splitlines())
     flat = " ".join((item.function.__doc__ or "").split())
     assert "ValueError where scale is out of range or shapes do not fit." in flat

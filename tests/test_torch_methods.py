@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -350,3 +351,19 @@ def test_a_power_of_a_number_is_that_of_torch_also_for_zero(base: float) -> None
         torch.testing.assert_close(found, plain)
         own, right = (torch.autograd.grad((y + 0*x).sum(), x)[0] for y in (found, plain))
         torch.testing.assert_close(own, right)
+
+
+def test_what_all_branches_compute_stands_before_them() -> None:
+    item = stem("str_choices")
+    lines = ast.unparse(method(item, "backward")).splitlines()
+    (shared,) = (k for k, line in enumerate(lines) if line.strip() == "diff = x - target")
+    assert shared < min(k for k, line in enumerate(lines) if " == " in line)
+
+
+def test_what_is_not_read_is_not_unpacked() -> None:
+    item = compiled_text(
+        "\nop: clipped\ntensors: {x: {shape: [n, k]}, weight: {shape: [m, k]}}\noutputs: {y: x @ weight.T}\n"
+        "gradients: {x: 'clamp(grad_y @ weight, -1, 1)'}\n"
+    )
+    (unpacked,) = re.findall(r"(\w+, \w+) = saved$", item.text, re.MULTILINE)
+    assert unpacked == "x, _"

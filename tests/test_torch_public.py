@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from pathlib import Path
@@ -243,3 +244,16 @@ def test_the_detached_form_goes_without_an_optional_tensor() -> None:
     )
     x, w = (torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
     torch.testing.assert_close(item.module._detached(x, w, None), item.function(x, w, None))
+
+
+def test_the_form_for_compilers_computes_nothing_twice() -> None:
+    item = compiled_text(
+        "\nop: steps\ntensors: {x: , step: {grad: false}}\noutputs: {y: step * round(x / step)}\n"
+        "gradients: {x: 'where(abs(x / step) < 3, grad_y * (x / step)**2, 0)'}\n"
+    )
+    (body,) = re.findall(r"def _detached.*?\n\n\n", item.text, re.DOTALL)
+    assert body.count("fixed_x / fixed_step") == 1
+    x = torch.tensor([0.4, -1.7, 9.0], requires_grad=True)
+    step = torch.tensor(0.5)
+    plain, detached = (torch.autograd.grad(f(x, step).sum(), x) for f in (item.function, item.module._detached))
+    torch.testing.assert_close(detached, plain)

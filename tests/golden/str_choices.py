@@ -90,16 +90,14 @@ class StrChoicesFunction(Function):
         x, target = saved = ctx.saved_tensors
         if x.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             x, target, grad_loss, _ = _widen(x, target, grad_loss)
+        diff = x - target
         if reduction == "mean":
-            grad_x = _fit(
-                (x - target) * (2 * grad_loss / _broadcast_shapes(target.shape, x.shape).numel()),
-                saved[0],
-            )
+            grad_x = _fit(diff * (2 * grad_loss / diff.numel()), saved[0])
             return grad_x, None, None
         if reduction == "none":
-            grad_x = _fit(2 * (x - target) * grad_loss, saved[0])
+            grad_x = _fit(2 * diff * grad_loss, saved[0])
             return grad_x, None, None
-        grad_x = _fit(2 * (x - target) * grad_loss, saved[0])
+        grad_x = _fit(2 * diff * grad_loss, saved[0])
         return grad_x, None, None
 
     @staticmethod
@@ -110,11 +108,12 @@ class StrChoicesFunction(Function):
         with _primals(ctx) as saved:
             x, target = saved
             x, target, tangent_x, _ = _widen(x, target, tangent_x)
+            diff = x - target
             if reduction == "mean":
-                return _total(ctx, [2 * ((x - target) * tangent_x).mean()])
+                return _total(ctx, [2 * (diff * tangent_x).mean()])
             if reduction == "none":
-                return _total(ctx, [2 * (x - target) * tangent_x])
-            return _total(ctx, [2 * ((x - target) * tangent_x).sum()])
+                return _total(ctx, [2 * diff * tangent_x])
+            return _total(ctx, [2 * (diff * tangent_x).sum()])
 
 
 class _StrChoicesKeeping(Function):
@@ -196,7 +195,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
 def _is_real(value: Any) -> bool:

@@ -56,8 +56,8 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Any, ...]:
 
 
 class TwoResultsFunction(Function):
-    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in any
-    mode.
+    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in
+    any mode.
     """
 
     generate_vmap_rule = True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad import expr as ex
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
+from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentials import tangent
 from symgrad.machine import machine
 from symgrad.operation import Variant
@@ -47,6 +49,7 @@ def detached(layout: Layout) -> list[str]:
     symbols = layout.symbols()
     fixed = {layout.symbol(t): name for t, name in held.items()}
     live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
+    known = {**symbols, **fixed, **live}
 
     def leaf(variant: Variant) -> list[str]:
         surrogates = []
@@ -57,7 +60,10 @@ def detached(layout: Layout) -> list[str]:
                 if output.name in (o.transposed or {})
             ]
             rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
-            texts = [Printer({**symbols, **fixed, **live}, layout.constants)(e) for e in machine(terms)]
+            if terms and not rest and len(layout.spec.outputs) == 1:
+                result = f"return _straight_through({forward}({call}), {{value}})"
+                return statements([Target("", ex.add(*terms), template=result)], Scope(names, known), layout.constants)
+            texts = [Printer(known, layout.constants)(e) for e in machine(terms)]
             if rest:
                 arguments = [
                     layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names

@@ -12,7 +12,7 @@ from symgrad.formula import formula
 from symgrad.traversal import substitute
 
 _WIDTH = 96
-_INDENTED = 93  # characters of a line of a docstring at one level of indentation
+_INDENTED = 90  # characters between the quotes of a docstring that is one line, at one level of indentation
 
 
 def listed(items: Sequence[str]) -> str:
@@ -141,4 +141,4 @@ def class_docstring(layout: Layout) -> str:
 def one_or_more_lines(text: str) -> str:
     """The inside of a docstring at one level of indentation; more than a line ends with a line break."""
     lines = wrapped(text, _INDENTED)
-    return escaped(lines if len(text) <= _INDENTED - len('"""') else f"{lines}\n")
+    return escaped(f"{lines}\n" if "\n" in lines else lines)

@@ -32,13 +32,15 @@ class Target:
 class Scope:
     """The Python names in scope of a method, by value; and where shapes are known from.
 
-    `partly` holds the known values that may be None, each with the conditions under one of which it is there.
+    `partly` holds the known values that may be None, each with the conditions under one of which it is there;
+    `shared` the values that get a name wherever they are computed.
     """
 
     names: Names
     known: dict[Expr, str] = field(default_factory=dict)
     shapes: dict[Expr, str] = field(default_factory=dict)  # of tensors that are not there themselves
     partly: dict[Expr, frozenset[str]] = field(default_factory=dict)
+    shared: frozenset[Expr] = frozenset()
 
 
 def statements(
@@ -66,6 +68,7 @@ def statements(
     temporaries = choose_temporaries(roots, order, named)
     together = _computed_together(order, users)
     temporaries.update(together)
+    temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
     wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
     everyone = frozenset(c for t in targets for c in t.conditions)

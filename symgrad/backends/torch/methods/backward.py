@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from symgrad.backends.torch.methods.common import Common, widening
+from symgrad.backends.torch.methods.common import Common, only_read, widening
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.differentials import cotangent
@@ -72,6 +72,7 @@ class Backward(Common):
     def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
             (name,) = (o.name for o in layout.spec.outputs if o.grad)
@@ -105,7 +106,7 @@ class Backward(Common):
         lines.append(self._return(variant, rounds=rounds, plain=plain))
         if any("saved[" in line or ", saved)" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
-        return _direct(lines)
+        return _direct(only_read(lines))
 
     def _materialised(self, variant: Variant) -> list[str]:
         """Zeros for cotangents that an override of several outputs reads and that may be undefined."""

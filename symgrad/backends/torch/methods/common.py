@@ -16,7 +16,7 @@ from symgrad.naming import describe
 from symgrad.operation import Body, Variant
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
-from symgrad.tensor_ops.row import is_index
+from symgrad.tensor_ops import data_arguments, is_index
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
 
@@ -38,7 +38,18 @@ class Common:
     def _stored_branches(self, leaf: Leaf) -> list[str]:
         """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
         known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
-        return self._branches(self.layout.operation.derivative_body, lambda v: without_unread(leaf(v)), known)
+        return self._branches(self.layout.operation.derivative_body, leaf, known)
+
+    def _in_all_variants(self, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
+        """The largest values that the forms of every variant are computed from: they stand before the branches."""
+        variants = self.layout.variants
+        if len(variants) < 2:
+            return frozenset()
+        read = [read_by(forms(v), frozenset()) for v in variants]
+        common = {n for n in read[0].intersection(*read[1:]) if n.args and not n.is_static}
+        roots = {r for v in variants for r in forms(v)}
+        outside = {a for values in read for n in values if n not in common for a in data_arguments(n)}
+        return frozenset(n for n in common if n in outside and n not in roots)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
@@ -180,14 +191,13 @@ def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
     return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
 
 
-def without_unread(lines: list[str]) -> list[str]:
-    """The lines of a method, of which the first may unpack what is saved: by name only what the others read."""
-    if not lines or lines[0].endswith((",) = saved", ",) = ctx.saved_tensors")):
+def only_read(lines: list[str]) -> list[str]:
+    """The lines, of which the first may unpack saved values, with `_` for those that the others do not read."""
+    names, equals, source = lines[0].partition(" = ")
+    if not equals or ", " not in names or not source.endswith(("saved", "saved_tensors")):
         return lines
-    names, _, source = lines[0].partition(" = ")
-    if not source.endswith(("saved", "ctx.saved_tensors")) or "*" in names:
-        return lines
-    return [unpacking(names.split(", "), source, lines[1:]), *lines[1:]]
+    used = [n if n == "*_" or reads(lines[1:], [n]) else "_" for n in names.split(", ")]
+    return [f"{', '.join(used)} = {source}", *lines[1:]]
 
 
 def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:

@@ -40,6 +40,7 @@ class Forward(Common):
         fixed = self._fixed(variant)
         single = len(variant.outputs) == 1 and not layout.keeps and not fixed
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: list(v.outputs.values()))
         widened = self._widening(variant, scope)
         for name, short in variant.outputs.items():
             local = layout.outputs[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from symgrad.backends.torch.methods.common import Common
+from symgrad.backends.torch.methods.common import Common, only_read
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.differentials import tangent
 from symgrad.differentiate import is_tensor_op
@@ -53,6 +53,7 @@ class Jvp(Common):
         layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         rounds = self._keeps_shape()
@@ -63,7 +64,7 @@ class Jvp(Common):
         if rounds and layout.widens_slopes:
             result = "_round({value}, dtype)"
         target = Target(name, value, template=self._once(result))
-        return lines + statements([target], scope, layout.constants, fused=True)
+        return only_read(lines + statements([target], scope, layout.constants, fused=True))
 
     def _refusals(self) -> list[str]:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
@@ -80,6 +81,7 @@ class Jvp(Common):
     def _all_tangents(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
+        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if layout.widens_slopes and names:
@@ -106,7 +108,7 @@ class Jvp(Common):
             return [f"return {', '.join(results)}"]
         targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
         lines += statements(targets, scope, layout.constants, fused=True)
-        return [*lines, self._once(", ".join(results))]
+        return only_read([*lines, self._once(", ".join(results))])
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []
