@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: 4ce7e7ea731b67fc0be182adbc5e251352f259db8985dc193c53c9a4684f93ae
+# body-sha256: c9b03a1c616c7ad0062590f7ad145298f71734aabdabb9a66056c78cccc21677
 """Symmetric logarithm, sign(x) * log(1 + |x|).
 
     y = where(x < 0, -log(1 - x), log(1 + x))
@@ -54,7 +54,8 @@ class SymlogFunction(Function):
         dtype = None
         if x.dtype in _HALF:
             x, dtype = _widen(x)
-        return _round(torch.where(x < 0, -torch.log1p(-x), torch.log1p(x)), dtype)
+        neg = -torch.log1p(-torch.clamp(x, max=0))
+        return _round(torch.where(x < 0, neg, torch.log1p(torch.clamp(x, min=0))), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
