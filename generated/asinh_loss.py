@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 7e9c97e3dd3204028a8b9b48d3fbaa0ae890bc3fdacbf4453cf3aee37e2c79e9
+# body-sha256: 7a31aee2c0bfa6e67eec6662f8498cd41d113696603331a4e065dffbaec96259
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -152,8 +152,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 7135bc0482e1f7c33d2df9ab5889267572b40f796aebf7e1008b12df07cc632b
+# body-sha256: 4e1451ae6f63170a4f077cd7c1404513dd6f53b83d9855439e600765bfec4e9f
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -88,7 +88,13 @@ def black_scholes_call(
     """
     if not all(map(_is_real, (spot, strike, time, rate, volatility))):
         spot, strike, time, rate, volatility = _tensors(
-            "black_scholes_call", spot, strike, time, rate, volatility
+            "black_scholes_call",
+            (),
+            spot=spot,
+            strike=strike,
+            time=time,
+            rate=rate,
+            volatility=volatility,
         )
     return _apply(spot, strike, time, rate, volatility)
 
@@ -448,13 +454,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 637f638412502e4887ed96e26379d1f9911c01df37ea57c03de17e8fb5af603e
-# body-sha256: 4ad3222830fc19ce70b75c7cf49dbdf0fda034efff9c03a4339faa2f469a542d
+# body-sha256: c103a98a41d8b8df619af2fac8d2be78c6c507cafa2935e10ba41eae27e4f9dc
 """Continuously differentiable exponential linear unit.
 
     y = max(0, x) + min(0, alpha * (exp(x/alpha) - 1))
@@ -134,8 +134,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

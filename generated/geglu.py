@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: de3551c59381e955e07bbb50a180af8b425a24b280395b2451bd98672d240981
+# body-sha256: c25b453ad5990f1e55a14bd19ba26c4241e3a3d08051d35db89508a88804b798
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -49,7 +49,7 @@ def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(gate) and _is_real(up)):
-        x, gate, up = _tensors("geglu", x, gate, up)
+        x, gate, up = _tensors("geglu", (), x=x, gate=gate, up=up)
     _check_shapes(
         "geglu",
         {
@@ -215,13 +215,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

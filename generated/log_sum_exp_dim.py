@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 7d1a52f40902b13b2267dc1cb94c84ab08c01008881131725705608c593ec0b5
+# body-sha256: 84d55a71006f8c8609141ec17002cd2c83eb65f923c67bcf89bae2eb5b2251e5
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -160,8 +160,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: 50ed416c1bd963de3915ce9982a3abdb3c4eff4de3faa078e89bdf22ffe24cb5
+# body-sha256: ce018ecb0871c04432d9d688b985d4d4c1e6f88295bd84bdb238298cde6cd325
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -105,8 +105,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: afe534068fd694023e214f348343923c83b103ef314344a3fe205c223f3b525b
+# body-sha256: 843e1c9f370b8d050a5b3d12fadd3b5f0ee5d900346de30fca3dfc620e5b874b
 """Symmetric logarithm, sign(x) * log(1 + |x|).
 
     y = where(x < 0, -log(1 - x), log(1 + x))
@@ -56,7 +56,8 @@ class SymlogFunction(Function):
         dtype = None
         if x.dtype in _HALF:
             x, dtype = _widen(x)
-        return _round(torch.where(x < 0, -torch.log1p(-x), torch.log1p(x)), dtype)
+        neg = -torch.log1p(-torch.clamp(x, max=0))
+        return _round(torch.where(x < 0, neg, torch.log1p(torch.clamp(x, min=0))), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:

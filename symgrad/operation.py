@@ -271,7 +271,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     read = {name: bench.recognise(root) for name, root in formulas.items()}
     recognised = {name: form for name, (form, _) in read.items()}
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
-    outputs = {name: bench.settle(root) for name, root in recognised.items()}
+    outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
     present = frozenset(s for r in formulas.values() for s in r.tensors)
     wanted = [
         t.name

@@ -30,6 +30,7 @@ from symgrad.stabilise import Candidate, Choice, choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.traversal import rebuild, substitute, topological
 
+_MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
 
 
@@ -176,16 +177,25 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        return self._by_region(cancelled(self._settle_operations(hoisted(root))), self._guarded)
+        settled = cancelled(self._settle_operations(hoisted(root)))
+        return self._by_region(settled, lambda region: self._kept_within(self._guarded(region)))
 
-    def _guarded(self, region: Expr) -> Expr:
-        """A region of a derivative with its dead branches guarded."""
+    def _kept_within(self, region: Expr) -> Expr:
         flat, back = isolate(region)
-        if not flat.tensors:
+        return substitute(self._within(flat), back) if flat.tensors else region
+
+    def guarded(self, root: Expr) -> Expr:
+        """A value whose dead branches are harmless to who differentiates it, as compilers do, at moderate arguments."""
+        return self._by_region(root, lambda region: self._guarded(region, _MODERATE))
+
+    def _guarded(self, region: Expr, most: float = math.inf) -> Expr:
+        """A region with its dead branches guarded where no argument exceeds `most`."""
+        flat, back = isolate(region)
+        if not any(n.op == "where" for n in topological(flat)):
             return region
-        points = self.points(flat, 40)[FLOAT64]
+        points = [p for p in self.points(flat, 40)[FLOAT64] if all(abs(p[s]) <= most for s in flat.tensors)]
         moderate = [{**p, **{s: 1.0 for s in flat.tensors if s.is_differential}} for p in points]
-        return substitute(self._within(guard(flat, moderate)), back)
+        return substitute(guard(flat, moderate), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""

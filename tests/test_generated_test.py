@@ -142,12 +142,13 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-UNUSUAL = (  # a parameter that is not read, names that are not ASCII, a branch on a number
+UNUSUAL = (  # a parameter that is not read, names that are not ASCII, a branch on a number, NaN in a dead branch
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
     "{op: greek, tensors: {α: , λ1: }, outputs: {ψ: α*λ1}}",
     "{op: sometimes, tensors: {x: }, hyperparameters: {n: 0}, outputs: {y: 'where(n > 0, x**n, -x)'},"
     " test: {values: {n: [0, 2]}}}",
+    "{op: root, tensors: {x: }, outputs: {y: 'where(x > 0, sqrt(x), 0)'}}",
 )
 
 
@@ -155,7 +156,7 @@ def test_unusual_operations_pass(tmp_path: Path) -> None:
     nodes: list[str] = []
     for k, text in enumerate(UNUSUAL):
         _write(tmp_path, f"unusual_{k}", (compiled := compile_spec(parse_spec(text))), compiled.module)
-        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy"})
+        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy", "export", "layouts"})
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), *nodes], capture_output=True, text=True, check=False, cwd=tmp_path

@@ -349,7 +349,7 @@ def test_a_power_of_a_number_is_that_of_torch_also_for_zero(base: float) -> None
         x = torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.float64, requires_grad=True)
         found, plain = item.function(x, *settings), float(base) ** x
         torch.testing.assert_close(found, plain)
-        own, right = (torch.autograd.grad((y + 0*x).sum(), x)[0] for y in (found, plain))
+        own, right = (torch.autograd.grad((y + 0 * x).sum(), x)[0] for y in (found, plain))
         torch.testing.assert_close(own, right)
 
 

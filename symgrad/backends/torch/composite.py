@@ -13,15 +13,16 @@ from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.expr import Expr
 from symgrad.operation import Operation, Variant
 from symgrad.tensor_ops import is_index
 
 
-def composite_lines(layout: Layout) -> list[str]:
-    """The body of the composite; constants go into `layout.constants`."""
+def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: formula) -> list[str]:
+    """The body of the composite, or of another form of its formulas; constants go into `layout.constants`."""
 
     def leaf(variant: Variant) -> list[str]:
-        targets = [Target(layout.outputs[name], form) for name, form in variant.formulas.items()]
+        targets = [Target(layout.outputs[name], form_of(form)) for name, form in variant.formulas.items()]
         scope = Scope(layout.names(), layout.symbols())
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
         results = [

@@ -24,6 +24,7 @@ from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
 from symgrad.traversal import topological
+from symgrad.workbench import Workbench
 
 _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copy", ()),
@@ -137,6 +138,7 @@ class _Facts:
             "kinds": "" if plain else f"({', '.join(kinds)},)",
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
             "composite": composite_lines(layout),
+            "guarded": self._guarded(),
             "saved": self._saved(),
             "overrides": overrides,
             "overridden": overridden,
@@ -295,6 +297,13 @@ class _Facts:
         return self._branches(leaf)
 
     # ------------------------------------------------------------------------------------------ nn.Module
+    def _guarded(self) -> list[str]:
+        """The composite with harmless arguments in dead branches, where autograd would give NaN without them."""
+        bench = Workbench(self.layout.operation.program)
+        if all(bench.guarded(f) is f for v in self.layout.variants for f in v.formulas.values()):
+            return []
+        return composite_lines(self.layout, bench.guarded)
+
     def _declared(self) -> list[str]:
         """All names of the spec but those of dimensions."""
         return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
