@@ -28,6 +28,7 @@ from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.ties import held, released
 
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
 
@@ -163,7 +164,7 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        settled = cancelled(self._settle_operations(hoisted(root)))
+        settled = cancelled(self._settle_operations(held(hoisted(root))))
         flat, back = isolate(settled)
         points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
         moderate = [{**p, **{s: 1.0 for s in flat.tensors if s.is_differential}} for p in points]
@@ -182,12 +183,13 @@ class Workbench:
 
     def _by_region(self, root: Expr, visit: Any) -> Expr:
         """Apply `visit` to every region of a formula, innermost first."""
+        root = held(root)
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
             if is_tensor_op(node):
                 mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
         result = visit(root) if not is_tensor_op(root) else root
-        return substitute(result, mapped)
+        return released(substitute(result, mapped))
 
     def pointwise_slopes(
         self, outputs: Mapping[str, Expr], tensors: Sequence[str]
