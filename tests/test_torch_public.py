@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from pathlib import Path
@@ -234,3 +235,34 @@ def test_functions_are_documented() -> None:
         for name in item.module.__all__:
             assert getattr(item.module, name).__doc__
         assert "Raises TypeError" in " ".join((item.function.__doc__ or "").split())
+
+
+def test_compilers_leave_an_output_without_a_gradient_alone_where_another_one_is_overridden() -> None:
+    item = compiled_text("""
+        op: spike
+        tensors: {v: }
+        outputs:
+          s: heaviside(v)
+          count: {expr: "sum(heaviside(v), dim=-1)", grad: false}
+        gradients: {v: grad_s / (1 + v**2)}
+    """)
+    v = torch.rand(2, 3, requires_grad=True)
+    for f in (item.function, torch.compile(item.function, fullgraph=True, backend="eager")):
+        spikes, count = f(v)
+        assert (spikes.requires_grad, count.requires_grad, count.shape) == (True, False, (2,))
+        torch.testing.assert_close(torch.autograd.grad(spikes.sum(), v)[0], 1 / (1 + v.detach() ** 2))
+
+
+def test_a_symbolic_dimension_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = compiled_text("""
+        op: widest
+        tensors: {x: }
+        hyperparameters: {dim: -1}
+        outputs: {y: "max(x, dim=dim).values**2"}
+    """)
+    monkeypatch.setitem(sys.modules, "widest", item.module)
+    traced = torch.compile(lambda x, dim: item.function(x, dim=dim), fullgraph=True, backend="eager", dynamic=True)
+    for dim in (-1, 0, 1):
+        x = torch.rand(2, 3, requires_grad=True)
+        own, right = (torch.autograd.grad(f(x, dim).sum(), x) for f in (traced, item.function))
+        torch.testing.assert_close(own, right)
