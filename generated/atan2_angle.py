@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: fd1fb909f1b88d9cf0785b48fef960572d311166b1b6337615c2ffa82127e340
+# body-sha256: 0a920c953506a4f80cc45e217aa0e8aa85637ff95017c9d10feae974a2219294
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -38,7 +38,7 @@ def atan2_angle(y: Tensor | float, x: Tensor | float) -> Tensor:
     complex.
     """
     if not (_is_real(y) and _is_real(x)):
-        y, x = _tensors("atan2_angle", y, x)
+        y, x = _tensors("atan2_angle", (), y=y, x=x)
     return _apply(y, x)
 
 
@@ -122,13 +122,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

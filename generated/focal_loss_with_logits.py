@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 3ba6146574792f2daa1c13b83783d1e80429b4f797c948c87b3352d2c9679b27
+# body-sha256: b2273e1dd2a1ffd56948583f7ad67e47b5298db63b4c5a4781b164e950757d0f
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -52,7 +52,7 @@ def focal_loss_with_logits(
     has another type, ValueError where alpha and gamma are out of range.
     """
     if not (_is_real(logits) and _is_real(target)):
-        logits, target = _tensors("focal_loss_with_logits", logits, target)
+        logits, target = _tensors("focal_loss_with_logits", (), logits=logits, target=target)
     _typed("focal_loss_with_logits", "alpha", alpha, (float, int))
     if not 0 <= alpha <= 1:
         raise ValueError(f"focal_loss_with_logits: alpha must be in [0, 1], not {alpha}")
@@ -193,13 +193,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -219,8 +227,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 653d32fe163627998c874a5b2d070f7488a0eb1703335a42a79f81af4d55bc57
+# body-sha256: c2fc76313f7c8186aba57e172111ca7bc1e01ca5610bf526da5ed88febccabf7
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -38,7 +38,7 @@ def geometric_mean(a: Tensor | float, b: Tensor | float) -> Tensor:
     Raises TypeError where a tensor is complex.
     """
     if not (_is_real(a) and _is_real(b)):
-        a, b = _tensors("geometric_mean", a, b)
+        a, b = _tensors("geometric_mean", (), a=a, b=b)
     return _apply(a, b)
 
 
@@ -128,13 +128,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: e9359502646c17b9f2eeed6df5aa60c7ab9646831284f7a880b8deef256f4a56
+# body-sha256: f3d4fbc436e49a43e57799b603198f80f822f0f3b4a751db41376b3a90e8bf75
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -38,7 +38,7 @@ def matmul(a: Tensor | float, b: Tensor | float) -> Tensor:
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(a) and _is_real(b)):
-        a, b = _tensors("matmul", a, b)
+        a, b = _tensors("matmul", (), a=a, b=b)
     _check_shapes(
         "matmul",
         {
@@ -107,13 +107,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

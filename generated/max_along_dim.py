@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 17feb75a3199e5bc1a348474db11bc3c63796c3b91dcee7079a1bc7c25a284f9
+# body-sha256: 90d508bb3fae880d1c2ff8c2f5173962d6533f4e9d8b50d48d29b46f39da07e7
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -125,8 +125,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -179,9 +180,12 @@ def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     """Give a reduced ``value`` the dimensions ``dim`` of ``shape`` again, of size 1, if they are gone."""
-    if value.dim() < len(shape):
-        for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
-            value = value.unsqueeze(d)
+    if value.dim() == len(shape):
+        return value
+    if not isinstance(dim, tuple):  # perhaps symbolic, which torch.compile cannot sort
+        return value.unsqueeze(dim)
+    for d in sorted(d % len(shape) for d in dim):
+        value = value.unsqueeze(d)
     return value
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: e8143cc1519c38dda63f7a29745fcf7c1eb37fec258b4b319119662b823fd41a
+# body-sha256: 7fd1c540cc415b5d806c884f7429b04a7b9e378b5458f815022f97828775e475
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -45,7 +45,7 @@ def quadratic(x: Tensor | float, a: Tensor | float, b: Tensor | float, c: Tensor
     complex.
     """
     if not all(map(_is_real, (x, a, b, c))):
-        x, a, b, c = _tensors("quadratic", x, a, b, c)
+        x, a, b, c = _tensors("quadratic", (), x=x, a=a, b=b, c=c)
     return _apply(x, a, b, c)
 
 
@@ -128,13 +128,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 4e2fe66914a9b0203c31adea555239613695e69a63559b8dfe815ca84c4bd995
+# body-sha256: 957a3951894c65f7e72a242e1e5761ffa9f00ca8b963c00eac0ed2e94a923e35
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -56,7 +56,7 @@ def student_t_log_prob(
     [0.001, 1000]. Raises TypeError where a tensor is complex.
     """
     if not all(map(_is_real, (x, df, loc, scale))):
-        x, df, loc, scale = _tensors("student_t_log_prob", x, df, loc, scale)
+        x, df, loc, scale = _tensors("student_t_log_prob", (), x=x, df=df, loc=loc, scale=scale)
     return _apply(x, df, loc, scale)
 
 
@@ -249,13 +249,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 07c86808c7e06a517d0f2a2e7587ea862f6ec843d9199cfcb18c7c4784a8a9a3
+# body-sha256: 09367769600f50643ad112b612e681c4a7c3fe95773167471ffc3fa788cb748a
 """Sum and product of two tensors.
 
     total   = x + y
@@ -42,7 +42,7 @@ def two_outputs(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor]:
     complex.
     """
     if not (_is_real(x) and _is_real(y)):
-        x, y = _tensors("two_outputs", x, y)
+        x, y = _tensors("two_outputs", (), x=x, y=y)
     return _apply(x, y)
 
 
@@ -109,13 +109,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

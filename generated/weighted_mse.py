@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 056506c003109fbd348ed1c278011e1fa48ea5676090f15a425ad765d47a158a
+# body-sha256: f07463871e9fa1a593dd9ad208489c4f39a7b485fbe4e4849a0def71795b6d9b
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -41,7 +41,9 @@ def weighted_mse(input: Tensor | float, target: Tensor | float, weight: Tensor |
     where a tensor is complex.
     """
     if not (_is_real(input) and _is_real(target) and _is_real(weight)):
-        input, target, weight = _tensors("weighted_mse", input, target, weight)
+        input, target, weight = _tensors(
+            "weighted_mse", (), input=input, target=target, weight=weight
+        )
     return _apply(input, target, weight)
 
 
@@ -197,13 +199,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_complex()
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
