@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 84d55a71006f8c8609141ec17002cd2c83eb65f923c67bcf89bae2eb5b2251e5
+# body-sha256: 2d2048163455f4f0b408029e05bab90e09e703fb5677d1e0d1fb6c36a742e30b
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -205,9 +205,12 @@ def _forward_mode() -> bool:
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
-    if value.dim() < len(shape):
-        for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
-            value = value.unsqueeze(d)
+    if value.dim() == len(shape):
+        return value
+    if not isinstance(dim, tuple):  # perhaps symbolic, which torch.compile cannot sort
+        return value.unsqueeze(dim)
+    for d in sorted(d % len(shape) for d in dim):
+        value = value.unsqueeze(d)
     return value
 
 

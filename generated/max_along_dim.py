@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 55dd67e6a086b0252b358ae8adbd1413141eb82450bcc5e61199fad720aec851
+# body-sha256: 66d3089abb4633f0f087c49f8221021e882e2ffbb15a5bf2e464c54e4b0c5d0d
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -156,9 +156,12 @@ def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
-    if value.dim() < len(shape):
-        for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
-            value = value.unsqueeze(d)
+    if value.dim() == len(shape):
+        return value
+    if not isinstance(dim, tuple):  # perhaps symbolic, which torch.compile cannot sort
+        return value.unsqueeze(dim)
+    for d in sorted(d % len(shape) for d in dim):
+        value = value.unsqueeze(d)
     return value
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: ce018ecb0871c04432d9d688b985d4d4c1e6f88295bd84bdb238298cde6cd325
+# body-sha256: 74432b599627353dc059b71ec94378dd7658e1234423a962af0fde3687e9debf
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -136,9 +136,12 @@ def _count(shape: Any, *dims: int) -> int:
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
-    if value.dim() < len(shape):
-        for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
-            value = value.unsqueeze(d)
+    if value.dim() == len(shape):
+        return value
+    if not isinstance(dim, tuple):  # perhaps symbolic, which torch.compile cannot sort
+        return value.unsqueeze(dim)
+    for d in sorted(d % len(shape) for d in dim):
+        value = value.unsqueeze(d)
     return value
 
 

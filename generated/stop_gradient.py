@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 6067c5687cb100a6444be2bca75bd130cce65f85feb144bfe295aac0ffacc105
+# body-sha256: 7cbe114c21480c05a72667c58617653b30ab4eaefbe1a0eaf00a88e980766a81
 """Identity whose gradient is zero.
 
     y = x
@@ -61,7 +61,7 @@ class StopGradientFunction(Function):
 
 def _detached(x: Tensor) -> Tensor:
     """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
-    return _straight_through(StopGradientFunction.forward(x), torch.zeros_like(x))
+    return StopGradientFunction.forward(x).detach()
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -93,12 +93,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _straight_through(y: Tensor, surrogate: Tensor) -> Tensor:
-    """Return the value of ``y`` with the derivative of ``surrogate``."""
-    zero = torch.where(surrogate.isfinite(), surrogate - surrogate.detach(), 0)
-    return y.detach() + zero.to(y.dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: d968eb41909c7fd02916352496e2d097f773bb3017e61d85051780404d31f071
+# body-sha256: 14d89279f9e36dec0d5800d6a755fc07e7e907cad5f7169942ac69cab76fcb2a
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -128,9 +128,12 @@ def _like(*tensors: Any) -> list[Any]:
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
-    if value.dim() < len(shape):
-        for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
-            value = value.unsqueeze(d)
+    if value.dim() == len(shape):
+        return value
+    if not isinstance(dim, tuple):  # perhaps symbolic, which torch.compile cannot sort
+        return value.unsqueeze(dim)
+    for d in sorted(d % len(shape) for d in dim):
+        value = value.unsqueeze(d)
     return value
 
 

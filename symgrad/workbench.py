@@ -28,6 +28,7 @@ from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.ties import held, released
 from symgrad.traversal import rebuild, substitute, topological
 
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
@@ -177,7 +178,7 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        settled = cancelled(self._settle_operations(hoisted(root)))
+        settled = cancelled(self._settle_operations(held(hoisted(root))))
         return self._by_region(settled, lambda region: self._kept_within(self._guarded(region)))
 
     def _kept_within(self, region: Expr) -> Expr:
@@ -210,12 +211,13 @@ class Workbench:
 
     def _by_region(self, root: Expr, visit: Any) -> Expr:
         """Apply `visit` to every region of a formula, innermost first; results of forward stay as they are."""
+        root = held(root)
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
             if is_tensor_op(node) and node not in self._forward:
                 mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
         result = visit(root) if not is_tensor_op(root) else root
-        return substitute(result, mapped)
+        return released(substitute(result, mapped))
 
     def pointwise_slopes(
         self, outputs: Mapping[str, Expr], tensors: Sequence[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import types
 import typing
 from pathlib import Path
@@ -257,3 +258,34 @@ def test_the_form_for_compilers_computes_nothing_twice() -> None:
     step = torch.tensor(0.5)
     plain, detached = (torch.autograd.grad(f(x, step).sum(), x) for f in (item.function, item.module._detached))
     torch.testing.assert_close(detached, plain)
+
+
+def test_compilers_leave_an_output_without_a_gradient_alone_where_another_one_is_overridden() -> None:
+    item = compiled_text("""
+        op: spike
+        tensors: {v: }
+        outputs:
+          s: heaviside(v)
+          count: {expr: "sum(heaviside(v), dim=-1)", grad: false}
+        gradients: {v: grad_s / (1 + v**2)}
+    """)
+    v = torch.rand(2, 3, requires_grad=True)
+    for f in (item.function, torch.compile(item.function, fullgraph=True, backend="eager")):
+        spikes, count = f(v)
+        assert (spikes.requires_grad, count.requires_grad, count.shape) == (True, False, (2,))
+        torch.testing.assert_close(torch.autograd.grad(spikes.sum(), v)[0], 1 / (1 + v.detach() ** 2))
+
+
+def test_a_symbolic_dimension_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = compiled_text("""
+        op: widest
+        tensors: {x: }
+        hyperparameters: {dim: -1}
+        outputs: {y: "max(x, dim=dim).values**2"}
+    """)
+    monkeypatch.setitem(sys.modules, "widest", item.module)
+    traced = torch.compile(lambda x, dim: item.function(x, dim=dim), fullgraph=True, backend="eager", dynamic=True)
+    for dim in (-1, 0, 1):
+        x = torch.rand(2, 3, requires_grad=True)
+        own, right = (torch.autograd.grad(f(x, dim).sum(), x) for f in (traced, item.function))
+        torch.testing.assert_close(own, right)

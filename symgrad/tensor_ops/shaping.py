@@ -209,6 +209,7 @@ TRANSPOSITIONS = (
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
+    TensorOp("held", torch="{0}", shape_of=0, differentiable=False, cost=0.0),  # while forms are chosen, see ties.py
     TensorOp(  # the dimension that is left comes last
         "diagonal",
         attributes=_SQUARE,

@@ -71,10 +71,15 @@ def detached(layout: Layout) -> list[str]:
                 value = f"{forward}({', '.join(arguments)})"
                 index = layout.spec.outputs.index(output)
                 texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
-            surrogates.append(" + ".join(texts) or f"torch.zeros_like({live[tangent(layout.spec.tensors[0].name)]})")
+            surrogates.append(" + ".join(texts))
         if len(surrogates) == 1:
-            return [f"return _straight_through({forward}({call}), {surrogates[0]})"]
-        pairs = [f"_straight_through(values[{k}], {s})" for k, s in enumerate(surrogates)]
+            value = f"{forward}({call})"
+            return [
+                f"return _straight_through({value}, {surrogates[0]})" if surrogates[0] else f"return {value}.detach()"
+            ]
+        pairs = [
+            f"_straight_through(values[{k}], {s})" if s else f"values[{k}].detach()" for k, s in enumerate(surrogates)
+        ]
         return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
 
     body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
