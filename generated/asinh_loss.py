@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: a75d38e528bd525ac25d186c33aeba5a5536f9b2ac10849e62a08055ab12818e
+# body-sha256: 1f1d1ed150175f6f8861ee59fe12a847c356c6398766696e3c8f7cc5103423e3
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -46,8 +46,8 @@ def asinh_loss(x: Tensor, scale: float = 1.0) -> Tensor:
     return _apply(x, scale)
 
 
-def _forward(x: Tensor, scale: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, scale: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
@@ -56,7 +56,7 @@ def _forward(x: Tensor, scale: float) -> tuple[Tensor, ...]:
     if dtype is None:
         return loss, asinh
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (loss.to(dtype),)
+    return loss.to(dtype), None
 
 
 class AsinhLossFunction(Function):
@@ -66,8 +66,7 @@ class AsinhLossFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, scale: float) -> Tensor:
-        loss, *_ = _forward(x, scale)
-        return loss
+        return _forward(x, scale)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
@@ -107,31 +106,33 @@ class AsinhLossFunction(Function):
 class _AsinhLossPlain(Function):
     """AsinhLossFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = AsinhLossFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
-        loss, *kept = _forward(x, scale)
-        ctx._kept = bool(kept)
+        loss, asinh = _forward(x, scale)
         ctx.scale = scale
-        _save(ctx, (loss,), x, *kept)
+        _save(ctx, (loss,), x, asinh)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _differentiated():
             return AsinhLossFunction.backward(ctx, grad_loss)
         scale = ctx.scale
-        x, asinh = ctx.saved_tensors
+        x, asinh = saved = ctx.saved_tensors
+        if asinh is None:
+            return AsinhLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         grad_x = (asinh * grad_loss).div_(torch.hypot(x, x.new_full((), scale))).mul_(scale**2)
         return grad_x, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -139,7 +140,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -149,8 +150,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -217,11 +219,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -236,12 +238,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(AsinhLossFunction, _AsinhLossPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: fd1fb909f1b88d9cf0785b48fef960572d311166b1b6337615c2ffa82127e340
+# body-sha256: a47411ad8c3181ace5c2104b4ff1bdcf067c771df2fd5332c46097754822b442
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -10,7 +10,7 @@
     dangle/dy = x / hypot(x, y)**2
     dangle/dx = -y / hypot(x, y)**2
 
-Saved for backward: x and y.
+Saved for backward: y and x.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 1.6 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -38,7 +38,7 @@ def atan2_angle(y: Tensor | float, x: Tensor | float) -> Tensor:
     complex.
     """
     if not (_is_real(y) and _is_real(x)):
-        y, x = _tensors("atan2_angle", y, x)
+        y, x = _tensors("atan2_angle", (), y=y, x=x)
     return _apply(y, x)
 
 
@@ -54,29 +54,29 @@ class Atan2AngleFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], angle: Any) -> None:
         y, x = inputs
-        _save(ctx, (angle,), x, y)
+        _save(ctx, (angle,), y, x)
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
         if grad_angle is None:
             return None, None
         wants_y, wants_x = ctx.needs_input_grad
-        x, y = saved = ctx.saved_tensors
-        if x.dtype in _HALF or y.dtype in _HALF or grad_angle.dtype in _HALF:
-            x, y, grad_angle, _ = _widen(x, y, grad_angle)
+        y, x = saved = ctx.saved_tensors
+        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+            y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit(grad_angle * x / length / length, saved[1])
+            grad_y = _fit(grad_angle * x / length / length, saved[0])
         if wants_x:
-            grad_x = _fit(-(grad_angle * y / length / length), saved[0])
+            grad_x = _fit(-(grad_angle * y / length / length), saved[1])
         return grad_y, grad_x
 
     @staticmethod
     def jvp(ctx: Any, tangent_y: Tensor | None, tangent_x: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            x, y = saved
-            x, y, _ = _widen(x, y)
+            y, x = saved
+            y, x, _ = _widen(y, x)
             terms = []
             length = torch.hypot(x, y)
             if tangent_y is not None:
@@ -98,20 +98,21 @@ class _Atan2AnglePlain(Function):
         if type(grad_angle) is not Tensor or _differentiated():
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
-        x, y = saved = ctx.saved_tensors
-        if x.dtype in _HALF or y.dtype in _HALF or grad_angle.dtype in _HALF:
-            x, y, grad_angle, _ = _widen(x, y, grad_angle)
+        y, x = saved = ctx.saved_tensors
+        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+            y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit((grad_angle * x).div_(length).div_(length), saved[1])
+            grad_y = _fit((grad_angle * x).div_(length).div_(length), saved[0])
         if wants_x:
-            grad_x = _fit((grad_angle * y).div_(length).div_(length).neg_(), saved[0])
+            grad_x = _fit((grad_angle * y).div_(length).div_(length).neg_(), saved[1])
         return grad_y, grad_x
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -119,16 +120,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -218,7 +227,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -226,11 +235,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -245,10 +254,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,17 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 65f017c62ff9d93ff1e2910f914f8743e97dab8ab9c25dc8618abd10ffd2018e
+# body-sha256: 0ffbd4fa15d7b53db2a23314f0c0692b780ac6344db8df77d35bfaadeaa8890b
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
 
-    grad_query = scale * sum_to(weights * (grad_weights - sum(grad_weights * weights, dim=-1,
-                 keepdim=True)) @ key, query * scale)
-    grad_key   = matmul_right(query * scale, weights * (grad_weights - sum(grad_weights *
-                 weights, dim=-1, keepdim=True)), key.mT).mT
+    u          = weights * (grad_weights - sum(grad_weights * weights, dim=-1, keepdim=True))
+    grad_query = scale * (u @ key)
+    grad_key   = ((query * scale).mT @ u).mT
 
-Saved for backward: key, query and weights.
+Saved for backward: query, key and weights.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -42,10 +41,10 @@ def attention_weights(query: Tensor | float, key: Tensor | float, scale: float) 
     scale: usually 1 / sqrt(features)
 
     scale lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where scale is out of range, ValueError where shapes do not fit.
+    another type, ValueError where scale is out of range or shapes do not fit.
     """
     if not (_is_real(query) and _is_real(key)):
-        query, key = _tensors("attention_weights", query, key)
+        query, key = _tensors("attention_weights", (), query=query, key=key)
     _typed("attention_weights", "scale", scale, (float, int))
     if not scale > 0:
         raise ValueError(f"attention_weights: scale must be in (0, oo), not {scale}")
@@ -60,7 +59,9 @@ def attention_weights(query: Tensor | float, key: Tensor | float, scale: float) 
 
 
 class AttentionWeightsFunction(Function):
-    """weights = softmax(scale * query @ key.mT, dim=-1), differentiable in query and key to any order and in any mode."""
+    """weights = softmax(scale * query @ key.mT, dim=-1), differentiable in query and key to any
+    order and in any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -78,7 +79,7 @@ class AttentionWeightsFunction(Function):
         ctx.autocast = _autocast(query)
         ctx.scale = scale
         wants_query, wants_key, _ = _wanted(ctx)
-        _save(ctx, (weights,), key if wants_query else None, query if wants_key else None, weights)
+        _save(ctx, (weights,), query if wants_key else None, key if wants_query else None, weights)
 
     @staticmethod
     def backward(ctx: Any, grad_weights: Tensor | None) -> Any:
@@ -87,10 +88,10 @@ class AttentionWeightsFunction(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         scale = ctx.scale
         with torch.autocast(**ctx.autocast):
-            key, query, weights = ctx.saved_tensors
-            key, query, weights, grad_weights, _ = _widen(key, query, weights, grad_weights)
+            query, key, weights = ctx.saved_tensors
+            query, key, weights, grad_weights, _ = _widen(query, key, weights, grad_weights)
             grad_query = grad_key = None
-            product = weights * (grad_weights - (weights * grad_weights).sum(dim=-1, keepdim=True))
+            product = _softmax_back(grad_weights, weights, -1)
             if wants_key:
                 scale_query = query * scale
             if wants_query:
@@ -112,22 +113,21 @@ class AttentionWeightsFunction(Function):
     def jvp(ctx: Any, tangent_query: Tensor | None, tangent_key: Tensor | None, *_: Any) -> Any:
         scale = ctx.scale
         with _primals(ctx) as saved:
-            key, query, weights = saved
-            key, query, weights, tangent_query, tangent_key, _ = _widen(
-                key, query, weights, tangent_query, tangent_key
+            query, key, weights = saved
+            query, key, weights, tangent_query, tangent_key, _ = _widen(
+                query, key, weights, tangent_query, tangent_key
             )
             terms = []
             if tangent_query is not None:
-                matmul = scale * tangent_query @ key.mT
-                terms.append(weights * (matmul - (matmul * weights).sum(dim=-1, keepdim=True)))
+                terms.append(_softmax_back(scale * tangent_query @ key.mT, weights, -1))
             if tangent_key is not None:
-                matmul2 = query * scale @ tangent_key.mT
-                terms.append(weights * (matmul2 - (matmul2 * weights).sum(dim=-1, keepdim=True)))
+                terms.append(_softmax_back(query * scale @ tangent_key.mT, weights, -1))
             return _total(ctx, terms)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -136,16 +136,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -165,12 +173,13 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -263,6 +272,13 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 
+def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
+    if grad.shape == y.shape and grad.dtype == y.dtype:
+        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+
+
 def _matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
     """Return the gradient of ``a @ b`` with respect to ``b`` of ``shape``."""
     if a.dim() == 1:
@@ -309,7 +325,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -317,11 +333,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -336,10 +352,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: f3c084ab1007cf2b92b830992f635f30150acc2bede40c6273905a5d3bbeba10
+# body-sha256: 493b25414d18de365dc787715b6be99eab2f5ac8abd6689f63fed4be0f9810da
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -11,15 +11,35 @@
     price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2)) /
              2
 
-    dprice/dspot       = (see backward)
-    dprice/dstrike     = (see backward)
-    dprice/dtime       = (see backward)
-    dprice/drate       = time * (strike * (sqrt(time) * volatility * sqrt(2) * sqrt(pi) *
-                         exp(-rate * time) * erfc(-d2 / sqrt(2)) / 2 - exp(-d2**2 / 2 - rate *
-                         time)) + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = (see backward)
+    u                  = log(spot / strike) + rate * time
+    v                  = log(1 / strike) + rate * time + log(spot)
+    w                  = -rate * time
+    r                  = sqrt(time)
+    s                  = -time * volatility**2 / 8
+    t                  = r * volatility / spread
+    p                  = -u * volatility / 2 / spread**2 / sqrt(time)
+    q                  = v / spread - r * volatility / 2
+    dprice/dspot       = spot * exp(s - u * (u / spread**2 + t) / 2) / spread / strike /
+                         sqrt(pi) / sqrt(2) / (spot / strike) + erfc(-d1 / sqrt(2)) / 2 - exp(u
+                         * (t - u / spread**2) / 2 + s + w) / spread / sqrt(pi) / sqrt(2) /
+                         (spot / strike)
+    dprice/dstrike     = (spot * exp(w - q**2 / 2) / spread / strike / sqrt(2) / (spot / strike)
+                         - spot * exp(-(v * (v / spread**2 + t) + time * volatility**2 / 4) / 2)
+                         / spread / strike / sqrt(2)) / sqrt(pi) - exp(w) * erfc(-q / sqrt(2)) /
+                         2
+    dprice/dtime       = strike * (rate * exp(w) * erfc(-d2 / sqrt(2)) / 2 - exp(w - d2**2 / 2)
+                         * (rate / spread + p - volatility / (4 * sqrt(time))) / sqrt(pi) /
+                         sqrt(2)) + spot * exp(-d1**2 / 2) * (rate / spread + volatility / (4 *
+                         sqrt(time)) + p) / sqrt(pi) / sqrt(2)
+    dprice/drate       = time * (strike * (r * volatility * sqrt(2) * sqrt(pi) * exp(w) *
+                         erfc(-d2 / sqrt(2)) / 2 - exp(w - d2**2 / 2)) + spot * exp(-d1**2 / 2))
+                         / spread / sqrt(pi) / sqrt(2)
+    dprice/dvolatility = r * (spot * (1/2 - u / spread**2) * exp(s - ((u / spread)**2 + r * u *
+                         volatility / spread) / 2) - strike * (-u / spread**2 - 1/2) * exp(r * u
+                         * volatility / (2 * spread) + s + w - (u / spread)**2 / 2)) / sqrt(pi)
+                         / sqrt(2)
 
-Saved for backward: rate, spot, strike, time and volatility.
+Saved for backward: spot, strike, time, rate and volatility.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.5 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions (value and derivatives evaluated in
@@ -68,13 +88,21 @@ def black_scholes_call(
     """
     if not all(map(_is_real, (spot, strike, time, rate, volatility))):
         spot, strike, time, rate, volatility = _tensors(
-            "black_scholes_call", spot, strike, time, rate, volatility
+            "black_scholes_call",
+            (),
+            spot=spot,
+            strike=strike,
+            time=time,
+            rate=rate,
+            volatility=volatility,
         )
     return _apply(spot, strike, time, rate, volatility)
 
 
 class BlackScholesCallFunction(Function):
-    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to any order and in any mode."""
+    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to any
+    order and in any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -98,16 +126,16 @@ class BlackScholesCallFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
         spot, strike, time, rate, volatility = inputs
-        _save(ctx, (price,), rate, spot, strike, time, volatility)
+        _save(ctx, (price,), spot, strike, time, rate, volatility)
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
         if grad_price is None:
             return None, None, None, None, None
         wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
-        rate, spot, strike, time, volatility = saved = ctx.saved_tensors
-        rate, spot, strike, time, volatility, grad_price, _ = _widen_all(
-            rate, spot, strike, time, volatility, grad_price
+        spot, strike, time, rate, volatility = saved = ctx.saved_tensors
+        spot, strike, time, rate, volatility, grad_price, _ = _widen_all(
+            spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
@@ -138,7 +166,7 @@ class BlackScholesCallFunction(Function):
             exp = torch.exp(0.5 * total * (ratio4 - ratio3) - product3 - rate_time)
             ratio7 = exp / product / ratio / _SQRT_2_SQRT_PI
             diff = torch.add(ratio6, torch.erfc(-total2 / _SQRT_2), alpha=0.5) - ratio7
-            grad_spot = _fit(diff * grad_price, saved[1])
+            grad_spot = _fit(diff * grad_price, saved[0])
         if wants_strike:
             total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
             ratio8 = total3 / product
@@ -152,7 +180,7 @@ class BlackScholesCallFunction(Function):
         if wants_strike:
             product7 = exp2 * torch.erfc(-diff2 / _SQRT_2)
             grad_strike = _fit(
-                torch.sub(diff3 / _SQRT_PI, product7, alpha=0.5) * grad_price, saved[2]
+                torch.sub(diff3 / _SQRT_PI, product7, alpha=0.5) * grad_price, saved[1]
             )
         if wants_time or wants_rate:
             product8 = torch.exp(-0.5 * (total2 * total2)) * spot
@@ -171,12 +199,12 @@ class BlackScholesCallFunction(Function):
             ratio15 = product11 / _SQRT_2_SQRT_PI
             grad_time = _fit(
                 torch.addcmul(ratio14, 0.5 * product10 * rate - ratio15, strike) * grad_price,
-                saved[3],
+                saved[2],
             )
         if wants_rate:
             product12 = _SQRT_2_SQRT_PI_2 * (product10 * root_time * volatility)
             product13 = grad_price * time * torch.addcmul(product8, product12 - exp3, strike)
-            grad_rate = _fit(product13 / product / _SQRT_2_SQRT_PI, saved[0])
+            grad_rate = _fit(product13 / product / _SQRT_2_SQRT_PI, saved[3])
         if wants_volatility:
             product14 = product * total
             ratio2_squared = ratio2 * ratio2
@@ -201,9 +229,9 @@ class BlackScholesCallFunction(Function):
         tangent_volatility: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            rate, spot, strike, time, volatility = saved
-            rate, spot, strike, time, volatility, _ = _widen_all(
-                rate, spot, strike, time, volatility
+            spot, strike, time, rate, volatility = saved
+            spot, strike, time, rate, volatility, _ = _widen_all(
+                spot, strike, time, rate, volatility
             )
             terms = []
             ratio = spot / strike
@@ -318,9 +346,9 @@ class _BlackScholesCallPlain(Function):
         if type(grad_price) is not Tensor or _differentiated():
             return BlackScholesCallFunction.backward(ctx, grad_price)
         wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
-        rate, spot, strike, time, volatility = saved = ctx.saved_tensors
-        rate, spot, strike, time, volatility, grad_price, _ = _widen_all(
-            rate, spot, strike, time, volatility, grad_price
+        spot, strike, time, rate, volatility = saved = ctx.saved_tensors
+        spot, strike, time, rate, volatility, grad_price, _ = _widen_all(
+            spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
@@ -351,7 +379,7 @@ class _BlackScholesCallPlain(Function):
             exp = (ratio4 - ratio3).mul_(total).mul_(0.5).sub_(product3).sub_(rate_time).exp_()
             ratio7 = exp.div_(product).div_(ratio).div_(_SQRT_2_SQRT_PI)
             diff = ratio6.add_((-total2).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio7)
-            grad_spot = _fit(diff * grad_price, saved[1])
+            grad_spot = _fit(diff * grad_price, saved[0])
         if wants_strike:
             total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
             ratio8 = total3 / product
@@ -367,7 +395,7 @@ class _BlackScholesCallPlain(Function):
         if wants_strike:
             product7 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
             grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product7, alpha=0.5) * grad_price, saved[2]
+                diff3.div_(_SQRT_PI).sub_(product7, alpha=0.5) * grad_price, saved[1]
             )
         if wants_time or wants_rate:
             product8 = total2.square_().mul_(-0.5).exp_().mul_(spot)
@@ -386,12 +414,12 @@ class _BlackScholesCallPlain(Function):
             ratio15 = product11.div_(_SQRT_2_SQRT_PI)
             grad_time = _fit(
                 ratio14.addcmul_((product10 * rate).mul_(0.5).sub_(ratio15), strike) * grad_price,
-                saved[3],
+                saved[2],
             )
         if wants_rate:
             product12 = product10.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
             product13 = (grad_price * time).mul_(product8.addcmul_(product12.sub_(exp3), strike))
-            grad_rate = _fit(product13.div_(product).div_(_SQRT_2_SQRT_PI), saved[0])
+            grad_rate = _fit(product13.div_(product).div_(_SQRT_2_SQRT_PI), saved[3])
         if wants_volatility:
             product14 = product * total
             ratio2_squared = ratio2.square_()
@@ -415,6 +443,7 @@ class _BlackScholesCallPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -422,16 +451,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -540,7 +577,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -548,11 +585,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -567,10 +604,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

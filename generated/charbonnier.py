@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: ff1e3e262d7d3317ede71f2b512cfb4d543e0923d33d5187b7fe5fcf280bff94
+# body-sha256: 3fbec95caa9c233454e525c9b2749b163aa201a2c3e3307e7ef1688275bc211e
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -44,7 +44,7 @@ def charbonnier(input: Tensor | float, target: Tensor | float, epsilon: float = 
     epsilon is out of range.
     """
     if not (_is_real(input) and _is_real(target)):
-        input, target = _tensors("charbonnier", input, target)
+        input, target = _tensors("charbonnier", (), input=input, target=target)
     _typed("charbonnier", "epsilon", epsilon, (float, int))
     if not epsilon > 0:
         raise ValueError(f"charbonnier: epsilon must be in (0, oo), not {epsilon}")
@@ -62,14 +62,15 @@ def _forward(input: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Ten
 
 
 class CharbonnierFunction(Function):
-    """loss = sqrt((input - target)**2 + epsilon**2), differentiable in input to any order and in any mode."""
+    """loss = sqrt((input - target)**2 + epsilon**2), differentiable in input to any order and in
+    any mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, epsilon: float) -> Tensor:
-        loss, *_ = _forward(input, target, epsilon)
-        return loss
+        return _forward(input, target, epsilon)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
@@ -111,15 +112,13 @@ class _CharbonnierKeeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(input: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-        return _forward(input, target, epsilon)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
-        input, target, epsilon = inputs
+        input, _, epsilon = inputs
         _, difference = outputs
-        ctx.inputs = _like(input, target)
+        ctx.inputs = _like(input)
         ctx.epsilon = epsilon
         _save(ctx, outputs, difference)
 
@@ -160,6 +159,7 @@ class _CharbonnierKeeping(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -168,16 +168,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -197,8 +205,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -293,7 +302,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -301,11 +310,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -320,12 +329,10 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CharbonnierFunction, _CharbonnierKeeping, extra=True)
+_apply: Callable[..., Tensor] = _dispatcher(CharbonnierFunction, _CharbonnierKeeping, shown=0)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: dc7cbab7957067427a2976fb63ed94bce273f562acba5cd4845232e386aab461
+# body-sha256: 16ffa22728249be9acf5d8c6d9b09f0a0755601fe03d04d3f8fef037c993dc9f
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -66,7 +66,7 @@ class ClampFunction(Function):
         if grad_y is None:
             return None, None, None
         (inside,) = ctx.saved_tensors
-        grad_x = torch.where(inside, grad_y, 0)
+        grad_x = _masked(grad_y, inside)
         return grad_x, None, None
 
     @staticmethod
@@ -75,10 +75,11 @@ class ClampFunction(Function):
             return None
         with _primals(ctx) as saved:
             (inside,) = saved
-            return torch.where(inside, tangent_x, 0)
+            return _masked(tangent_x, inside)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -86,7 +87,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -96,8 +97,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -118,6 +120,13 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
 
 
 @contextmanager
@@ -141,11 +150,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -160,10 +169,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

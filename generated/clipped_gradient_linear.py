@@ -2,15 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 36dea3ab9938ab80b09660a9c08e3675f5affdf7fb93bef0cb7ea19132208e70
+# body-sha256: abf08a77f06e6c7f53022617c8473bc032b38359902d608878342d7dc4031080
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
 
-    grad_weight = matmul_right(grad_y, x, weight)
     grad_x      = clamp(grad_y @ weight, -limit, limit)  (override)
+    grad_weight = grad_y.mT @ x
 
-Saved for backward: weight and x.
+Saved for backward: x and weight.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -40,10 +40,10 @@ def clipped_gradient_linear(
     limit: the largest size of an element of the gradient
 
     limit lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where limit is out of range, ValueError where shapes do not fit.
+    another type, ValueError where limit is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight)):
-        x, weight = _tensors("clipped_gradient_linear", x, weight)
+        x, weight = _tensors("clipped_gradient_linear", (), x=x, weight=weight)
     _typed("clipped_gradient_linear", "limit", limit, (float, int))
     if not limit > 0:
         raise ValueError(f"clipped_gradient_linear: limit must be in (0, oo), not {limit}")
@@ -65,10 +65,7 @@ class ClippedGradientLinearFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, limit: float) -> Tensor:
-        dtype = None
-        if x.dtype in _HALF or weight.dtype in _HALF:
-            x, weight, dtype = _widen(x, weight)
-        return _round(x @ weight.T, dtype)
+        return x @ weight.T
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
@@ -77,7 +74,7 @@ class ClippedGradientLinearFunction(Function):
         ctx.autocast = _autocast(x)
         ctx.limit = limit
         wants_x, wants_weight, _ = _wanted(ctx)
-        _save(ctx, (y,), weight if wants_x else None, x if wants_weight else None)
+        _save(ctx, (y,), x if wants_weight else None, weight if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -86,8 +83,7 @@ class ClippedGradientLinearFunction(Function):
         wants_x, wants_weight, _ = ctx.needs_input_grad
         limit = ctx.limit
         with torch.autocast(**ctx.autocast):
-            weight, x = ctx.saved_tensors
-            weight, x, grad_y, _ = _widen(weight, x, grad_y)
+            x, weight = ctx.saved_tensors
             grad_x = grad_weight = None
             if wants_x:
                 grad_x = _fit(torch.clamp(grad_y @ weight, min=-limit, max=limit), ctx.inputs[0])
@@ -104,13 +100,13 @@ class ClippedGradientLinearFunction(Function):
         if tangent_weight is None:
             return _zeros(ctx, 0)
         with _primals(ctx) as saved:
-            weight, x = saved
-            weight, x, tangent_weight, _ = _widen(weight, x, tangent_weight)
+            x, weight = saved
             return _total(ctx, [x @ tangent_weight.T])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -119,16 +115,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -148,12 +152,13 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -181,22 +186,6 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
     return reduce(torch.promote_types, dtypes, torch.bool)
-
-
-def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
-        return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -291,7 +280,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -299,11 +288,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -318,10 +307,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

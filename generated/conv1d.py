@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 108be4f4588864aa8ad96b5afc16ffb42b0fc5033b1ad090dbbce6c2c756fe50
+# body-sha256: 56c3ce4d3e621710e957c3d8bba364694dc2e635451ec533f7984db7b716f49a
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -11,7 +11,7 @@
     grad_weight = conv1d_weight(x, grad_y, weight, stride=stride, padding=padding)
     grad_bias   = sum(grad_y, dim=[0, -1])
 
-Saved for backward: weight and x.
+Saved for backward: x and weight.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -45,11 +45,11 @@ def conv1d(
     """One-dimensional convolution.
 
     stride lies in [1, oo). padding lies in [0, oo). Raises TypeError where a tensor is complex
-    or a hyperparameter has another type, ValueError where stride and padding are out of range,
-    ValueError where shapes do not fit.
+    or a hyperparameter has another type, ValueError where stride or padding is out of range or
+    shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
-        x, weight, bias = _tensors("conv1d", x, weight, bias)
+        x, weight, bias = _tensors("conv1d", ("bias",), x=x, weight=weight, bias=bias)
     _typed("conv1d", "stride", stride, int)
     if not stride >= 1:
         raise ValueError(f"conv1d: stride must be in [1, oo), not {stride}")
@@ -88,7 +88,7 @@ class Conv1dFunction(Function):
         ctx.stride = stride
         ctx.padding = padding
         wants_x, wants_weight, *_ = _wanted(ctx)
-        _save(ctx, (y,), weight if wants_x else None, x if wants_weight else None)
+        _save(ctx, (y,), x if wants_weight else None, weight if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -97,8 +97,8 @@ class Conv1dFunction(Function):
         wants_x, wants_weight, wants_bias, *_ = ctx.needs_input_grad
         stride, padding = ctx.stride, ctx.padding
         with torch.autocast(**ctx.autocast):
-            weight, x = ctx.saved_tensors
-            weight, x, grad_y, _ = _widen(weight, x, grad_y)
+            x, weight = ctx.saved_tensors
+            x, weight, grad_y, _ = _widen(x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
             if wants_x:
                 grad_x = _fit(
@@ -126,9 +126,9 @@ class Conv1dFunction(Function):
     ) -> Any:
         stride, padding = ctx.stride, ctx.padding
         with _primals(ctx) as saved:
-            weight, x = saved
-            weight, x, tangent_x, tangent_weight, tangent_bias, _ = _widen(
-                weight, x, tangent_x, tangent_weight, tangent_bias
+            x, weight = saved
+            x, weight, tangent_x, tangent_weight, tangent_bias, _ = _widen(
+                x, weight, tangent_x, tangent_weight, tangent_bias
             )
             terms = []
             if tangent_x is not None:
@@ -143,8 +143,8 @@ class Conv1dFunction(Function):
                                 x, weight, bias, stride=stride, padding=padding
                             ),
                             ctx.inputs[2].shape,
-                            ctx.inputs[1].shape,
-                            ctx.inputs[0].shape,
+                            weight.shape,
+                            x.shape,
                         )
                     )
                 )
@@ -153,6 +153,7 @@ class Conv1dFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -162,16 +163,24 @@ _nn_grad: Any = nn_grad  # torch gives it no types
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -191,12 +200,13 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -280,7 +290,7 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 
 
 def _autocast_all(*tensors: Tensor) -> list[Tensor]:
-    """Cast as autocast casts the operands of a convolution; it does not know the derivatives of one."""
+    """Cast as autocast does for a convolution; it does not know the derivatives of one."""
     device = tensors[0].device.type
     if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return [*tensors]
@@ -289,7 +299,7 @@ def _autocast_all(*tensors: Tensor) -> list[Tensor]:
 
 
 def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution with respect to its input; torch's own takes batches only."""
+    """Return the gradient of a convolution in its input; torch's own takes batches only."""
     weight, grad = _autocast_all(weight, grad)
     if len(shape) == 2:
         return _nn_grad.conv1d_input((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
@@ -297,7 +307,7 @@ def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
 
 
 def _conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
-    """Return the gradient of a convolution with respect to its weight; torch's own takes batches only."""
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
     x, grad = _autocast_all(x, grad)
     if x.dim() == 2:
         x, grad = x.unsqueeze(0), grad.unsqueeze(0)
@@ -338,7 +348,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -346,11 +356,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -365,10 +375,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,13 +2,23 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 03ee5bfcd9dc07dbccbbe8736ce6c48f0e9f7134db59f272e7c2e14a561f5285
+# body-sha256: b3ec29f8c8433bfa3ec00a8928ba940a9b5521558600e897cf23f647cd4d5bba
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
 
-    grad_a = (see backward)
-    grad_b = (see backward)
+    u      = norm(b, dim=-1)
+    v      = maximum(u, eps)
+    w      = norm(a, dim=-1)
+    r      = maximum(w, eps)
+    s      = r * v
+    t      = norm(a, dim=-1, keepdim=True)
+    p      = norm(b, dim=-1, keepdim=True)
+    q      = (grad_y / s)[..., None]
+    grad_a = a * (-grad_y * v * sum(a * b, dim=-1) * (sign(w - eps) + 1) / (2 * s**2))[...,
+             None] / where(t == 0, 1, t) + b * q
+    grad_b = b * (-grad_y * r * sum(a * b, dim=-1) * (sign(u - eps) + 1) / (2 * s**2))[...,
+             None] / where(p == 0, 1, p) + a * q
 
 Saved for backward: a and b; sum(a * b, dim=-1) where nothing differentiates the backward.
 
@@ -18,7 +28,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -38,10 +47,10 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     eps: smallest norm that is divided by
 
     eps lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range, ValueError where shapes do not fit.
+    another type, ValueError where eps is out of range or shapes do not fit.
     """
     if not (_is_real(a) and _is_real(b)):
-        a, b = _tensors("cosine_similarity", a, b)
+        a, b = _tensors("cosine_similarity", (), a=a, b=b)
     _typed("cosine_similarity", "eps", eps, (float, int))
     if not eps > 0:
         raise ValueError(f"cosine_similarity: eps must be in (0, oo), not {eps}")
@@ -55,8 +64,8 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     return _apply(a, b, eps)
 
 
-def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if a.dtype in _HALF or b.dtype in _HALF:
         a, b, dtype = _widen(a, b)
@@ -68,7 +77,7 @@ def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, total
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class CosineSimilarityFunction(Function):
@@ -78,13 +87,11 @@ class CosineSimilarityFunction(Function):
 
     @staticmethod
     def forward(a: Tensor, b: Tensor, eps: float) -> Tensor:
-        y, *_ = _forward(a, b, eps)
-        return y
+        return _forward(a, b, eps)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         a, b, eps = inputs
-        ctx.inputs = _like(a, b)
         ctx.eps = eps
         _save(ctx, (y,), a, b, *kept)
 
@@ -108,20 +115,16 @@ class CosineSimilarityFunction(Function):
         product2 = a_b.sum(dim=-1) * grad_y
         if wants_a:
             product3 = -0.5 * (product2 * upper_norm_b * (torch.sign(norm_a - eps) + 1))
-            unsqueeze = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
-            unsqueeze2 = norm_a.unsqueeze(-1)
-            ratio = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
-            grad_a = _fit(
-                torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
-            )
+            column = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            norm_a_column = norm_a.unsqueeze(-1)
+            ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
+            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
         if wants_b:
             product4 = -0.5 * (product2 * upper_norm_a * (torch.sign(norm_b - eps) + 1))
-            unsqueeze3 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
-            unsqueeze4 = norm_b.unsqueeze(-1)
-            ratio2 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
-            grad_b = _fit(
-                torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
-            )
+            column2 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            norm_b_column = norm_b.unsqueeze(-1)
+            ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
+            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
         return grad_a, grad_b, None
 
     @staticmethod
@@ -137,8 +140,10 @@ class CosineSimilarityFunction(Function):
             upper_norm_b = torch.clamp(norm_b, min=eps)
             product = upper_norm_a * upper_norm_b
             if tangent_a is not None:
-                unsqueeze = norm_a.unsqueeze(-1)
-                total = (a * tangent_a / torch.where(unsqueeze == 0, 1, unsqueeze)).sum(dim=-1)
+                norm_a_column = norm_a.unsqueeze(-1)
+                total = (a * tangent_a / torch.where(norm_a_column == 0, 1, norm_a_column)).sum(
+                    dim=-1
+                )
             total2 = (a * b).sum(dim=-1)
             if tangent_a is not None:
                 product2 = 0.5 * total2 * upper_norm_b * (torch.sign(norm_a - eps) + 1)
@@ -151,8 +156,10 @@ class CosineSimilarityFunction(Function):
                     )
                 )
             if tangent_b is not None:
-                unsqueeze2 = norm_b.unsqueeze(-1)
-                total3 = (b * tangent_b / torch.where(unsqueeze2 == 0, 1, unsqueeze2)).sum(dim=-1)
+                norm_b_column = norm_b.unsqueeze(-1)
+                total3 = (b * tangent_b / torch.where(norm_b_column == 0, 1, norm_b_column)).sum(
+                    dim=-1
+                )
                 product3 = 0.5 * upper_norm_a * total2 * (torch.sign(norm_b - eps) + 1)
                 terms.append(
                     torch.addcmul(
@@ -168,81 +175,79 @@ class CosineSimilarityFunction(Function):
 class _CosineSimilarityPlain(Function):
     """CosineSimilarityFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = CosineSimilarityFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
-        y, *kept = _forward(a, b, eps)
-        ctx._kept = bool(kept)
-        ctx.inputs = _like(a, b)
+        y, total = _forward(a, b, eps)
         ctx.eps = eps
-        _save(ctx, (y,), a, b, *kept)
+        _save(ctx, (y,), a, b, total)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return CosineSimilarityFunction.backward(ctx, grad_y)
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
         a, b, total = saved = ctx.saved_tensors
+        if total is None:
+            return CosineSimilarityFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_a = grad_b = None
         norm_a = torch.linalg.vector_norm(a, dim=-1)
         upper_norm_a = torch.clamp(norm_a, min=eps)
         norm_b = torch.linalg.vector_norm(b, dim=-1)
         upper_norm_b = torch.clamp(norm_b, min=eps)
         product = upper_norm_a * upper_norm_b
-        spread = (
-            (grad_y / product)
-            .unsqueeze(-1)
-            .expand(_broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape))
-        )
+        spread = (grad_y / product).unsqueeze(-1).expand(_broadcast_shapes(a.shape, b.shape))
         total_grad_y = total * grad_y
         if wants_a:
             product2 = (total_grad_y * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
-            unsqueeze = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
-            unsqueeze2 = norm_a.unsqueeze(-1)
-            ratio = unsqueeze / torch.where(unsqueeze2 == 0, 1, unsqueeze2)
-            grad_a = _fit(
-                torch.addcmul((spread * b).sum_to_size(ctx.inputs[0].shape), a, ratio), saved[0]
-            )
+            column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            norm_a_column = norm_a.unsqueeze(-1)
+            ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
+            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
         if wants_b:
             product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
-            unsqueeze3 = (
-                product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
-            )
-            unsqueeze4 = norm_b.unsqueeze(-1)
-            ratio2 = unsqueeze3 / torch.where(unsqueeze4 == 0, 1, unsqueeze4)
-            grad_b = _fit(
-                torch.addcmul((spread * a).sum_to_size(ctx.inputs[1].shape), b, ratio2), saved[1]
-            )
+            column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            norm_b_column = norm_b.unsqueeze(-1)
+            ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
+            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
         return grad_a, grad_b, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -262,12 +267,13 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -327,11 +333,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _fit(grad: Tensor, like: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
     if grad.shape != like.shape:
@@ -366,7 +367,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -374,11 +375,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -393,12 +394,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(CosineSimilarityFunction, _CosineSimilarityPlain)

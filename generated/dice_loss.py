@@ -2,15 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: e653c3108cd6f9757e7ed1a9568e8495533fbf542cf0e079b12c1ba7c0dd691c
+# body-sha256: 567e87e8e9f6969c47662f9007aee9333ef8255addb4e1def11784648899d235
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
     loss = 1 - (2 * sum(p * target) + smooth) / (sum(p**2) + sum(target**2) + smooth)
 
-    grad_logits = 2 * grad_loss * p**2 * sigmoid(-logits) * (2 * sum(p * target) + smooth) /
-                  (sum(target**2) + sum(p**2) + smooth)**2 + sum_to(-2 * grad_loss * p * target
-                  * sigmoid(-logits) / (sum(target**2) + sum(p**2) + smooth), logits)
+    u           = sum(target**2) + sum(p**2) + smooth
+    v           = sigmoid(-logits)
+    grad_logits = 2 * grad_loss * p**2 * v * (2 * sum(p * target) + smooth) / u**2 - 2 *
+                  grad_loss * p * target * v / u
 
 Saved for backward: logits and target; sum(sigmoid(logits)**2) + sum(target**2) + smooth and
 sum(target * sigmoid(logits)) where nothing differentiates the backward.
@@ -24,7 +25,6 @@ Image Segmentation", 2016
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -48,20 +48,16 @@ def dice_loss(logits: Tensor | float, target: Tensor | float, smooth: float = 1.
     ValueError where smooth is out of range.
     """
     if not (_is_real(logits) and _is_real(target)):
-        logits, target = _tensors("dice_loss", logits, target)
+        logits, target = _tensors("dice_loss", (), logits=logits, target=target)
     _typed("dice_loss", "smooth", smooth, (float, int))
     if not smooth > 0:
         raise ValueError(f"dice_loss: smooth must be in (0, oo), not {smooth}")
     return _apply(logits, target, smooth)
 
 
-def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
-    dtype = _result_dtype(
-        torch.empty((), dtype=_result_dtype(logits)),
-        torch.empty((), dtype=_result_dtype(logits, target)),
-        torch.empty((), dtype=_result_dtype(target)),
-    )
+def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
+    dtype = torch.promote_types(logits.dtype, target.dtype)
     rounded = None
     if logits.dtype in _HALF or target.dtype in _HALF:
         logits, target, rounded = _widen(logits, target)
@@ -73,7 +69,7 @@ def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Tensor, ...
     if rounded is None:
         return loss, total, total2
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (loss.to(dtype),)
+    return loss.to(dtype), None, None
 
 
 class DiceLossFunction(Function):
@@ -83,13 +79,11 @@ class DiceLossFunction(Function):
 
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smooth: float) -> Tensor:
-        loss, *_ = _forward(logits, target, smooth)
-        return loss
+        return _forward(logits, target, smooth)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         logits, target, smooth = inputs
-        ctx.inputs = _like(logits, target)
         ctx.smooth = smooth
         _save(ctx, (loss,), logits, target, *kept)
 
@@ -108,8 +102,7 @@ class DiceLossFunction(Function):
         product2 = sig_logits * sig_logits * sig_neg_logits
         ratio = (2 * (sig_logits * target).sum() + smooth) * grad_loss / total
         grad_logits = _fit(
-            torch.addcmul(product.sum_to_size(ctx.inputs[0].shape), product2, 2 * ratio / total),
-            saved[0],
+            torch.addcmul(product.sum_to_size(logits.shape), product2, 2 * ratio / total), saved[0]
         )
         return grad_logits, None, None
 
@@ -133,33 +126,33 @@ class DiceLossFunction(Function):
 class _DiceLossPlain(Function):
     """DiceLossFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = DiceLossFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
-        loss, *kept = _forward(logits, target, smooth)
-        ctx._kept = bool(kept)
-        ctx.inputs = _like(logits, target)
+        loss, total, total2 = _forward(logits, target, smooth)
         ctx.smooth = smooth
-        _save(ctx, (loss,), logits, target, *kept)
+        _save(ctx, (loss,), logits, target, total, total2)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _differentiated():
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
+        if total is None and total2 is None:
+            return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_logits = torch.sigmoid(logits)
         sig_neg_logits = torch.sigmoid(-logits)
         product = sig_logits * sig_neg_logits * target * (grad_loss / total).mul_(-2)
         product2 = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
         grad_logits = _fit(
             torch.addcmul(
-                product.sum_to_size(ctx.inputs[0].shape),
+                product.sum_to_size(logits.shape),
                 sig_logits * sig_logits * sig_neg_logits,
                 product2,
             ),
@@ -170,24 +163,32 @@ class _DiceLossPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -207,8 +208,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -249,11 +251,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _fit(grad: Tensor, like: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
     if grad.shape != like.shape:
@@ -288,7 +285,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -296,11 +293,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -315,12 +312,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(DiceLossFunction, _DiceLossPlain)

@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 478622cea22eb19e1642e6774409532eed96c68df5b4f1b12c48d3f9cc3a962a
+# body-sha256: 24d582d5e8260fdc9770582d0efe0ce6fe4e2d902e847bd16764f2b02f0f5ae9
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
 
     dy/dx      = gamma[..., None, None]
-    grad_gamma = squeeze(sum(grad_y * x, dim=[-2, -1], keepdim=True), dim=[-2, -1])
-    grad_beta  = squeeze(sum(grad_y, dim=[-2, -1], keepdim=True), dim=[-2, -1])
+    grad_gamma = sum(grad_y * x, dim=[-2, -1])
+    grad_beta  = sum(grad_y, dim=[-2, -1])
 
-Saved for backward: gamma and x.
+Saved for backward: x and gamma.
 
 Accuracy in float32: value within 0.1 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -44,7 +44,7 @@ def film(x: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tens
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(gamma) and _is_real(beta)):
-        x, gamma, beta = _tensors("film", x, gamma, beta)
+        x, gamma, beta = _tensors("film", (), x=x, gamma=gamma, beta=beta)
     _check_shapes(
         "film",
         {
@@ -73,26 +73,22 @@ class FilmFunction(Function):
         x, gamma, beta = inputs
         ctx.inputs = _like(x, gamma, beta)
         wants_x, wants_gamma, _ = _wanted(ctx)
-        _save(ctx, (y,), gamma if wants_x else None, x if wants_gamma else None)
+        _save(ctx, (y,), x if wants_gamma else None, gamma if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None, None
         wants_x, wants_gamma, wants_beta = ctx.needs_input_grad
-        gamma, x = ctx.saved_tensors
-        gamma, x, grad_y, _ = _widen(gamma, x, grad_y)
+        x, gamma = ctx.saved_tensors
+        x, gamma, grad_y, _ = _widen(x, gamma, grad_y)
         grad_x = grad_gamma = grad_beta = None
         if wants_x:
             grad_x = _fit(gamma[:, :, None, None] * grad_y, ctx.inputs[0])
         if wants_gamma:
-            grad_gamma = _fit(
-                (grad_y * x).sum(dim=(-2, -1), keepdim=True).squeeze((-2, -1)), ctx.inputs[1]
-            )
+            grad_gamma = _fit((grad_y * x).sum(dim=(-2, -1)), ctx.inputs[1])
         if wants_beta:
-            grad_beta = _fit(
-                grad_y.sum(dim=(-2, -1), keepdim=True).squeeze((-2, -1)), ctx.inputs[2]
-            )
+            grad_beta = _fit(grad_y.sum(dim=(-2, -1)), ctx.inputs[2])
         return grad_x, grad_gamma, grad_beta
 
     @staticmethod
@@ -103,9 +99,9 @@ class FilmFunction(Function):
         tangent_beta: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            gamma, x = saved
-            gamma, x, tangent_x, tangent_gamma, tangent_beta, _ = _widen(
-                gamma, x, tangent_x, tangent_gamma, tangent_beta
+            x, gamma = saved
+            x, gamma, tangent_x, tangent_gamma, tangent_beta, _ = _widen(
+                x, gamma, tangent_x, tangent_gamma, tangent_beta
             )
             terms = []
             if tangent_x is not None:
@@ -119,6 +115,7 @@ class FilmFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -127,16 +124,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -155,7 +160,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -260,7 +265,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -268,11 +273,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -287,10 +292,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,17 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 3ba6146574792f2daa1c13b83783d1e80429b4f797c948c87b3352d2c9679b27
+# body-sha256: 1a0802ad046e8b3ca5fdc9a2913ad23883a0facd62f051e945cf0efc160660d3
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
     loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
            log(1 - p)
 
-    dloss/dlogits = p**(gamma + 1) * (1 - alpha) * (1 - target) + alpha * gamma * p * target *
-                    sigmoid(-logits)**gamma * logsigmoid(logits) - gamma * p**gamma *
-                    logsigmoid(-logits) * sigmoid(-logits) * (1 - alpha) * (1 - target) - alpha
-                    * target * sigmoid(-logits)**(gamma + 1)
+    u             = sigmoid(-logits)
+    v             = 1 - target
+    dloss/dlogits = p**(gamma + 1) * v * (1 - alpha) + alpha * gamma * p * target * u**gamma *
+                    logsigmoid(logits) - gamma * p**gamma * u * v * logsigmoid(-logits) * (1 -
+                    alpha) - alpha * target * u**(gamma + 1)
 
 Saved for backward: logits and target; logsigmoid(-logits) and logsigmoid(logits) where nothing
 differentiates the backward.
@@ -49,10 +50,10 @@ def focal_loss_with_logits(
 
     The tensors broadcast; any of them may be a number. target lies in [0, 1]. alpha lies in [0,
     1]. gamma lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter
-    has another type, ValueError where alpha and gamma are out of range.
+    has another type, ValueError where alpha or gamma is out of range.
     """
     if not (_is_real(logits) and _is_real(target)):
-        logits, target = _tensors("focal_loss_with_logits", logits, target)
+        logits, target = _tensors("focal_loss_with_logits", (), logits=logits, target=target)
     _typed("focal_loss_with_logits", "alpha", alpha, (float, int))
     if not 0 <= alpha <= 1:
         raise ValueError(f"focal_loss_with_logits: alpha must be in [0, 1], not {alpha}")
@@ -62,8 +63,8 @@ def focal_loss_with_logits(
     return _apply(logits, target, alpha, gamma)
 
 
-def _forward(logits: Tensor, target: Tensor, alpha: float, gamma: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(logits: Tensor, target: Tensor, alpha: float, gamma: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if logits.dtype in _HALF or target.dtype in _HALF:
         logits, target, dtype = _widen(logits, target)
@@ -76,7 +77,7 @@ def _forward(logits: Tensor, target: Tensor, alpha: float, gamma: float) -> tupl
     if dtype is None:
         return loss, log_sig, log_sig_logits
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (loss.to(dtype),)
+    return loss.to(dtype), None, None
 
 
 class FocalLossWithLogitsFunction(Function):
@@ -86,8 +87,7 @@ class FocalLossWithLogitsFunction(Function):
 
     @staticmethod
     def forward(logits: Tensor, target: Tensor, alpha: float, gamma: float) -> Tensor:
-        loss, *_ = _forward(logits, target, alpha, gamma)
-        return loss
+        return _forward(logits, target, alpha, gamma)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
@@ -147,26 +147,27 @@ class FocalLossWithLogitsFunction(Function):
 class _FocalLossWithLogitsPlain(Function):
     """FocalLossWithLogitsFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = FocalLossWithLogitsFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, alpha: float, gamma: float) -> Tensor:
-        loss, *kept = _forward(logits, target, alpha, gamma)
-        ctx._kept = bool(kept)
+        loss, log_sig, log_sig_logits = _forward(logits, target, alpha, gamma)
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, *kept)
+        _save(ctx, (loss,), logits, target, log_sig, log_sig_logits)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _differentiated():
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
+        if log_sig is None and log_sig_logits is None:
+            return FocalLossWithLogitsFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_neg_logits = torch.sigmoid(-logits)
         sig_logits = torch.sigmoid(logits)
         product = sig_neg_logits**gamma * sig_logits * log_sig_logits * target
@@ -183,6 +184,7 @@ class _FocalLossWithLogitsPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -190,16 +192,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -219,8 +229,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -295,7 +306,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -303,11 +314,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -322,12 +333,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(FocalLossWithLogitsFunction, _FocalLossWithLogitsPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 080455d3ab88ad60f5740a8f2190c86e15b9690b3e8b4e09ac966e2be8d00f43
+# body-sha256: c8f44c34cd56f965fd88f425b84a74f741609e8e72c214ac749e675138642673
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -45,15 +45,15 @@ def gelu(x: Tensor) -> Tensor:
     return _apply(x)
 
 
-def _forward(x: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, dtype = _widen_all(x)
     erfc = torch.erfc(-x / _SQRT_2)
     y = 0.5 * erfc * x
     if dtype is None:
         return y, erfc
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class GeluFunction(Function):
@@ -63,8 +63,7 @@ class GeluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        y, *_ = _forward(x)
-        return y
+        return _forward(x)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
@@ -97,29 +96,31 @@ class GeluFunction(Function):
 class _GeluPlain(Function):
     """GeluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = GeluFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y, *kept = _forward(x)
-        ctx._kept = bool(kept)
-        _save(ctx, (y,), x, *kept)
+        y, erfc = _forward(x)
+        _save(ctx, (y,), x, erfc)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return GeluFunction.backward(ctx, grad_y)
-        x, erfc = ctx.saved_tensors
+        x, erfc = saved = ctx.saved_tensors
+        if erfc is None:
+            return GeluFunction.backward(_Unpacked(ctx, saved), grad_y)
         ratio = (x * x).mul_(-0.5).exp_().mul_(x).div_(_SQRT_2_SQRT_PI)
         return ratio.add_(erfc, alpha=0.5) * grad_y
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -127,7 +128,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -213,11 +214,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -232,12 +233,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(GeluFunction, _GeluPlain)

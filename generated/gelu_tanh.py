@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 0918d0479421e3761c5bc0d1f7fd87bd10f6a389e2e734e1c8d0153630a8244c
+# body-sha256: ec8fa2993e2d5b1e511d266c1c6d61a74be2b07b96d20b70296a723ac5697034
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
 
-    dy/dx = sigmoid(0.08943 * clamp(x, -40, 40)**3 * sqrt(2 / pi) + 2 * sqrt(2 / pi) * clamp(x,
-            -40, 40)) * (0.26829 * clamp(x, -40, 40)**3 * sqrt(2 / pi) * sigmoid(-2 * sqrt(2 /
-            pi) * (0.044715 * clamp(x, -40, 40)**3 + clamp(x, -40, 40))) + 2 * sqrt(2 / pi) *
-            clamp(x, -40, 40) * sigmoid(-2 * sqrt(2 / pi) * (0.044715 * clamp(x, -40, 40)**3 +
-            clamp(x, -40, 40))) + 1)
+    u     = clamp(x, -40, 40)
+    v     = sqrt(2 / pi)
+    w     = sigmoid(-2 * v * (0.044715 * u**3 + u))
+    dy/dx = sigmoid(0.08943 * u**3 * v + 2 * u * v) * (0.26829 * u**3 * v * w + 2 * u * v * w +
+            1)
 
 Saved for backward: x.
 
@@ -135,6 +135,7 @@ class _GeluTanhPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -142,7 +143,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -214,11 +215,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -233,10 +234,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

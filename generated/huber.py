@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: c7243443640320e5d1e46b41b11c4a032827fe61aa19ff5f7c1718b6fbf7201d
+# body-sha256: 05455572bec51bee73144a9dea2975e2c596407349119cacd78a1cdfd373b215
 """Huber loss.
 
     d    = input - target
@@ -45,7 +45,7 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
     out of range.
     """
     if not (_is_real(input) and _is_real(target)):
-        input, target = _tensors("huber", input, target)
+        input, target = _tensors("huber", (), input=input, target=target)
     _typed("huber", "delta", delta, (float, int))
     if not delta > 0:
         raise ValueError(f"huber: delta must be in (0, oo), not {delta}")
@@ -71,8 +71,7 @@ class HuberFunction(Function):
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, delta: float) -> Tensor:
-        loss, *_ = _forward(input, target, delta)
-        return loss
+        return _forward(input, target, delta)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
@@ -120,9 +119,7 @@ class _HuberKeeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tensor]:
-        return _forward(input, target, delta)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
@@ -141,7 +138,7 @@ class _HuberKeeping(Function):
         (d,) = ctx.saved_tensors
         d, grad_loss, grad_d, _ = _widen(d, grad_loss, grad_d)
         grad_input = grad_target = None
-        if (wants_input and grad_loss is not None) or (wants_target and grad_loss is not None):
+        if grad_loss is not None:
             product = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d)) * grad_loss
         if wants_input and grad_loss is not None:
             grad_input = _summed(product, ctx.inputs[0])
@@ -187,6 +184,7 @@ class Huber(torch.nn.Module):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -195,16 +193,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -224,8 +230,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -320,7 +327,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -328,11 +335,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -347,12 +354,10 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(HuberFunction, _HuberKeeping, extra=True)
+_apply: Callable[..., Tensor] = _dispatcher(HuberFunction, _HuberKeeping, shown=0)

@@ -2,23 +2,19 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 68c0cf7fca57ec6f3b48e7a02a046a9ce27a6d8879078f14d403f83f914e9c6e
+# body-sha256: f57e2b0b2a1877bb9a72e00e9d52875e462bd8aec6c929f0fee7f3c448ec45a1
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
     positive = sum(query * key, dim=-1) / temperature
     loss     = mean(logsumexp(scores, dim=-1) - positive)
 
-    grad_query = grad_loss * exp(scores - logsumexp(scores, dim=-1)[..., None]) / temperature /
-                 count(logsumexp(scores, dim=-1) - sum(key * query, dim=-1) / temperature) @ key
-                 - grad_loss * key / temperature / count(logsumexp(scores, dim=-1) - sum(key *
-                 query, dim=-1) / temperature)
-    grad_key   = (query.mT @ (grad_loss * exp(scores - logsumexp(scores, dim=-1)[..., None]) /
-                 temperature / count(logsumexp(scores, dim=-1) - sum(key * query, dim=-1) /
-                 temperature))).T - grad_loss * query / temperature / count(logsumexp(scores,
-                 dim=-1) - sum(key * query, dim=-1) / temperature)
+    u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
+                 temperature
+    grad_query = u @ key - grad_loss * key / N / temperature
+    grad_key   = (query.mT @ u).T - grad_loss * query / N / temperature
 
-Saved for backward: key and query; logsumexp(query @ key.T / temperature, dim=-1) and query @
+Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
 key.T / temperature where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
@@ -47,11 +43,10 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     temperature lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter
-    has another type, ValueError where temperature is out of range, ValueError where shapes do
-    not fit.
+    has another type, ValueError where temperature is out of range or shapes do not fit.
     """
     if not (_is_real(query) and _is_real(key)):
-        query, key = _tensors("info_nce", query, key)
+        query, key = _tensors("info_nce", (), query=query, key=key)
     _typed("info_nce", "temperature", temperature, (float, int))
     if not temperature > 0:
         raise ValueError(f"info_nce: temperature must be in (0, oo), not {temperature}")
@@ -65,8 +60,8 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     return _apply(query, key, temperature)
 
 
-def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if query.dtype in _HALF or key.dtype in _HALF:
         query, key, dtype = _widen(query, key)
@@ -76,25 +71,26 @@ def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, ..
     if dtype is None:
         return loss, logsumexp, product
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (loss.to(dtype),)
+    return loss.to(dtype), None, None
 
 
 class InfoNceFunction(Function):
-    """loss = mean(logsumexp(scores, dim=-1) - positive), differentiable in query and key to any order and in any mode."""
+    """loss = mean(logsumexp(scores, dim=-1) - positive), differentiable in query and key to any
+    order and in any mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, *_ = _forward(query, key, temperature)
-        return loss
+        return _forward(query, key, temperature)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         query, key, temperature = inputs
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), key, query, *kept)
+        _save(ctx, (loss,), query, key, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -103,18 +99,18 @@ class InfoNceFunction(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
-            key, query, *_ = saved = ctx.saved_tensors
-            if key.dtype in _HALF or query.dtype in _HALF or grad_loss.dtype in _HALF:
-                key, query, grad_loss, _ = _widen(key, query, grad_loss)
+            query, key, *_ = saved = ctx.saved_tensors
+            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
+                query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
-            ratio2 = grad_loss / key.shape[0] / temperature
+            ratio2 = grad_loss / query.shape[0] / temperature
             product = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1)) * ratio2
             if wants_query:
-                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[1])
+                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[0]
+                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
@@ -122,16 +118,15 @@ class InfoNceFunction(Function):
     def jvp(ctx: Any, tangent_query: Tensor | None, tangent_key: Tensor | None, *_: Any) -> Any:
         temperature = ctx.temperature
         with _primals(ctx) as saved:
-            key, query, *_ = saved
-            key, query, tangent_query, tangent_key, _ = _widen(
-                key, query, tangent_query, tangent_key
+            query, key, *_ = saved
+            query, key, tangent_query, tangent_key, _ = _widen(
+                query, key, tangent_query, tangent_key
             )
             terms = []
-            T_key = key.T
-            ratio = query @ T_key / temperature
+            ratio = query @ key.T / temperature
             exp = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1))
             if tangent_query is not None:
-                ratio2 = (exp * (tangent_query @ T_key)).sum(dim=-1) / temperature
+                ratio2 = (exp * (tangent_query @ key.T)).sum(dim=-1) / temperature
                 terms.append((ratio2 - (key * tangent_query).sum(dim=-1) / temperature).mean())
             if tangent_key is not None:
                 ratio3 = (exp * (query @ tangent_key.T)).sum(dim=-1) / temperature
@@ -142,44 +137,46 @@ class InfoNceFunction(Function):
 class _InfoNcePlain(Function):
     """InfoNceFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = InfoNceFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, *kept = _forward(query, key, temperature)
-        ctx._kept = bool(kept)
+        loss, logsumexp, product = _forward(query, key, temperature)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), key, query, *kept)
+        _save(ctx, (loss,), query, key, logsumexp, product)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return InfoNceFunction.backward(ctx, grad_loss)
         if grad_loss is None:
             return None, None, None
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
-            key, query, logsumexp, product = saved = ctx.saved_tensors
+            query, key, logsumexp, product = saved = ctx.saved_tensors
+            if logsumexp is None and product is None:
+                return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
-            ratio = grad_loss / key.shape[0] / temperature
+            ratio = grad_loss / query.shape[0] / temperature
             product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
             if wants_query:
-                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[1])
+                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[0]
+                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -187,16 +184,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -216,12 +221,13 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -327,7 +333,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -335,11 +341,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -354,12 +360,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(InfoNceFunction, _InfoNcePlain)

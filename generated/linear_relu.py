@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 239074419b7cd84c030cd7fddf7c96674a32b8e601f19db9e7e696950ef98f4a
+# body-sha256: b3d26325979928c0156864ac6b810f4f3119159dab64e80d43db033345fc17d1
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
 
-    dy/dbias    = where(y > 0, 1, 0)
     grad_x      = where(y > 0, grad_y, 0) @ weight
-    grad_weight = matmul_right(where(y > 0, grad_y, 0), x, weight)
+    grad_weight = where(y > 0, grad_y, 0).mT @ x
+    dy/dbias    = where(y > 0, 1, 0)
 
-Saved for backward: weight, x and y > 0.
+Saved for backward: x, weight and y > 0.
 
 Accuracy in float32: value within 0.2 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -41,7 +41,7 @@ def linear_relu(
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
-        x, weight, bias = _tensors("linear_relu", x, weight, bias)
+        x, weight, bias = _tensors("linear_relu", ("bias",), x=x, weight=weight, bias=bias)
     _check_shapes(
         "linear_relu",
         {
@@ -54,7 +54,9 @@ def linear_relu(
 
 
 class LinearReluFunction(Function):
-    """y = relu(x @ weight.T + bias), differentiable in x, weight and bias to any order and in any mode."""
+    """y = relu(x @ weight.T + bias), differentiable in x, weight and bias to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -74,8 +76,8 @@ class LinearReluFunction(Function):
         _save(
             ctx,
             (y,),
-            weight if wants_x else None,
             x if wants_weight else None,
+            weight if wants_x else None,
             y > 0 if wants_x or wants_weight or wants_bias else None,
         )
 
@@ -85,10 +87,10 @@ class LinearReluFunction(Function):
             return None, None, None
         wants_x, wants_weight, wants_bias = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            weight, x, positive = ctx.saved_tensors
-            weight, x, grad_y, _ = _widen(weight, x, grad_y)
+            x, weight, positive = ctx.saved_tensors
+            x, weight, grad_y, _ = _widen(x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
-            chosen = torch.where(positive, grad_y, 0)
+            chosen = _masked(grad_y, positive)
             if wants_x:
                 grad_x = _fit(chosen @ weight, ctx.inputs[0])
             if wants_weight:
@@ -105,22 +107,23 @@ class LinearReluFunction(Function):
         tangent_bias: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            weight, x, positive = saved
-            weight, x, tangent_x, tangent_weight, tangent_bias, _ = _widen(
-                weight, x, tangent_x, tangent_weight, tangent_bias
+            x, weight, positive = saved
+            x, weight, tangent_x, tangent_weight, tangent_bias, _ = _widen(
+                x, weight, tangent_x, tangent_weight, tangent_bias
             )
             terms = []
             if tangent_x is not None:
-                terms.append(torch.where(positive, tangent_x @ weight.T, 0))
+                terms.append(_masked(tangent_x @ weight.T, positive))
             if tangent_weight is not None:
-                terms.append(torch.where(positive, x @ tangent_weight.T, 0))
+                terms.append(_masked(x @ tangent_weight.T, positive))
             if tangent_bias is not None:
-                terms.append(torch.where(positive, tangent_bias, 0))
+                terms.append(_masked(tangent_bias, positive))
             return _total(ctx, terms)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -129,16 +132,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -157,7 +168,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -240,6 +251,13 @@ def _autocast(like: Tensor) -> dict[str, Any]:
     }
 
 
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+
+
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
@@ -279,7 +297,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -287,11 +305,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -306,10 +324,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

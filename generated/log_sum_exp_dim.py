@@ -2,13 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 3c8de2013d9d4c97dabf0d62d72b85723f08e2a3c3dca7aa39494221c7e41676
+# body-sha256: 273013fbcaa7e42225b31ecb8d189c67a396f913f4672f054661fb58aa5a8c76
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
 
-    grad_x = restore(grad_y, x, dim=dim, keepdim=keepdim) * exp(x - restore(logsumexp(x,
-             dim=dim, keepdim=keepdim), x, dim=dim, keepdim=keepdim))
+    grad_x = grad_y * exp(x - logsumexp(x, dim=dim, keepdim=True))
 
 Saved for backward: x; logsumexp(x, dim=dim, keepdim=keepdim) where nothing differentiates the
 backward.
@@ -19,7 +18,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -48,8 +46,8 @@ def log_sum_exp_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     return _apply(x, dim, keepdim)
 
 
-def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
@@ -57,23 +55,23 @@ def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, y
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class LogSumExpDimFunction(Function):
-    """y = log(sum(exp(x), dim=dim, keepdim=keepdim)), differentiable in x to any order and in any mode."""
+    """y = log(sum(exp(x), dim=dim, keepdim=keepdim)), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, dim: int, keepdim: bool) -> Tensor:
-        y, *_ = _forward(x, dim, keepdim)
-        return y
+        return _forward(x, dim, keepdim)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, dim, keepdim = inputs
-        ctx.inputs = _like(x)
         ctx.dim = dim
         ctx.keepdim = keepdim
         _save(ctx, (y,), x, *kept)
@@ -87,8 +85,8 @@ class LogSumExpDimFunction(Function):
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, _ = _widen(x, grad_y)
         grad_x = _fit(
-            torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, ctx.inputs[0].shape))
-            * _restore(grad_y, dim, ctx.inputs[0].shape),
+            torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, x.shape))
+            * _restore(grad_y, dim, x.shape),
             saved[0],
         )
         return grad_x, None, None
@@ -105,12 +103,7 @@ class LogSumExpDimFunction(Function):
                 ctx,
                 [
                     (
-                        torch.exp(
-                            x
-                            - _restore(
-                                x.logsumexp(dim=dim, keepdim=keepdim), dim, ctx.inputs[0].shape
-                            )
-                        )
+                        torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, x.shape))
                         * tangent_x
                     ).sum(dim=dim, keepdim=keepdim)
                 ],
@@ -120,46 +113,44 @@ class LogSumExpDimFunction(Function):
 class _LogSumExpDimPlain(Function):
     """LogSumExpDimFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = LogSumExpDimFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
-        y, *kept = _forward(x, dim, keepdim)
-        ctx._kept = bool(kept)
-        ctx.inputs = _like(x)
+        y, kept_y = _forward(x, dim, keepdim)
         ctx.dim = dim
         ctx.keepdim = keepdim
-        _save(ctx, (y,), x, *kept)
+        _save(ctx, (y,), x, kept_y)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return LogSumExpDimFunction.backward(ctx, grad_y)
         dim = ctx.dim
         x, y = saved = ctx.saved_tensors
+        if y is None:
+            return LogSumExpDimFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = _fit(
-            (x - _restore(y, dim, ctx.inputs[0].shape)).exp_()
-            * _restore(grad_y, dim, ctx.inputs[0].shape),
-            saved[0],
+            (x - _restore(y, dim, x.shape)).exp_() * _restore(grad_y, dim, x.shape), saved[0]
         )
         return grad_x, None, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -169,8 +160,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -211,13 +203,8 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
-    """Give a reduced ``value`` the dimensions ``dim`` of ``shape`` again, of size 1, if they are gone."""
+    """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
     if value.dim() < len(shape):
         for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
             value = value.unsqueeze(d)
@@ -258,7 +245,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -266,11 +253,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -285,12 +272,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(LogSumExpDimFunction, _LogSumExpDimPlain)

@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: e9a4da8eaca34646d8a05e2538978852a34f33dc0c9e05e4d72bdeb6f986e806
+# body-sha256: 94223ea86d622ce95431787f0c7b1320484a8bb2a9683e09c4f317adc1a75fca
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
 
     grad_x    = scale * (grad_y @ up) @ down + grad_y @ weight
-    grad_down = matmul_right(scale * (grad_y @ up), x, down)
-    grad_up   = matmul_right(grad_y, scale * (x @ down.T), up)
+    grad_down = (scale * (grad_y @ up)).mT @ x
+    grad_up   = grad_y.mT @ (scale * (x @ down.T))
 
-Saved for backward: down, up, weight and x; scale * (x @ down.T) where nothing differentiates
+Saved for backward: x, weight, down and up; scale * (x @ down.T) where nothing differentiates
 the backward.
 
 Accuracy in float32: value within 0.2 ulp beyond the conditioning of the formula, with correctly
@@ -51,7 +51,7 @@ def lora_linear(
     where shapes do not fit.
     """
     if not all(map(_is_real, (x, weight, down, up))):
-        x, weight, down, up = _tensors("lora_linear", x, weight, down, up)
+        x, weight, down, up = _tensors("lora_linear", (), x=x, weight=weight, down=down, up=up)
     _typed("lora_linear", "scale", scale, (float, int))
     _check_shapes(
         "lora_linear",
@@ -65,43 +65,42 @@ def lora_linear(
     return _apply(x, weight, down, up, scale)
 
 
-def _forward(
-    x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
-) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, weight, down, up, dtype = _widen(x, weight, down, up)
     product = scale * (x @ down.T)
     y = product @ up.T + x @ weight.T
     if dtype is None:
         return y, product
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class LoraLinearFunction(Function):
-    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any order and in any mode."""
+    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any order
+    and in any mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float) -> Tensor:
-        y, *_ = _forward(x, weight, down, up, scale)
-        return y
+        return _forward(x, weight, down, up, scale)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, weight, down, up, scale = inputs
-        ctx.inputs = _like(x, weight, down, up)
+        ctx.inputs = _like(x, None, down, up)
         ctx.autocast = _autocast(x)
         ctx.scale = scale
         wants_x, _, wants_down, wants_up, _ = _wanted(ctx)
         _save(
             ctx,
             (y,),
+            x if wants_down or wants_up else None,
+            weight if wants_x else None,
             down if wants_x or wants_up else None,
             up if wants_x or wants_down else None,
-            weight if wants_x else None,
-            x if wants_down or wants_up else None,
             *(kept if wants_up else [None] * len(kept)),
         )
 
@@ -112,8 +111,8 @@ class LoraLinearFunction(Function):
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with torch.autocast(**ctx.autocast):
-            down, up, weight, x, *_ = ctx.saved_tensors
-            down, up, weight, x, grad_y, _ = _widen(down, up, weight, x, grad_y)
+            x, weight, down, up, *_ = ctx.saved_tensors
+            x, weight, down, up, grad_y, _ = _widen(x, weight, down, up, grad_y)
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
                 product = scale * (grad_y @ up)
@@ -136,29 +135,25 @@ class LoraLinearFunction(Function):
     ) -> Any:
         scale = ctx.scale
         with _primals(ctx) as saved:
-            down, up, weight, x, *_ = saved
-            down, up, weight, x, tangent_x, tangent_down, tangent_up, _ = _widen(
-                down, up, weight, x, tangent_x, tangent_down, tangent_up
+            x, weight, down, up, *_ = saved
+            x, weight, down, up, tangent_x, tangent_down, tangent_up, _ = _widen(
+                x, weight, down, up, tangent_x, tangent_down, tangent_up
             )
             terms = []
-            if tangent_x is not None or tangent_up is not None:
-                T_down = down.T
-            if tangent_x is not None or tangent_down is not None:
-                T_up = up.T
             if tangent_x is not None:
-                matmul = scale * (tangent_x @ T_down) @ T_up
+                matmul = scale * (tangent_x @ down.T) @ up.T
                 terms.append(matmul + tangent_x @ weight.T)
             if tangent_down is not None:
-                terms.append(scale * (x @ tangent_down.T) @ T_up)
+                terms.append(scale * (x @ tangent_down.T) @ up.T)
             if tangent_up is not None:
-                terms.append(scale * (x @ T_down) @ tangent_up.T)
+                terms.append(scale * (x @ down.T) @ tangent_up.T)
             return _total(ctx, terms)
 
 
 class _LoraLinearPlain(Function):
     """LoraLinearFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = LoraLinearFunction.jvp
@@ -167,21 +162,22 @@ class _LoraLinearPlain(Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
     ) -> Tensor:
-        y, *kept = _forward(x, weight, down, up, scale)
-        ctx._kept = bool(kept)
-        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, *kept)
+        y, product = _forward(x, weight, down, up, scale)
+        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, product)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return LoraLinearFunction.backward(ctx, grad_y)
         if grad_y is None:
             return None, None, None, None, None
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with torch.autocast(**ctx.autocast):
-            down, up, weight, x, product = ctx.saved_tensors
+            x, weight, down, up, product = saved = ctx.saved_tensors
+            if product is None:
+                return LoraLinearFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
                 product2 = scale * (grad_y @ up)
@@ -196,6 +192,7 @@ class _LoraLinearPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -204,16 +201,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -233,12 +238,13 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -360,7 +366,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -368,11 +374,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -387,12 +393,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(LoraLinearFunction, _LoraLinearPlain)

@@ -2,15 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 17feb75a3199e5bc1a348474db11bc3c63796c3b91dcee7079a1bc7c25a284f9
+# body-sha256: 55dd67e6a086b0252b358ae8adbd1413141eb82450bcc5e61199fad720aec851
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
     values  = largest.values
     indices = largest.indices
 
-    grad_x = put_along(restore(grad_values, x, dim=dim), restore(indices, x, dim=dim), x,
-             dim=dim)
+    grad_x = put_along(grad_values, indices, x, dim=dim)
 
 Saved for backward: indices.
 
@@ -54,8 +53,7 @@ class MaxAlongDimFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        values = torch.max(x, dim=dim).values
-        indices = torch.max(x, dim=dim).indices
+        values, indices = torch.max(x, dim=dim)
         return values, indices
 
     @staticmethod
@@ -73,8 +71,6 @@ class MaxAlongDimFunction(Function):
             return None, None
         dim = ctx.dim
         (indices,) = ctx.saved_tensors
-        if indices.dtype in _HALF or grad_values.dtype in _HALF:
-            indices, grad_values, _ = _widen(indices, grad_values)
         grad_x = _fit(
             _put_along(
                 _restore(grad_values, dim, ctx.inputs[0].shape),
@@ -91,7 +87,6 @@ class MaxAlongDimFunction(Function):
         dim = ctx.dim
         with _primals(ctx) as saved:
             (indices,) = saved
-            indices, tangent_x, _ = _widen(indices, tangent_x)
             terms_values = []
             if tangent_x is not None:
                 terms_values.append(
@@ -106,7 +101,7 @@ class MaxAlongDimFunction(Function):
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -115,7 +110,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -125,27 +120,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
-
-
-def _result_dtype(*tensors: Tensor) -> torch.dtype:
-    """Return torch.result_type of ``tensors``, which torch.compile cannot trace."""
-    dtypes = [t.dtype for t in tensors if t.dim() > 0]
-    if not any(dtype.is_floating_point for dtype in dtypes):
-        dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
-
-
-def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
-        return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -178,7 +155,7 @@ def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
-    """Give a reduced ``value`` the dimensions ``dim`` of ``shape`` again, of size 1, if they are gone."""
+    """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
     if value.dim() < len(shape):
         for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
             value = value.unsqueeze(d)
@@ -219,7 +196,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -227,11 +204,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -246,10 +223,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

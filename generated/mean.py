@@ -2,13 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: c4ef8829e728f6368a11b136eb487a0ef4972d2812914b4d0f45838bfe6ccd11
+# body-sha256: 6a105580e0fbce8e05d77624eb9059804bad9058c4789c8c9fce08aa5bbbe0f0
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
 
-    grad_x = expand(restore(grad_y, x, dim=[-2, -1], keepdim=keepdim) / count(x, dim=[-2, -1]),
-             x)
+    grad_x = expand(grad_y / count(x, dim=[-2, -1]), x)
 
 Saved for backward: nothing.
 
@@ -66,8 +65,6 @@ class MeanFunction(Function):
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
-        if grad_y.dtype in _HALF:
-            grad_y, _ = _widen(grad_y)
         grad_x = _fit(
             (
                 _restore(grad_y, (-2, -1), ctx.inputs[0].shape)
@@ -83,12 +80,11 @@ class MeanFunction(Function):
             return None
         keepdim = ctx.keepdim
         with _primals(ctx):
-            tangent_x, _ = _widen(tangent_x)
             return _total(ctx, [tangent_x.mean(dim=(-2, -1), keepdim=keepdim)])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
-_HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -97,7 +93,7 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -107,27 +103,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
-
-
-def _result_dtype(*tensors: Tensor) -> torch.dtype:
-    """Return torch.result_type of ``tensors``, which torch.compile cannot trace."""
-    dtypes = [t.dtype for t in tensors if t.dim() > 0]
-    if not any(dtype.is_floating_point for dtype in dtypes):
-        dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
-
-
-def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
-        return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -155,7 +133,7 @@ def _count(shape: Any, *dims: int) -> int:
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
-    """Give a reduced ``value`` the dimensions ``dim`` of ``shape`` again, of size 1, if they are gone."""
+    """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
     if value.dim() < len(shape):
         for d in sorted(d % len(shape) for d in (dim if isinstance(dim, tuple) else (dim,))):
             value = value.unsqueeze(d)
@@ -196,7 +174,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -204,11 +182,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -223,10 +201,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 87db7f808226bb82879d95769348e7b24c2b0b63c99888d6eec52759dc7c6def
+# body-sha256: 9a7c0bc26825b1d66c410eabfc58de234b523672052563698caac947029fd3ef
 """Mish activation.
 
     y = x * tanh(softplus(x))
 
-    dy/dx = exp(clamp(x, max=20)) * (exp(clamp(x, max=20)) * (exp(clamp(x, max=20)) *
-            (exp(clamp(x, max=20)) + 4) + 4 * clamp(x, max=20) + 6) + 4 * (clamp(x, max=20) +
-            1)) / (exp(clamp(x, max=20)) * (exp(clamp(x, max=20)) + 2) + 2)**2
+    u     = clamp(x, max=20)
+    v     = exp(u)
+    dy/dx = v * (v * (v * (v + 4) + 4 * u + 6) + 4 * (u + 1)) / (v * (v + 2) + 2)**2
 
 Saved for backward: x; exp(clamp(x, max=20)) where nothing differentiates the backward.
 
@@ -44,8 +44,8 @@ def mish(x: Tensor) -> Tensor:
     return _apply(x)
 
 
-def _forward(x: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
@@ -55,7 +55,7 @@ def _forward(x: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, exp
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class MishFunction(Function):
@@ -65,8 +65,7 @@ class MishFunction(Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        y, *_ = _forward(x)
-        return y
+        return _forward(x)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
@@ -110,23 +109,24 @@ class MishFunction(Function):
 class _MishPlain(Function):
     """MishFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = MishFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y, *kept = _forward(x)
-        ctx._kept = bool(kept)
-        _save(ctx, (y,), x, *kept)
+        y, exp = _forward(x)
+        _save(ctx, (y,), x, exp)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return MishFunction.backward(ctx, grad_y)
-        x, exp = ctx.saved_tensors
+        x, exp = saved = ctx.saved_tensors
+        if exp is None:
+            return MishFunction.backward(_Unpacked(ctx, saved), grad_y)
         clamped_x = torch.clamp(x, max=20)
         product = (exp + 4).mul_(exp).add_(clamped_x, alpha=4).add_(6).mul_(exp)
         total = (exp + 2).mul_(exp).add_(2)
@@ -136,6 +136,7 @@ class _MishPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -143,7 +144,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -215,11 +216,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -234,12 +235,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(MishFunction, _MishPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: e8143cc1519c38dda63f7a29745fcf7c1eb37fec258b4b319119662b823fd41a
+# body-sha256: b9d6efb228c8a8846557c8a7d6b66f26acf11d72ae70fdd0d2cba8ac93e8d89d
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -12,7 +12,7 @@
     dy/db = x
     dy/dc = 1
 
-Saved for backward: a, b and x.
+Saved for backward: x, a and b.
 
 Accuracy in float32: value within 0.1 ulp, derivatives within 0.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -45,7 +45,7 @@ def quadratic(x: Tensor | float, a: Tensor | float, b: Tensor | float, c: Tensor
     complex.
     """
     if not all(map(_is_real, (x, a, b, c))):
-        x, a, b, c = _tensors("quadratic", x, a, b, c)
+        x, a, b, c = _tensors("quadratic", (), x=x, a=a, b=b, c=c)
     return _apply(x, a, b, c)
 
 
@@ -62,14 +62,14 @@ class QuadraticFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, a, b, c = inputs
-        ctx.inputs = _like(x, a, b, c)
+        ctx.inputs = _like(None, a, b, c)
         wants_x, wants_a, wants_b, _ = _wanted(ctx)
         _save(
             ctx,
             (y,),
+            x if wants_x or wants_a or wants_b else None,
             a if wants_x else None,
             b if wants_x else None,
-            x if wants_x or wants_a or wants_b else None,
         )
 
     @staticmethod
@@ -77,11 +77,11 @@ class QuadraticFunction(Function):
         if grad_y is None:
             return None, None, None, None
         wants_x, wants_a, wants_b, wants_c = ctx.needs_input_grad
-        a, b, x = saved = ctx.saved_tensors
-        a, b, x, grad_y, _ = _widen(a, b, x, grad_y)
+        x, a, b = saved = ctx.saved_tensors
+        x, a, b, grad_y, _ = _widen(x, a, b, grad_y)
         grad_x = grad_a = grad_b = grad_c = None
         if wants_x:
-            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[2])
+            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[0])
         if wants_a or wants_b:
             grad_y_x = grad_y * x
         if wants_a:
@@ -101,8 +101,8 @@ class QuadraticFunction(Function):
         tangent_c: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            a, b, x = saved
-            a, b, x, _ = _widen(a, b, x)
+            x, a, b = saved
+            x, a, b, _ = _widen(x, a, b)
             terms = []
             if tangent_x is not None:
                 terms.append(torch.addcmul(b, a, x, value=2) * tangent_x)
@@ -117,6 +117,7 @@ class QuadraticFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -125,16 +126,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -235,7 +244,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -243,11 +252,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -262,10 +271,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,24 +2,20 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: d9a9e2ef554b38528a43639f753f4f4dd843f21180b17f750e36370e70544fc4
+# body-sha256: d58db5d9b0b65a2cac0d1e10f9d707ef4e8f66ba3f42bb3692017bbe0d3ad7b1
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
 
-    dk/dgamma = -(sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T) *
-                exp(-gamma * (sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @
-                y.T))
-    grad_x    = 2 * (gamma * grad_k * exp(-gamma * (sum(y**2, dim=-1) + sum(x**2, dim=-1,
-                keepdim=True) - 2 * x @ y.T)) @ y) - 2 * gamma * x * sum(grad_k * exp(-gamma *
-                (sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T)), dim=-1,
-                keepdim=True)
-    grad_y    = 2 * y * (-gamma * sum(grad_k * exp(-gamma * (sum(y**2, dim=-1) + sum(x**2,
-                dim=-1, keepdim=True) - 2 * x @ y.T)), dim=0))[..., None] + ((2 * x).mT @ (gamma
-                * grad_k * exp(-gamma * (sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2
-                * x @ y.T)))).T
+    u         = sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T
+    v         = exp(-gamma * u)
+    w         = gamma * grad_k * v
+    r         = grad_k * v
+    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(r, dim=-1, keepdim=True)
+    grad_y    = 2 * y * (-gamma * sum(r, dim=0))[..., None] + ((2 * x).mT @ w).T
+    dk/dgamma = -u * v
 
-Saved for backward: gamma, x and y; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
+Saved for backward: x, y and gamma; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
 @ y.T where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 0.9 ulp beyond the conditioning of
@@ -50,7 +46,7 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     do not fit.
     """
     if not (_is_real(x) and _is_real(y) and _is_real(gamma)):
-        x, y, gamma = _tensors("rbf_kernel", x, y, gamma)
+        x, y, gamma = _tensors("rbf_kernel", (), x=x, y=y, gamma=gamma)
     _check_shapes(
         "rbf_kernel",
         {
@@ -62,8 +58,8 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     return _apply(x, y, gamma)
 
 
-def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
         x, y, gamma, dtype = _widen(x, y, gamma)
@@ -72,7 +68,7 @@ def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return k, total
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (k.to(dtype),)
+    return k.to(dtype), None
 
 
 class RbfKernelFunction(Function):
@@ -82,14 +78,13 @@ class RbfKernelFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
-        k, *_ = _forward(x, y, gamma)
-        return k
+        return _forward(x, y, gamma)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any, *kept: Any) -> None:
         x, y, gamma = inputs
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), gamma, x, y, *kept)
+        _save(ctx, (k,), x, y, gamma, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
@@ -97,8 +92,8 @@ class RbfKernelFunction(Function):
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gamma, x, y, *_ = saved = ctx.saved_tensors
-            gamma, x, y, grad_k, _ = _widen(gamma, x, y, grad_k)
+            x, y, gamma, *_ = saved = ctx.saved_tensors
+            x, y, gamma, grad_k, _ = _widen(x, y, gamma, grad_k)
             grad_x = grad_y = grad_gamma = None
             product = 2 * x
             diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
@@ -113,15 +108,15 @@ class RbfKernelFunction(Function):
                         2 * product2.sum(dim=-1, keepdim=True) * gamma,
                         value=-1,
                     ),
-                    saved[1],
+                    saved[0],
                 )
             if wants_y:
-                unsqueeze = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
+                column = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
                 grad_y = _fit(
-                    torch.addcmul((product.mT @ product3).T, unsqueeze, y, value=2), saved[2]
+                    torch.addcmul((product.mT @ product3).T, column, y, value=2), saved[1]
                 )
             if wants_gamma:
-                grad_gamma = _fit(-(product2 * diff), saved[0])
+                grad_gamma = _fit(-(product2 * diff), saved[2])
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -129,19 +124,18 @@ class RbfKernelFunction(Function):
         ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None, tangent_gamma: Tensor | None
     ) -> Any:
         with _primals(ctx) as saved:
-            gamma, x, y, *_ = saved
-            gamma, x, y, tangent_x, tangent_y, tangent_gamma, _ = _widen(
-                gamma, x, y, tangent_x, tangent_y, tangent_gamma
+            x, y, gamma, *_ = saved
+            x, y, gamma, tangent_x, tangent_y, tangent_gamma, _ = _widen(
+                x, y, gamma, tangent_x, tangent_y, tangent_gamma
             )
             terms = []
             product = 2 * x
-            T_y = y.T
-            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ T_y
+            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
             exp = torch.exp(-(diff * gamma))
             if tangent_x is not None or tangent_y is not None:
                 exp_gamma = exp * gamma
             if tangent_x is not None:
-                product2 = exp_gamma * (2 * tangent_x @ T_y)
+                product2 = exp_gamma * (2 * tangent_x @ y.T)
             if tangent_x is not None or tangent_y is not None:
                 product3 = 2 * exp_gamma
             if tangent_x is not None:
@@ -167,28 +161,29 @@ class RbfKernelFunction(Function):
 class _RbfKernelPlain(Function):
     """RbfKernelFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = RbfKernelFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
-        k, *kept = _forward(x, y, gamma)
-        ctx._kept = bool(kept)
+        k, total = _forward(x, y, gamma)
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), gamma, x, y, *kept)
+        _save(ctx, (k,), x, y, gamma, total)
         return k
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return RbfKernelFunction.backward(ctx, grad_k)
         if grad_k is None:
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gamma, x, y, total = saved = ctx.saved_tensors
+            x, y, gamma, total = saved = ctx.saved_tensors
+            if total is None:
+                return RbfKernelFunction.backward(_Unpacked(ctx, saved), grad_k)
             grad_x = grad_y = grad_gamma = None
             product = torch.exp(-(total * gamma)) * grad_k
             if wants_x or wants_y:
@@ -198,20 +193,21 @@ class _RbfKernelPlain(Function):
                     torch.addcmul(
                         2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
                     ),
-                    saved[1],
+                    saved[0],
                 )
             if wants_y:
-                unsqueeze = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
                 grad_y = _fit(
-                    torch.addcmul(((2 * x).mT @ product2).T, unsqueeze, y, value=2), saved[2]
+                    torch.addcmul(((2 * x).mT @ product2).T, column, y, value=2), saved[1]
                 )
             if wants_gamma:
-                grad_gamma = _fit(-(product * total), saved[0])
+                grad_gamma = _fit(-(product * total), saved[2])
             return grad_x, grad_y, grad_gamma
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -219,16 +215,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -247,7 +251,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -353,7 +357,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -361,11 +365,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -380,12 +384,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(RbfKernelFunction, _RbfKernelPlain)

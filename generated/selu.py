@@ -2,16 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: 6e2710661a6feec833e0e8647419481920786e99e8efb4cbf6a02ef8b34a6575
+# body-sha256: 3dd5c96990412fd2003ecc48d1bfdb73496694b754172b34c357d26cd1ba8c38
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
     scale = 1.0507009873554804934193349852946
     y     = scale * where(x > 0, x, alpha * expm1(x))
 
-    dy/dx = where(x > 0, 1.0507009873554804934193349852946,
-            87904967042368842997010876040615967103012290445610415488549141 * exp(x) /
-            50000000000000000000000000000000000000000000000000000000000000)
+    dy/dx = where(x > 0, 1.05070098736, 1.75809934085 * exp(x))
 
 Saved for backward: x.
 
@@ -47,7 +45,9 @@ def selu(x: Tensor) -> Tensor:
 
 
 class SeluFunction(Function):
-    """y = scale * where(x > 0, x, alpha * expm1(x)), differentiable in x to any order and in any mode."""
+    """y = scale * where(x > 0, x, alpha * expm1(x)), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -108,6 +108,7 @@ class _SeluPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -115,7 +116,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -187,11 +188,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -206,10 +207,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 59881b4962ea7c0e11fec62652062bc31ffcdf073dbfba4968a3ad9730eb7be4
+# body-sha256: 5bbc0a9bc390f8e758d8e34d0bf2b61c95e6c3f08334ea635afe3224b4c74a13
 """Smooth L1 loss.
 
     d    = input - target
@@ -10,11 +10,10 @@
     loss = where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))
 
 where reduction == 'sum':
-    grad_input = sum_to(grad_loss * where(abs(d) < beta, d / beta, sign(d)), input)
+    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d))
 
 where reduction == 'mean':
-    grad_input = sum_to(grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each),
-                 input)
+    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each)
 
 where reduction == 'none':
     dloss/dinput = where(abs(d) < beta, d / beta, sign(d))
@@ -57,11 +56,11 @@ def smooth_l1(
     reduction: over all elements
 
     The tensors broadcast; any of them may be a number. beta lies in (0, oo). Raises TypeError
-    where a tensor is complex or a hyperparameter has another type, ValueError where beta and
-    reduction are out of range.
+    where a tensor is complex or a hyperparameter has another type, ValueError where beta or
+    reduction is out of range.
     """
     if not (_is_real(input) and _is_real(target)):
-        input, target = _tensors("smooth_l1", input, target)
+        input, target = _tensors("smooth_l1", (), input=input, target=target)
     _typed("smooth_l1", "beta", beta, (float, int))
     if not beta > 0:
         raise ValueError(f"smooth_l1: beta must be in (0, oo), not {beta}")
@@ -96,13 +95,11 @@ class SmoothL1Function(Function):
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> Tensor:
-        loss, *_ = _forward(input, target, beta, reduction)
-        return loss
+        return _forward(input, target, beta, reduction)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, beta, reduction = inputs
-        ctx.inputs = _like(input, target)
         ctx.beta = beta
         ctx.reduction = reduction
         _save(ctx, (loss,), input, target)
@@ -124,11 +121,7 @@ class SmoothL1Function(Function):
             return grad_input, None, None, None
         if reduction == "mean":
             chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
-            grad_input = _fit(
-                chosen
-                * (grad_loss / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel()),
-                saved[0],
-            )
+            grad_input = _fit(chosen * (grad_loss / diff.numel()), saved[0])
             return grad_input, None, None, None
         grad_input = _fit(
             torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff)) * grad_loss, saved[0]
@@ -171,17 +164,13 @@ class _SmoothL1Keeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(
-        input: Tensor, target: Tensor, beta: float, reduction: str
-    ) -> tuple[Tensor, Tensor]:
-        return _forward(input, target, beta, reduction)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
-        input, target, beta, reduction = inputs
+        input, _, beta, reduction = inputs
         _, d = outputs
-        ctx.inputs = _like(input, target)
+        ctx.inputs = _like(input)
         ctx.beta = beta
         ctx.reduction = reduction
         _save(ctx, outputs, d)
@@ -207,10 +196,7 @@ class _SmoothL1Keeping(Function):
             if grad_loss is not None:
                 grad_input = _summed(
                     torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
-                    * (
-                        grad_loss
-                        / _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape).numel()
-                    ),
+                    * (grad_loss / d.numel()),
                     ctx.inputs[0],
                 )
             if grad_d is not None:
@@ -285,25 +271,33 @@ class SmoothL1(torch.nn.Module):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -323,8 +317,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -419,7 +414,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -427,11 +422,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -446,12 +441,10 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SmoothL1Function, _SmoothL1Keeping, extra=True)
+_apply: Callable[..., Tensor] = _dispatcher(SmoothL1Function, _SmoothL1Keeping, shown=0)

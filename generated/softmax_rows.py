@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 75f2ce1d944f71df8884d9e48df27ad9e6506218a57afc2298fb40d1de6ac56f
+# body-sha256: aa7365398d4a450577727069c9f3de6365ac7ed2ead930735c42a1afdd90427e
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
 
-    grad_x = grad_y * y - y * sum(grad_y * y, dim=-1, keepdim=True)
+    grad_x = y * (grad_y - sum(grad_y * y, dim=-1, keepdim=True))
 
 Saved for backward: y.
 
@@ -47,7 +47,9 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 
 class SoftmaxRowsFunction(Function):
-    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any mode."""
+    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
@@ -67,9 +69,7 @@ class SoftmaxRowsFunction(Function):
         dtype = None
         if y.dtype in _HALF or grad_y.dtype in _HALF:
             y, grad_y, dtype = _widen(y, grad_y)
-        y_grad_y = y * grad_y
-        grad_x = torch.addcmul(y_grad_y, y, y_grad_y.sum(dim=-1, keepdim=True), value=-1)
-        return _round(grad_x, dtype)
+        return _round(_softmax_back(grad_y, y, -1), dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -78,11 +78,12 @@ class SoftmaxRowsFunction(Function):
         with _primals(ctx) as saved:
             (y,) = saved
             y, tangent_x, dtype = _widen(y, tangent_x)
-            return _round(y * (tangent_x - (y * tangent_x).sum(dim=-1, keepdim=True)), dtype)
+            return _round(_softmax_back(tangent_x, y, -1), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -90,7 +91,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -99,7 +100,7 @@ def _kind(value: Any) -> Any:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -159,6 +160,13 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
+def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
+    if grad.shape == y.shape and grad.dtype == y.dtype:
+        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+
+
 @contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
@@ -180,11 +188,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -199,10 +207,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: ff7fd971eb9568204db392e7c20c418e1657c8f33901b76ccd3f0ee22395ed3c
+# body-sha256: 1db0e625b0eb98de502e51642c6e89b43ad41bf6ca42509381c1315074320265
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
 
-    dy/dx = where(x < 0, b / (hypot(x, sqrt(b)) - x), hypot(x, sqrt(b)) + x) / (2 * hypot(x,
-            sqrt(b)))
+    u     = hypot(x, sqrt(b))
+    dy/dx = where(x < 0, b / (u - x), u + x) / (2 * u)
 
 Saved for backward: x; hypot(x, sqrt(b)) where nothing differentiates the backward.
 
@@ -50,8 +50,8 @@ def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
     return _apply(x, b)
 
 
-def _forward(x: Tensor, b: float) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, b: float) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
@@ -60,7 +60,7 @@ def _forward(x: Tensor, b: float) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, length_x
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class SquareplusFunction(Function):
@@ -70,8 +70,7 @@ class SquareplusFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, b: float) -> Tensor:
-        y, *_ = _forward(x, b)
-        return y
+        return _forward(x, b)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
@@ -111,25 +110,26 @@ class SquareplusFunction(Function):
 class _SquareplusPlain(Function):
     """SquareplusFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = SquareplusFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, b: float) -> Tensor:
-        y, *kept = _forward(x, b)
-        ctx._kept = bool(kept)
+        y, length_x = _forward(x, b)
         ctx.b = b
-        _save(ctx, (y,), x, *kept)
+        _save(ctx, (y,), x, length_x)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return SquareplusFunction.backward(ctx, grad_y)
         b = ctx.b
-        x, length_x = ctx.saved_tensors
+        x, length_x = saved = ctx.saved_tensors
+        if length_x is None:
+            return SquareplusFunction.backward(_Unpacked(ctx, saved), grad_y)
         ratio = b / torch.clamp(x, max=0).neg_().add_(length_x)
         grad_x = (torch.where(x < 0, ratio, length_x + x) * grad_y).mul_(0.5).div_(length_x)
         return grad_x, None
@@ -137,6 +137,7 @@ class _SquareplusPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -144,7 +145,7 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
 def _kind(value: Any) -> Any:
@@ -154,8 +155,9 @@ def _kind(value: Any) -> Any:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -222,11 +224,11 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -241,12 +243,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(SquareplusFunction, _SquareplusPlain)

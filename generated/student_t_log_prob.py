@@ -2,24 +2,25 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 4e2fe66914a9b0203c31adea555239613695e69a63559b8dfe815ca84c4bd995
+# body-sha256: 614e27d39928ac49220f58a58562199e325df4054e2462edf74f8f41d5934d56
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
     log_prob = lgamma((df + 1)/2) - lgamma(df/2) - log(pi*df)/2 - log(scale) - (df + 1)/2 *
                log(1 + z**2/df)
 
-    dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / hypot(z, sqrt(df))**2
-    dlog_prob/ddf    = (where(abs(z) < 1, (z**2 / df**2 + z**2 / df) / (z**2 / df + 1), (df + 1)
-                       / df**2 / (1 / df + 1 / z**2)) + digamma((df + 1) / 2) - 2 *
-                       log(hypot(sqrt(1 / df) * (x - loc) / scale, 1)) - digamma(df / 2) - 1 /
-                       df) / 2
-    dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / hypot(z, sqrt(df))**2
-    dlog_prob/dscale = where(abs(z) < 1, (x - loc)**2 * (df + 1) / df / ((z**2 + df) / df), ((x
-                       - loc) / z)**2 * (1 / df + 1) / (1 / df + 1 / z**2)) / scale**3 - 1 /
-                       scale
+    u                = hypot(z, sqrt(df))
+    v                = 1 / df + 1 / z**2
+    w                = abs(z) < 1
+    dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / u**2
+    dlog_prob/ddf    = (where(w, (z**2 / df**2 + z**2 / df) / (z**2 / df + 1), (df + 1) / df**2
+                       / v) + digamma((df + 1) / 2) - 2 * log(hypot(sqrt(1 / df) * (x - loc) /
+                       scale, 1)) - digamma(df / 2) - 1 / df) / 2
+    dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / u**2
+    dlog_prob/dscale = where(w, (x - loc)**2 * (df + 1) / df / ((z**2 + df) / df), ((x - loc) /
+                       z)**2 * (1 / df + 1) / v) / scale**3 - 1 / scale
 
-Saved for backward: df, loc, scale and x.
+Saved for backward: x, df, loc and scale.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 2.9 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions (value and derivatives evaluated in
@@ -56,12 +57,14 @@ def student_t_log_prob(
     [0.001, 1000]. Raises TypeError where a tensor is complex.
     """
     if not all(map(_is_real, (x, df, loc, scale))):
-        x, df, loc, scale = _tensors("student_t_log_prob", x, df, loc, scale)
+        x, df, loc, scale = _tensors("student_t_log_prob", (), x=x, df=df, loc=loc, scale=scale)
     return _apply(x, df, loc, scale)
 
 
 class StudentTLogProbFunction(Function):
-    """log_prob of student_t_log_prob, differentiable in x, df, loc and scale to any order and in any mode."""
+    """log_prob of student_t_log_prob, differentiable in x, df, loc and scale to any order and in
+    any mode.
+    """
 
     generate_vmap_rule = True
 
@@ -69,28 +72,25 @@ class StudentTLogProbFunction(Function):
     def forward(x: Tensor, df: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
         x, df, loc, scale, dtype = _widen_all(x, df, loc, scale)
         total = df + 1
-        log = torch.log(
-            torch.hypot(
-                torch.sqrt(1 / df) * (x - loc) / scale,
-                (torch.sqrt(1 / df) * (x - loc) / scale).new_full((), 1),
-            )
+        ratio = torch.sqrt(1 / df) * (x - loc) / scale
+        total2 = 2 * total * torch.log(torch.hypot(ratio, ratio.new_full((), 1))) + torch.log(
+            math.pi * df
         )
-        product = 0.5 * (2 * total * log + torch.log(math.pi * df))
-        diff = torch.lgamma(0.5 * total) - product
+        diff = torch.lgamma(0.5 * total) - 0.5 * total2
         return _round(diff - (torch.lgamma(0.5 * df) + torch.log(scale)), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], log_prob: Any) -> None:
         x, df, loc, scale = inputs
-        _save(ctx, (log_prob,), df, loc, scale, x)
+        _save(ctx, (log_prob,), x, df, loc, scale)
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
         if grad_log_prob is None:
             return None, None, None, None
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
-        df, loc, scale, x = saved = ctx.saved_tensors
-        df, loc, scale, x, grad_log_prob, _ = _widen_all(df, loc, scale, x, grad_log_prob)
+        x, df, loc, scale = saved = ctx.saved_tensors
+        x, df, loc, scale, grad_log_prob, _ = _widen_all(x, df, loc, scale, grad_log_prob)
         grad_x = grad_df = grad_loc = grad_scale = None
         total = df + 1
         diff = x - loc
@@ -100,7 +100,7 @@ class StudentTLogProbFunction(Function):
             ratio2 = total * diff * grad_log_prob / scale / scale / length
             ratio3 = ratio2 / length
         if wants_x:
-            grad_x = _fit(-ratio3, saved[3])
+            grad_x = _fit(-ratio3, saved[0])
         if wants_df or wants_scale:
             below = torch.abs(ratio) < 1
             ratio_squared = ratio * ratio
@@ -108,27 +108,25 @@ class StudentTLogProbFunction(Function):
             product = ratio / df * ratio
             ratio4 = (ratio_squared / df / df + product) / (product + 1)
         if wants_df or wants_scale:
+            chosen = torch.where(below, 1, ratio)
             ratio5 = 1 / df
-            total2 = 1 / ratio / ratio + ratio5
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen = torch.where(below, ratio4, total / df / df / total2)
-            log = torch.log(
-                torch.hypot(
-                    torch.sqrt(ratio5) * diff / scale,
-                    (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
-                )
-            )
-            diff2 = torch.sub(chosen + torch.digamma(0.5 * total), log, alpha=2)
-            grad_df = _fit(
-                0.5 * (diff2 - torch.digamma(0.5 * df) - ratio5) * grad_log_prob, saved[0]
-            )
+            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
+            total2 = chosen3 + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio5) * diff / scale
+            diff2 = torch.sub(
+                total2, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
+            ) - torch.digamma(0.5 * df)
+            grad_df = _fit(0.5 * (diff2 - ratio5) * grad_log_prob, saved[1])
         if wants_loc:
-            grad_loc = _fit(ratio3, saved[1])
+            grad_loc = _fit(ratio3, saved[2])
         if wants_scale:
-            ratio6 = diff * diff * total / df / ((ratio_squared + df) / df)
-            ratio7 = diff / ratio
-            chosen2 = torch.where(below, ratio6, ratio7 * ratio7 * (ratio5 + 1) / total2)
-            grad_scale = _fit((chosen2 / scale**3 - 1 / scale) * grad_log_prob, saved[2])
+            chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
+            ratio7 = diff / chosen
+            ratio8 = ratio7 * ratio7 * (ratio5 + 1) / chosen2
+            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
+            grad_scale = _fit((chosen5 / scale**3 - 1 / scale) * grad_log_prob, saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -140,8 +138,8 @@ class StudentTLogProbFunction(Function):
         tangent_scale: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            df, loc, scale, x = saved
-            df, loc, scale, x, _ = _widen_all(df, loc, scale, x)
+            x, df, loc, scale = saved
+            x, df, loc, scale, _ = _widen_all(x, df, loc, scale)
             terms = []
             total = df + 1
             diff = x - loc
@@ -164,21 +162,19 @@ class StudentTLogProbFunction(Function):
                 chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio3)
             if tangent_df is not None:
                 chosen3 = torch.where(below, ratio2, total / df / df / chosen2)
-                log = torch.log(
-                    torch.hypot(
-                        torch.sqrt(ratio3) * diff / scale,
-                        (torch.sqrt(ratio3) * diff / scale).new_full((), 1),
-                    )
-                )
-                diff2 = torch.sub(chosen3 + torch.digamma(0.5 * total), log, alpha=2)
-                terms.append(0.5 * (diff2 - torch.digamma(0.5 * df) - ratio3) * tangent_df)
+                total2 = chosen3 + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio3) * diff / scale
+                diff2 = torch.sub(
+                    total2, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
+                ) - torch.digamma(0.5 * df)
+                terms.append(0.5 * (diff2 - ratio3) * tangent_df)
             if tangent_loc is not None:
                 terms.append(total_diff * tangent_loc / scale / scale / length / length)
             if tangent_scale is not None:
                 chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
-                ratio4 = diff / chosen
-                ratio5 = ratio4 * ratio4 * (ratio3 + 1) / chosen2
-                chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio5)
+                ratio5 = diff / chosen
+                ratio6 = ratio5 * ratio5 * (ratio3 + 1) / chosen2
+                chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio6)
                 terms.append((chosen5 / scale**3 - 1 / scale) * tangent_scale)
             return _total(ctx, terms)
 
@@ -195,8 +191,8 @@ class _StudentTLogProbPlain(Function):
         if type(grad_log_prob) is not Tensor or _differentiated():
             return StudentTLogProbFunction.backward(ctx, grad_log_prob)
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
-        df, loc, scale, x = saved = ctx.saved_tensors
-        df, loc, scale, x, grad_log_prob, _ = _widen_all(df, loc, scale, x, grad_log_prob)
+        x, df, loc, scale = saved = ctx.saved_tensors
+        x, df, loc, scale, grad_log_prob, _ = _widen_all(x, df, loc, scale, grad_log_prob)
         grad_x = grad_df = grad_loc = grad_scale = None
         total = df + 1
         diff = x - loc
@@ -206,7 +202,7 @@ class _StudentTLogProbPlain(Function):
             ratio2 = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
             ratio3 = ratio2.div_(length)
         if wants_x:
-            grad_x = _fit(-ratio3, saved[3])
+            grad_x = _fit(-ratio3, saved[0])
         if wants_df or wants_scale:
             below = torch.abs(ratio) < 1
             ratio_squared = ratio * ratio
@@ -214,31 +210,31 @@ class _StudentTLogProbPlain(Function):
             product = (ratio / df).mul_(ratio)
             ratio4 = (ratio_squared / df).div_(df).add_(product).div_(product + 1)
         if wants_df or wants_scale:
+            chosen = torch.where(below, 1, ratio)
             ratio5 = 1 / df
-            total2 = 1 / ratio / ratio + ratio5
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen = torch.where(below, ratio4, total / df / df / total2)
-            log = torch.hypot(
-                torch.sqrt(ratio5) * diff / scale,
-                (torch.sqrt(ratio5) * diff / scale).new_full((), 1),
-            ).log_()
-            diff2 = chosen.add_(torch.digamma(0.5 * total)).sub_(log, alpha=2)
-            grad_df = _fit(
-                (diff2.sub_(torch.digamma(0.5 * df)).sub_(ratio5) * grad_log_prob).mul_(0.5),
-                saved[0],
+            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
+            total2 = chosen3.add_(torch.digamma(0.5 * total))
+            ratio6 = torch.sqrt(ratio5) * diff / scale
+            diff2 = total2.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
+                torch.digamma(0.5 * df)
             )
+            grad_df = _fit((diff2.sub_(ratio5) * grad_log_prob).mul_(0.5), saved[1])
         if wants_loc:
-            grad_loc = _fit(ratio3, saved[1])
+            grad_loc = _fit(ratio3, saved[2])
         if wants_scale:
-            ratio6 = diff * diff * total / df / (ratio_squared + df).div_(df)
-            ratio7 = diff / ratio
-            chosen2 = torch.where(below, ratio6, (ratio7 * ratio7 * (ratio5 + 1)).div_(total2))
-            grad_scale = _fit(chosen2.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[2])
+            chosen4 = torch.where(below, (ratio_squared + df).div_(df), 1)
+            ratio7 = diff / chosen
+            ratio8 = (ratio7 * ratio7 * (ratio5 + 1)).div_(chosen2)
+            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
+            grad_scale = _fit(chosen5.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -246,16 +242,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -364,7 +368,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -372,11 +376,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -391,10 +395,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,19 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 0511b476e9a8dc8165d3917ccd40eec18cdfeaefa6a576173c84d84252f01274
+# body-sha256: 019d231f622856c45e3c8da8d9baffe82465bc05a683d6876c2c06fcd78f4f70
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
     y = g * sigmoid(g) * (x @ up.T)
 
-    grad_x    = grad_y * (x @ up.T) * (g * sigmoid(g) * sigmoid(-g) + sigmoid(g)) @ gate + g *
-                grad_y * sigmoid(g) @ up
-    grad_gate = matmul_right(grad_y * (x @ up.T) * (g * sigmoid(g) * sigmoid(-g) + sigmoid(g)),
-                x, gate)
-    grad_up   = matmul_right(g * grad_y * sigmoid(g), x, up)
+    u         = grad_y * (x @ up.T) * (g * sigmoid(g) * sigmoid(-g) + sigmoid(g))
+    grad_x    = g * grad_y * sigmoid(g) @ up + u @ gate
+    grad_gate = u.mT @ x
+    grad_up   = (g * grad_y * sigmoid(g)).mT @ x
 
-Saved for backward: gate, up and x; x @ gate.T and x @ up.T where nothing differentiates the
+Saved for backward: x, gate and up; x @ gate.T and x @ up.T where nothing differentiates the
 backward.
 
 Accuracy in float32: value within 0.9 ulp beyond the conditioning of the formula, with correctly
@@ -45,7 +44,7 @@ def swiglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tenso
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(gate) and _is_real(up)):
-        x, gate, up = _tensors("swiglu", x, gate, up)
+        x, gate, up = _tensors("swiglu", (), x=x, gate=gate, up=up)
     _check_shapes(
         "swiglu",
         {
@@ -57,8 +56,8 @@ def swiglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tenso
     return _apply(x, gate, up)
 
 
-def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
         x, gate, up, dtype = _widen(x, gate, up)
@@ -68,31 +67,32 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, matmul, matmul2
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None, None
 
 
 class SwigluFunction(Function):
-    """y = g * sigmoid(g) * (x @ up.T), differentiable in x, gate and up to any order and in any mode."""
+    """y = g * sigmoid(g) * (x @ up.T), differentiable in x, gate and up to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, *_ = _forward(x, gate, up)
-        return y
+        return _forward(x, gate, up)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, gate, up = inputs
-        ctx.inputs = _like(x, gate, up)
+        ctx.inputs = _like(None, None, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
         _save(
             ctx,
             (y,),
+            x,
             gate,
             up if wants_x or wants_gate else None,
-            x,
             *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
         )
 
@@ -102,8 +102,8 @@ class SwigluFunction(Function):
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gate, up, x, *_ = saved = ctx.saved_tensors
-            gate, up, x, grad_y, _ = _widen(gate, up, x, grad_y)
+            x, gate, up, *_ = saved = ctx.saved_tensors
+            x, gate, up, grad_y, _ = _widen(x, gate, up, grad_y)
             grad_x = grad_gate = grad_up = None
             matmul = x @ gate.T
             sig_matmul = torch.sigmoid(matmul)
@@ -117,9 +117,9 @@ class SwigluFunction(Function):
             if wants_x or wants_up:
                 product3 = sig_matmul * matmul * grad_y
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
+                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
             if wants_gate:
-                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[0])
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
                 grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
@@ -129,26 +129,24 @@ class SwigluFunction(Function):
         ctx: Any, tangent_x: Tensor | None, tangent_gate: Tensor | None, tangent_up: Tensor | None
     ) -> Any:
         with _primals(ctx) as saved:
-            gate, up, x, *_ = saved
-            gate, up, x, tangent_x, tangent_gate, tangent_up, _ = _widen(
-                gate, up, x, tangent_x, tangent_gate, tangent_up
+            x, gate, up, *_ = saved
+            x, gate, up, tangent_x, tangent_gate, tangent_up, _ = _widen(
+                x, gate, up, tangent_x, tangent_gate, tangent_up
             )
             terms = []
-            T_gate = gate.T
-            matmul = x @ T_gate
+            matmul = x @ gate.T
             sig_matmul = torch.sigmoid(matmul)
             if tangent_x is not None or tangent_up is not None:
                 product = sig_matmul * matmul
             if tangent_x is not None or tangent_gate is not None:
-                T_up = up.T
                 product2 = (
                     x
-                    @ T_up
+                    @ up.T
                     * torch.addcmul(sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul)
                 )
             if tangent_x is not None:
                 terms.append(
-                    torch.addcmul(product * (tangent_x @ T_up), product2, tangent_x @ T_gate)
+                    torch.addcmul(product * (tangent_x @ up.T), product2, tangent_x @ gate.T)
                 )
             if tangent_gate is not None:
                 terms.append(product2 * (x @ tangent_gate.T))
@@ -160,27 +158,28 @@ class SwigluFunction(Function):
 class _SwigluPlain(Function):
     """SwigluFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = SwigluFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, *kept = _forward(x, gate, up)
-        ctx._kept = bool(kept)
-        SwigluFunction.setup_context(ctx, (x, gate, up), y, *kept)
+        y, matmul, matmul2 = _forward(x, gate, up)
+        SwigluFunction.setup_context(ctx, (x, gate, up), y, matmul, matmul2)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return SwigluFunction.backward(ctx, grad_y)
         if grad_y is None:
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
-            gate, up, x, matmul, matmul2 = saved = ctx.saved_tensors
+            x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
+            if matmul is None and matmul2 is None:
+                return SwigluFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_gate = grad_up = None
             sig_matmul = torch.sigmoid(matmul)
             if wants_x or wants_gate:
@@ -191,9 +190,9 @@ class _SwigluPlain(Function):
             if wants_x or wants_up:
                 product3 = sig_matmul * matmul * grad_y
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[2])
+                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
             if wants_gate:
-                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[0])
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
                 grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
             return grad_x, grad_gate, grad_up
@@ -201,6 +200,7 @@ class _SwigluPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -209,16 +209,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -237,7 +245,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -359,7 +367,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -367,11 +375,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -386,12 +394,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(SwigluFunction, _SwigluPlain)

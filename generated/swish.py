@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 8bf3f8e93f4427a1cfe5e5197c97031424270831a83f2f892614f17ef4cd1032
+# body-sha256: 99a532d68ec828c53a1126469a0d2adc3f6314684316f2b214fce6133007d48c
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -10,7 +10,7 @@
     dy/dx    = sigmoid(beta * x) * (beta * x * sigmoid(-beta * x) + 1)
     dy/dbeta = x**2 * sigmoid(beta * x) * sigmoid(-beta * x)
 
-Saved for backward: beta and x; sigmoid(beta * x) where nothing differentiates the backward.
+Saved for backward: x and beta; sigmoid(beta * x) where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 1.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -42,12 +42,12 @@ def swish(x: Tensor | float, beta: Tensor | float) -> Tensor:
     complex.
     """
     if not (_is_real(x) and _is_real(beta)):
-        x, beta = _tensors("swish", x, beta)
+        x, beta = _tensors("swish", (), x=x, beta=beta)
     return _apply(x, beta)
 
 
-def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, beta: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or beta.dtype in _HALF:
         x, beta, dtype = _widen(x, beta)
@@ -56,7 +56,7 @@ def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return y, sig
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return (y.to(dtype),)
+    return y.to(dtype), None
 
 
 class SwishFunction(Function):
@@ -66,37 +66,36 @@ class SwishFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, beta: Tensor) -> Tensor:
-        y, *_ = _forward(x, beta)
-        return y
+        return _forward(x, beta)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, beta = inputs
-        _save(ctx, (y,), beta, x, *kept)
+        _save(ctx, (y,), x, beta, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
         wants_x, wants_beta = ctx.needs_input_grad
-        beta, x, *_ = saved = ctx.saved_tensors
-        if beta.dtype in _HALF or x.dtype in _HALF or grad_y.dtype in _HALF:
-            beta, x, grad_y, _ = _widen(beta, x, grad_y)
+        x, beta, *_ = saved = ctx.saved_tensors
+        if x.dtype in _HALF or beta.dtype in _HALF or grad_y.dtype in _HALF:
+            x, beta, grad_y, _ = _widen(x, beta, grad_y)
         grad_x = grad_beta = None
         beta_x = beta * x
         sig_beta_x = torch.sigmoid(beta_x)
         product = sig_beta_x * torch.sigmoid(-beta_x) * grad_y * x
         if wants_x:
-            grad_x = _fit(torch.addcmul(sig_beta_x * grad_y, product, beta), saved[1])
+            grad_x = _fit(torch.addcmul(sig_beta_x * grad_y, product, beta), saved[0])
         if wants_beta:
-            grad_beta = _fit(product * x, saved[0])
+            grad_beta = _fit(product * x, saved[1])
         return grad_x, grad_beta
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_beta: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            beta, x, *_ = saved
-            beta, x, _ = _widen(beta, x)
+            x, beta, *_ = saved
+            x, beta, _ = _widen(x, beta)
             terms = []
             beta_x = beta * x
             sig_beta_x = torch.sigmoid(beta_x)
@@ -111,30 +110,31 @@ class SwishFunction(Function):
 class _SwishPlain(Function):
     """SwishFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = SwishFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, beta: Tensor) -> Tensor:
-        y, *kept = _forward(x, beta)
-        ctx._kept = bool(kept)
-        _save(ctx, (y,), beta, x, *kept)
+        y, sig = _forward(x, beta)
+        _save(ctx, (y,), x, beta, sig)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not ctx._kept or type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return SwishFunction.backward(ctx, grad_y)
         wants_x, wants_beta = ctx.needs_input_grad
-        beta, x, sig = saved = ctx.saved_tensors
+        x, beta, sig = saved = ctx.saved_tensors
+        if sig is None:
+            return SwishFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_beta = None
         product = ((beta * x).neg_().sigmoid_().mul_(sig) * grad_y).mul_(x)
         if wants_x:
-            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[1])
+            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0])
         if wants_beta:
-            grad_beta = _fit(product.mul_(x), saved[0])
+            grad_beta = _fit(product.mul_(x), saved[1])
         return grad_x, grad_beta
 
 
@@ -167,6 +167,7 @@ class Swish(torch.nn.Module):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -174,16 +175,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -273,7 +282,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -281,11 +290,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -300,12 +309,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., Tensor] = _dispatcher(SwishFunction, _SwishPlain)

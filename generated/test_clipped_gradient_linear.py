@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 43659de5e25a236cb2105101c6233e73fbc6870abeb10a7844af5c1796313c5f
+# body-sha256: a33667680fd2c4e2083e32ccc73261c458e1dc4b33c608b74629eb7c5e9241b5
 """Tests of clipped_gradient_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T
@@ -58,7 +58,7 @@ def composite(x: Any, weight: Any, limit: Any) -> Any:
 
 def saved(x: Any, weight: Any, limit: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    return [(weight, (0,)), (x, (1,))]
+    return [(x, (1,)), (weight, (0,))]
 
 
 def rule(grad_y: Any, x: Any, weight: Any, limit: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: f2c9e17fa664787880a3951aaaec2348ed2aa51e0e332c3df27d8a7b1eb889d2
+# body-sha256: e3f0595808d1b0e14ccae7361bba93e41a25f184fad92c4ce055b9c36e2e5042
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -45,7 +45,9 @@ def von_mises_log_ratio(
     TypeError where a tensor is complex.
     """
     if not (_is_real(x) and _is_real(loc) and _is_real(concentration)):
-        x, loc, concentration = _tensors("von_mises_log_ratio", x, loc, concentration)
+        x, loc, concentration = _tensors(
+            "von_mises_log_ratio", (), x=x, loc=loc, concentration=concentration
+        )
     return _apply(x, loc, concentration)
 
 
@@ -61,35 +63,36 @@ def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Ten
 
 
 class VonMisesLogRatioFunction(Function):
-    """y = concentration * (cos(x - loc) - 1), differentiable in x, loc and concentration to any order and in any mode."""
+    """y = concentration * (cos(x - loc) - 1), differentiable in x, loc and concentration to any
+    order and in any mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, loc: Tensor, concentration: Tensor) -> Tensor:
-        y, *_ = _forward(x, loc, concentration)
-        return y
+        return _forward(x, loc, concentration)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, loc, concentration = inputs
-        ctx.inputs = _like(x, loc, concentration)
+        ctx.inputs = _like(None, None, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        _save(ctx, (y,), concentration if wants_x or wants_loc else None, loc, x)
+        _save(ctx, (y,), x, loc, concentration if wants_x or wants_loc else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None, None
         wants_x, wants_loc, wants_concentration = ctx.needs_input_grad
-        concentration, loc, x = saved = ctx.saved_tensors
-        concentration, loc, x, grad_y, _ = _widen(concentration, loc, x, grad_y)
+        x, loc, concentration = saved = ctx.saved_tensors
+        x, loc, concentration, grad_y, _ = _widen(x, loc, concentration, grad_y)
         grad_x = grad_loc = grad_concentration = None
         diff = x - loc
         if wants_x or wants_loc:
             product = torch.sin(diff) * concentration * grad_y
         if wants_x:
-            grad_x = _fit(-product, saved[2])
+            grad_x = _fit(-product, saved[0])
         if wants_loc:
             grad_loc = _fit(product, saved[1])
         if wants_concentration:
@@ -105,8 +108,8 @@ class VonMisesLogRatioFunction(Function):
         tangent_concentration: Tensor | None,
     ) -> Any:
         with _primals(ctx) as saved:
-            concentration, loc, x = saved
-            concentration, loc, x, _ = _widen(concentration, loc, x)
+            x, loc, concentration = saved
+            x, loc, concentration, _ = _widen(x, loc, concentration)
             terms = []
             diff = x - loc
             if tangent_x is not None or tangent_loc is not None:
@@ -127,9 +130,7 @@ class _VonMisesLogRatioKeeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
-        return _forward(x, loc, concentration)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
@@ -149,7 +150,7 @@ class _VonMisesLogRatioKeeping(Function):
             concentration, difference, grad_y, grad_difference
         )
         grad_x = grad_loc = grad_concentration = None
-        if (wants_x and grad_y is not None) or (wants_loc and grad_y is not None):
+        if (wants_x or wants_loc) and grad_y is not None:
             product = torch.sin(difference) * concentration * grad_y
         if wants_x and grad_y is not None:
             grad_x = _summed(-product, ctx.inputs[0])
@@ -196,6 +197,7 @@ class _VonMisesLogRatioKeeping(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -204,16 +206,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -329,7 +339,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -337,11 +347,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -356,14 +366,12 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
 _apply: Callable[..., Tensor] = _dispatcher(
-    VonMisesLogRatioFunction, _VonMisesLogRatioKeeping, extra=True
+    VonMisesLogRatioFunction, _VonMisesLogRatioKeeping, shown=0
 )

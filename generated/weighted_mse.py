@@ -2,15 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 056506c003109fbd348ed1c278011e1fa48ea5676090f15a425ad765d47a158a
+# body-sha256: 37c1ea3c0a90934bc61fefe5923e6753f3c7063a91dea7566dfaf8be7b1c5c0d
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
 
-    grad_input  = sum_to(2 * grad_loss * weight * (input - target) / count(weight * (input -
-                  target)**2), input)
-    grad_weight = sum_to((input - target)**2 * expand(grad_loss / count(weight * (input -
-                  target)**2), weight * (input - target)**2), weight)
+    grad_input  = 2 * grad_loss * weight * (input - target) / count(weight * (input -
+                  target)**2)
+    grad_weight = grad_loss * (input - target)**2 / count(weight * (input - target)**2)
 
 Saved for backward: weight and difference.
 
@@ -41,7 +40,9 @@ def weighted_mse(input: Tensor | float, target: Tensor | float, weight: Tensor |
     where a tensor is complex.
     """
     if not (_is_real(input) and _is_real(target) and _is_real(weight)):
-        input, target, weight = _tensors("weighted_mse", input, target, weight)
+        input, target, weight = _tensors(
+            "weighted_mse", (), input=input, target=target, weight=weight
+        )
     return _apply(input, target, weight)
 
 
@@ -56,19 +57,20 @@ def _forward(input: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Ten
 
 
 class WeightedMseFunction(Function):
-    """loss = mean(weight * (input - target)**2), differentiable in input and weight to any order and in any mode."""
+    """loss = mean(weight * (input - target)**2), differentiable in input and weight to any order
+    and in any mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(input: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-        loss, *_ = _forward(input, target, weight)
-        return loss
+        return _forward(input, target, weight)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, weight = inputs
-        ctx.inputs = _like(input, target, weight)
+        ctx.inputs = _like(None, None, weight)
         wants_input, *_ = _wanted(ctx)
         _save(ctx, (loss,), input, target, weight if wants_input else None)
 
@@ -82,10 +84,7 @@ class WeightedMseFunction(Function):
         grad_input = grad_weight = None
         diff = input - target
         ratio = (
-            grad_loss
-            / _broadcast_shapes(
-                ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape
-            ).numel()
+            grad_loss / _broadcast_shapes(input.shape, target.shape, ctx.inputs[2].shape).numel()
         )
         if wants_input:
             grad_input = _fit(diff * weight * (2 * ratio), saved[0])
@@ -93,9 +92,7 @@ class WeightedMseFunction(Function):
             grad_weight = _fit(
                 diff
                 * diff
-                * ratio.expand(
-                    _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape)
-                ),
+                * ratio.expand(_broadcast_shapes(input.shape, target.shape, ctx.inputs[2].shape)),
                 ctx.inputs[2],
             )
         return grad_input, None, grad_weight
@@ -122,9 +119,7 @@ class _WeightedMseKeeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(input: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return _forward(input, target, weight)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
@@ -144,7 +139,7 @@ class _WeightedMseKeeping(Function):
             weight, difference, grad_loss, grad_difference
         )
         grad_input = grad_weight = None
-        if (wants_input and grad_loss is not None) or (wants_weight and grad_loss is not None):
+        if grad_loss is not None:
             ratio = (
                 grad_loss
                 / _broadcast_shapes(
@@ -185,6 +180,7 @@ class _WeightedMseKeeping(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -194,16 +190,24 @@ _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -319,7 +323,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -327,11 +331,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -346,12 +350,10 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(WeightedMseFunction, _WeightedMseKeeping, extra=True)
+_apply: Callable[..., Tensor] = _dispatcher(WeightedMseFunction, _WeightedMseKeeping, shown=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +25,16 @@ __all__ = ["Judge", "Measurement", "Sample", "Score"]
 
 @dataclass(frozen=True, order=True)
 class Score:
-    """Worst error over the sample points: non-finite results, then ulp."""
+    """Worst error over the sample points: non-finite results, then ulp; `near` are those where nothing is extreme."""
 
     nonfinite: int
     ulp: float
+    near: int = field(default=0, compare=False)
+
+    @property
+    def failures(self) -> int:
+        """The non-finite results by their weight: near ones spoil ordinary calls."""
+        return self.nonfinite + _NEARER * self.near
 
     @property
     def good(self) -> bool:
@@ -94,6 +100,7 @@ class _Reference:
     ulp: float
     credit: float
     boolean: bool = False
+    near: bool = False
 
     def error(self, value: Any, smallest: float) -> float:
         """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed."""
@@ -109,14 +116,19 @@ class _Reference:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The errors of one form: `errors` by index of the point, infinite where not finite."""
+    """The errors of one form: `errors` by index of the point, infinite where not finite.
+
+    `near` are the points where nothing is extreme.
+    """
 
     errors: Mapping[int, float]
+    near: frozenset[int] = frozenset()
 
     @property
     def score(self) -> Score:
-        nonfinite = sum(map(math.isinf, self.errors.values()))
-        return Score(nonfinite, max((e for e in self.errors.values() if not math.isinf(e)), default=0.0))
+        failing = {i for i, e in self.errors.items() if math.isinf(e)}
+        worst = max((e for i, e in self.errors.items() if i not in failing), default=0.0)
+        return Score(len(failing), worst, len(failing & self.near))
 
 
 class Judge:
@@ -155,7 +167,8 @@ class Judge:
                 {
                     r.index: r.error(target.round(values[r.index]) if wide else values[r.index], smallest)
                     for r in self.references(target)
-                }
+                },
+                frozenset(r.index for r in self.references(target) if r.near),
             )
         return self._measured[key]
 
@@ -165,7 +178,7 @@ class Judge:
         if range_ == 1:
             return measured.score
         inside = {r.index for r in self.references(target) if abs(r.high) <= range_ * target.largest}
-        return Measurement({i: e for i, e in measured.errors.items() if i in inside}).score
+        return Measurement({i: e for i, e in measured.errors.items() if i in inside}, measured.near).score
 
 
 def _reference(index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
@@ -179,4 +192,14 @@ def _reference(index: int, truth: Truth | None, point: Environment, target: Form
         ulp = target.ulp(truth.value)
         credit = sum((slope * target.ulp(point[s]) / 2 for s, slope in truth.slopes.items() if point[s]), mp.mpf(0))
         high = float(truth.value)
-        return _Reference(index, high, float(truth.value - high), float(ulp), float(credit / ulp))
+        low = float(truth.value - high)
+        return _Reference(index, high, low, float(ulp), float(credit / ulp), near=all(map(_is_near, point.values())))
+
+
+_NEARER = 9  # times as bad, in addition
+_NEAR = 1e3
+
+
+def _is_near(value: Any) -> bool:
+    """Whether a variable has a value that is nothing special, or 0."""
+    return isinstance(value, bool | str) or value == 0 or 1 / _NEAR <= abs(value) <= _NEAR

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.expr import Expr, mul, rebuild, transform
+from symgrad.expr import Expr, mul
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import Extent, ShapeConflict, broadcast, extent
 from symgrad.tensor_ops.shaping import unsqueeze
+from symgrad.traversal import rebuild, transform
 
 __all__ = ["ShapeConflict", "aligned", "cancelled"]
 

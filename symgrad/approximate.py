@@ -14,9 +14,12 @@ from typing import Any
 import mpmath as mp
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import Exact
-from symgrad.expr import ONE, ZERO, Expr, compare, make, substitute, symbol, where
+from symgrad.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.rules.algebra import common_factor
+from symgrad.traversal import substitute, topological
+from symgrad.truth import compare, where
 
 __all__ = ["Interval", "Target", "near", "readings"]
 
@@ -67,7 +70,9 @@ class Interval:
         """The condition that a distance lies inside."""
         if self.low == -self.high:
             return compare("lt", make("abs", distance), ex.num(self.high))
-        return ex.logical("and", compare("gt", distance, ex.num(self.low)), compare("lt", distance, ex.num(self.high)))
+        return truth.logical(
+            "and", compare("gt", distance, ex.num(self.low)), compare("lt", distance, ex.num(self.high))
+        )
 
 
 def approximation(target: Target, interval: Interval) -> Expr | None:
@@ -256,7 +261,7 @@ def near(target: Target, interval: Interval, factor: Expr, otherwise: Expr) -> E
 
 def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     """Readings of `node` as factor * function(variable): the factor, the variable, the function of V."""
-    parts = [p for p in ex.topological(node) if p.tensors and p is not node and not p.is_boolean]
+    parts = [p for p in topological(node) if p.tensors and p is not node and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
         for symbol_, scale in _linear(part):
             inner = substitute(node, {symbol_: V * scale})

@@ -8,10 +8,12 @@ from typing import TypeAlias
 
 from symgrad import expr as ex
 from symgrad.evaluate import FLOAT32, Environment
-from symgrad.expr import FALSE, TRUE, Expr, rebuild, substitute, topological, where
+from symgrad.expr import FALSE, TRUE, Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
 from symgrad.simulate import simulate
+from symgrad.traversal import rebuild, substitute, topological
+from symgrad.truth import where
 
 _MOST_VARIANTS = 16
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from symgrad.expr import COMPARISONS, HALF, LOGICAL, ONE, ZERO, Expr, make, topological
+from symgrad.expr import COMPARISONS, HALF, LOGICAL, ONE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine, machine_form
 from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import topological
 
 # Measured on a CPU at 4 million elements, one and two threads, in passes of an addition: what fits a vector unit is
 # bound by memory alone, and a Python scalar is one tensor less to read; `where` runs element by element.
@@ -26,6 +27,8 @@ _ARITHMETIC = {
     "add_scaled": 1.0,
     "sub_scaled": 1.0,
     "threshold_backward": 1.2,
+    "masked": 2.5,
+    "softmax_backward": 1.4,
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symgrad.backends.torch.docs import derivative_rows, ulp_text
+from symgrad.backends.torch.docs import ulp_text
 from symgrad.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
+from symgrad.equations import derivatives
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.stabilise import Choice
@@ -21,7 +22,7 @@ def derivation(operation: Operation) -> Derivation:
     return Derivation(
         formula=tuple((b.name, b.text) for b in (*spec.let, *(o.formula for o in spec.outputs))),
         derivatives=tuple(
-            (_label(path, name), text) for path, v in variants for name, text in derivative_rows(v, operation.program)
+            (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
         ),
         steps=(*_recognitions(variants), *_steps(subjects)),
         candidates=tuple(_candidates(subjects)),

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from symgrad import expr as ex
-from symgrad.expr import COMPARISONS, LOGICAL, ZERO, Expr, make, topological, where
+from symgrad import truth
+from symgrad.expr import COMPARISONS, LOGICAL, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS
 from symgrad.shapes import common_extent, same_shape, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.shaping import unsqueeze
+from symgrad.traversal import topological
+from symgrad.truth import where
 
 
 def is_tensor_op(node: Expr) -> bool:
@@ -63,12 +66,19 @@ def _power_partials(base: Expr, exponent: Expr) -> tuple[Expr, Expr]:
     """PyTorch's conventions: an exponent 0 has gradient 0, and so has the exponent where the base is 0."""
     slope = exponent * ex.power(base, exponent - 1)
     if exponent.number is None and exponent.op != "const":
-        slope = where(ex.compare("eq", exponent, 0), ZERO, slope)
-    growth = ex.power(base, exponent) * make("log", base)
+        slope = where(truth.compare("eq", exponent, 0), ZERO, slope)
+    growth = ex.power(base, exponent) * _log_of_base(base)
     if base.number is None or base.number <= 0:
-        at_zero = ex.logical("and", ex.compare("eq", base, 0), ex.compare("ge", exponent, 0))
+        at_zero = truth.logical("and", truth.compare("eq", base, 0), truth.compare("ge", exponent, 0))
         growth = where(at_zero, ZERO, growth)
     return slope, growth
+
+
+def _log_of_base(base: Expr) -> Expr:
+    """The logarithm; of a Python value too that may be 0, where math.log raises an error."""
+    if base.number is not None or not base.is_static:
+        return ZERO if base is ZERO else make("log", base)  # as if 0**x were 0 everywhere: no pole, and no NaN
+    return where(truth.compare("gt", base, 0), make("log", base), -ex.OO)
 
 
 def partials(root: Expr, leaves: Iterable[Expr]) -> dict[Expr, Expr]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from symgrad import expr as ex
-from symgrad.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make, rebuild, topological
+from symgrad import truth
+from symgrad.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.signs import positive, same_sign
 from symgrad.spec.interval import Interval
+from symgrad.traversal import rebuild, topological
 
 __all__ = ["within_domains"]
 
@@ -31,7 +33,7 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     if node.op in _SPECIAL:
         return _SPECIAL[node.op](node, domains)
     if node.op in COMPARISONS and node.args[1] is ZERO and not node.is_static:
-        node = ex.compare(node.op, same_sign(node.args[0], domains), ZERO)
+        node = truth.compare(node.op, same_sign(node.args[0], domains), ZERO)
     if not node.args or node.args[0] not in domains:
         return node
     x, domain = node.args[0], domains[node.args[0]]

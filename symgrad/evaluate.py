@@ -11,8 +11,9 @@ from typing import Any
 
 import mpmath as mp
 
-from symgrad.expr import COMPARISONS, Expr, topological
+from symgrad.expr import COMPARISONS, Expr
 from symgrad.functions import FUNCTIONS, real
+from symgrad.traversal import topological
 from symgrad.widening import NARROW, WIDEN
 
 Environment = Mapping[Expr, Any]

@@ -14,9 +14,10 @@ from math import gcd, lcm
 
 from symgrad import expr as ex
 from symgrad import polynomial as poly
-from symgrad.expr import ONE, OO, Expr, make, substitute, topological
+from symgrad.expr import ONE, OO, Expr, make
 from symgrad.polynomial import UNIT, VARIABLE, Polynomial
 from symgrad.rules.algebra import common_factor
+from symgrad.traversal import substitute, topological
 
 __all__ = ["rational_forms"]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -24,8 +23,6 @@ from weakref import WeakValueDictionary
 Scalar: TypeAlias = "Expr | int | Fraction"
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 LOGICAL = frozenset({"and", "or", "not"})
 TENSOR_KINDS = frozenset({"tensor", "int_tensor", "bool_tensor", "cotangent", "tangent"})
 BOOLEAN_KINDS = frozenset({"bool", "bool_tensor"})
@@ -371,131 +368,3 @@ def _is_small_power(value: Fraction, n: Fraction) -> bool:
 def sqrt(base: Scalar) -> Expr:
     """The square root, as the power 1/2."""
     return power(base, HALF)
-
-
-# ------------------------------------------------------------------------------------------------ truth values
-def compare(op: str, left: Scalar, right: Scalar) -> Expr:
-    """A comparison, decided where both sides are rational or text constants."""
-    left, right = as_expr(left), as_expr(right)
-    if left.op == right.op and left.op in ("num", "text"):
-        return _decide(op, left["value"], right["value"])
-    if left is right:
-        return TRUE if op in ("le", "ge", "eq") else FALSE
-    if left.op == "num" and right.op != "num":
-        return make(MIRRORED[op], right, left)
-    return make(op, left, right)
-
-
-_DECIDE: dict[str, Callable[[Any, Any], bool]] = {
-    "lt": lambda a, b: bool(a < b),
-    "le": lambda a, b: bool(a <= b),
-    "gt": lambda a, b: bool(a > b),
-    "ge": lambda a, b: bool(a >= b),
-    "eq": lambda a, b: bool(a == b),
-    "ne": lambda a, b: bool(a != b),
-}
-
-
-def _decide(op: str, left: Any, right: Any) -> Expr:
-    return TRUE if _DECIDE[op](left, right) else FALSE
-
-
-def logical(op: str, *args: Expr) -> Expr:
-    """Conjunction (`and`), disjunction (`or`) or negation (`not`), with constants folded."""
-    if op == "not":
-        (arg,) = args
-        if arg in (TRUE, FALSE):
-            return FALSE if arg is TRUE else TRUE
-        if arg.op == "not":
-            return arg.args[0]
-        return make("not", arg)
-    neutral, absorbing = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
-    parts: dict[Expr, None] = {}
-    for arg in args:
-        for part in arg.args if arg.op == op else (arg,):
-            parts[part] = None
-    parts.pop(neutral, None)
-    if absorbing in parts:
-        return absorbing
-    if not parts:
-        return neutral
-    return next(iter(parts)) if len(parts) == 1 else make(op, *parts)
-
-
-def where(condition: Expr, then: Scalar, otherwise: Scalar) -> Expr:
-    """`then` where the condition holds, `otherwise` elsewhere."""
-    then, otherwise = as_expr(then), as_expr(otherwise)
-    if condition is TRUE or then is otherwise:
-        return then
-    if condition is FALSE:
-        return otherwise
-    if condition.op == "not":
-        return where(condition.args[0], otherwise, then)
-    if then.op == "where" and then.args[0] is condition:
-        then = then.args[1]
-    if otherwise.op == "where" and otherwise.args[0] is condition:
-        otherwise = otherwise.args[2]
-    return make("where", condition, then, otherwise)
-
-
-# ------------------------------------------------------------------------------------------------ traversal
-_REBUILD: dict[str, Callable[..., Expr]] = {"add": add, "mul": mul, "pow": power, "where": where}
-
-
-def rebuild(node: Expr, args: Iterable[Expr]) -> Expr:
-    """The node's operation on new arguments, through its normalising constructor."""
-    args = tuple(args)
-    if args == node.args:
-        return node
-    if node.op in _REBUILD:
-        return _REBUILD[node.op](*args)
-    if node.op in COMPARISONS:
-        return compare(node.op, *args)
-    if node.op in LOGICAL:
-        return logical(node.op, *args)
-    return make(node.op, *args, **dict(node.attrs))
-
-
-def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Expr]:
-    """All nodes below the roots, arguments before users, each once; does not look below `leaves`."""
-    order: list[Expr] = []
-    seen: set[Expr] = set()
-    stack: list[tuple[Expr, Iterator[Expr]]] = []
-    for root in roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack.append((root, iter(() if root in leaves else root.args)))
-        while stack:
-            node, children = stack[-1]
-            child = next((c for c in children if c not in seen), None)
-            if child is None:
-                order.append(node)
-                stack.pop()
-            else:
-                seen.add(child)
-                stack.append((child, iter(() if child in leaves else child.args)))
-    return order
-
-
-def transform(root: Expr, visit: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild bottom-up: `visit` maps each node, whose arguments are already mapped, to its replacement."""
-    mapped: dict[Expr, Expr] = {}
-    for node in topological(root):
-        mapped[node] = visit(rebuild(node, (mapped[a] for a in node.args)))
-    return mapped[root]
-
-
-def substitute(root: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
-    """`root` with whole subexpressions replaced; replaced ones are not searched further."""
-    keys = frozenset(replacements)
-    mapped: dict[Expr, Expr] = {}
-    for node in topological(root, leaves=keys):
-        replaced = replacements.get(node)
-        mapped[node] = replaced if replaced is not None else rebuild(node, (mapped[a] for a in node.args))
-    return mapped[root]
-
-
-def contains(root: Expr, node: Expr) -> bool:
-    """Whether `node` occurs in `root`."""
-    return node in topological(root)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from symgrad.expr import COMPARISONS, HALF, ONE, OO, Expr, num, power, split_coefficient, topological
+from symgrad.expr import COMPARISONS, HALF, ONE, OO, Expr, num, power, split_coefficient
 from symgrad.tensor_ops import TENSOR_OPS, TensorOp
+from symgrad.traversal import topological
 
 __all__ = ["formula"]
 

@@ -6,19 +6,30 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 from __future__ import annotations
 
 from symgrad import expr as ex
-from symgrad.expr import Expr, make, topological
+from symgrad.expr import Expr, make
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import SCALAR, positions
+from symgrad.traversal import rebuild, topological
 
 
 def hoisted(root: Expr) -> Expr:
     """The same derivative, with every node rebuilt from the bottom up."""
     mapped: dict[Expr, Expr] = {}
-    for node in topological(root):
-        result = ex.rebuild(node, [mapped[a] for a in node.args])
-        mapped[node] = _simplified(result) if result.is_differential else result
+    order = topological(root)
+    normalised = {n for n in order if n.op == "softmax"}
+    for node in order:
+        result = rebuild(node, [mapped[a] for a in node.args])
+        mapped[node] = _simplified(result) if result.is_differential else _by_its_name(result, normalised)
     return mapped[root]
+
+
+def _by_its_name(node: Expr, normalised: set[Expr]) -> Expr:
+    """exp(log_softmax(a)) as the softmax(a) that is there, with which it may cancel."""
+    if node.op == "exp" and node.args[0].op == "log_softmax":
+        twin = make("softmax", *node.args[0].args, **dict(node.args[0].attrs))
+        return twin if twin in normalised else node
+    return node
 
 
 def _simplified(node: Expr) -> Expr:
@@ -27,7 +38,30 @@ def _simplified(node: Expr) -> Expr:
     if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
         value, like = node.args[0].args
         return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
+    if node.op == "squeeze":
+        return _without_kept_dimensions(node)
+    if node.op == "mul":
+        node = _without_ones(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
+
+
+def _without_kept_dimensions(node: Expr) -> Expr:
+    """sum(a, dim) for what keeps the dimensions of a sum and then drops just these."""
+    (operand,) = node.args
+    dim = operand.get("dim")
+    if operand.get("keepdim") is not True or node["dim"] != (dim if isinstance(dim, tuple) else (dim,)):
+        return node
+    return make(operand.op, *operand.args, **{**dict(operand.attrs), "keepdim": False})
+
+
+def _without_ones(product: Expr) -> Expr:
+    """A product without the sum of a softmax, which is 1, where its shape is not needed."""
+    for factor in product.args:
+        if factor.op == "sum" and factor.args[0].op == "softmax" and factor["dim"] == factor.args[0]["dim"]:
+            rest = ex.mul(*(f for f in product.args if f is not factor))
+            if same_shape(shape_sources(rest), product):
+                return rest
+    return product
 
 
 # ------------------------------------------------------------------------------------------------ sums
@@ -67,15 +101,15 @@ def _is_constant(factor: Expr, over: Expr) -> bool:
     if places is not None and known.exact:
         return all(len(known.dims) < -p or known.dims[p] == 1 for p in places)
     sources = shape_sources(factor)
-    return bool(sources) and all(s.get("keepdim") is True and s.get("dim") == dim for s in sources)
+    return bool(sources) and all((s.get("keepdim") is True or s.op == "restore") and s["dim"] == dim for s in sources)
 
 
 def _is_open(node: Expr) -> bool:
-    """Whether a value has the shape of a cotangent or tangent, which it does not tell."""
+    """Whether a value has the shape of a cotangent or tangent that does not tell it."""
     stack = [node]
     while stack:
         part = stack.pop()
-        if part.op == "sym" and part.is_differential:
+        if part.op == "sym" and part.is_differential and (part.get("shape") is None or not extent(part).exact):
             return True
         if part.op not in TENSOR_OPS:
             stack += part.args
@@ -92,10 +126,10 @@ def _without_expansions(node: Expr) -> Expr:
     if varying == spread and all(extent(a.args[0]) == SCALAR for a in spread):
         shapes = {extent(a.args[1]) for a in spread}
         if len(shapes) == 1:
-            inner = ex.rebuild(node, [a.args[0] if a in spread else a for a in node.args])
+            inner = rebuild(node, [a.args[0] if a in spread else a for a in node.args])
             return make("expand", inner, spread[0].args[1])
     for one in spread:
-        smaller = ex.rebuild(node, [a.args[0] if a is one else a for a in node.args])
+        smaller = rebuild(node, [a.args[0] if a is one else a for a in node.args])
         if same_shape(shape_sources(smaller), node):
             return _without_expansions(smaller)
     return node

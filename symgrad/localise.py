@@ -11,9 +11,10 @@ import mpmath as mp
 from symgrad import expr as ex
 from symgrad.accuracy import Sample
 from symgrad.evaluate import Format
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.machine import machine_form
 from symgrad.simulate import Simulation
+from symgrad.traversal import topological
 
 __all__ = ["culprits", "neighbourhood"]
 

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad.expr import HALF, MINUS_ONE, ONE, Expr, make, topological
+from symgrad.expr import HALF, MINUS_ONE, ONE, Expr, make
 from symgrad.sizes import UNKNOWN, elements
+from symgrad.traversal import topological
 
 # Functions whose values are bounded or decay: they enter products first.
 _BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})

@@ -41,6 +41,8 @@ _WORDS: Mapping[str, str] = {
     "div": "ratio",
     "neg": "neg",
     "where": "chosen",
+    "masked": "chosen",
+    "softmax_backward": "product",
     "maximum": "upper",
     "minimum": "lower",
     "clamp": "clamped",
@@ -53,6 +55,9 @@ _WORDS: Mapping[str, str] = {
     "sum_to": "reduced",
     "conform": "conformed",
     "expand": "spread",
+    "round": "rounded",
+    "T": "transposed",
+    "mT": "transposed",
 }
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
@@ -93,6 +98,8 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
         return _compared(node, names)
     if node.op == "pow":
         return _power(node, names)
+    if node.op == "unsqueeze":
+        return _unsqueezed(node, names)
     word = _WORDS.get(node.op, node.op)
     if node.op == "mul" and all(_is_short(a, names) for a in node.args):
         joint = "_".join(describe(a, names, 0) for a in node.args)
@@ -118,6 +125,11 @@ def _compared(node: Expr, names: Mapping[Expr, str]) -> str:
         if word is not None:
             return word
     return _COMPARED[node.op]
+
+
+def _unsqueezed(node: Expr, names: Mapping[Expr, str]) -> str:
+    word = "column" if node["dim"] == (-1,) else "spread"
+    return f"{describe(node.args[0], names, 1)}_{word}" if _is_short(node.args[0], names) else word
 
 
 def _power(node: Expr, names: Mapping[Expr, str]) -> str:

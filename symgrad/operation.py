@@ -9,13 +9,14 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
-from symgrad.backends.torch.fusion import distribute_cotangents
-from symgrad.branches import Roots, Split, guard, split
+from symgrad.branches import Roots, Split, split
 from symgrad.differentials import absent, cotangent, tangent
-from symgrad.differentiate import is_linear, is_tensor_op, jvp, partials, region_leaves, vjp
-from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.differentiate import is_linear, jvp, vjp
+from symgrad.distribute import distribute_cotangents
+from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
 from symgrad.parse import Program
+from symgrad.parse.scope import with_shape
 from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
@@ -25,6 +26,7 @@ from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.stabilise import Candidate, Choice
+from symgrad.traversal import rebuild, substitute, topological
 from symgrad.workbench import Workbench
 
 
@@ -224,7 +226,8 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
-    chosen = plan(formulas, outputs, list(gradients.values()), spec.options.save, fixed, differentiable, extras=False)
+    needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
+    chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
     return replace(
         inner,
         formulas=formulas,
@@ -262,7 +265,7 @@ def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
 
 def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     spec = program.spec
-    formulas = {o.name: roots[o.name] for o in spec.outputs}
+    formulas = {o.name: _as_tensor(program, o.name, roots[o.name]) for o in spec.outputs}
     overridden = {t: roots[f"grad of {t}"] for t in program.gradients}
     bench = Workbench(program)
     read = {name: bench.recognise(root) for name, root in formulas.items()}
@@ -293,6 +296,7 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    tensors = [program.symbols[t.name] for t in spec.tensors]
     differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
@@ -300,7 +304,9 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
         kernels = spec.options.kernels
         extras = alone and not wide_slopes and not kernels
         policy = spec.options.save
-        return plan(formulas, outputs, needed, policy, fixed, differentiable, extras=extras, fused=kernels)
+        return plan(
+            formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=extras, fused=kernels
+        )
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(
@@ -340,6 +346,16 @@ def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
     )
 
 
+def _as_tensor(program: Program, output: str, root: Expr) -> Expr:
+    """The formula of an output; where the branch taken leaves a number, in the shape that all of its tensors have."""
+    if root.tensors:
+        return root
+    given = [program.symbols[t.name] for t in program.spec.tensors if t.default is None]
+    own = [s for s in given if s in program.outputs[output].tensors]
+    floats = [s for s in own or given if s["kind"] == "tensor"]
+    return with_shape(root, floats or own or given)
+
+
 def _override(
     program: Program, formulas: Mapping[str, Expr], tensor: str, gradient: Expr, bench: Workbench
 ) -> Override:
@@ -371,21 +387,5 @@ def _without_reductions(root: Expr, stand_in: Expr) -> Expr:
         if node.op == "sum_to" and node.args[1] is stand_in:
             mapped[node] = args[0]
         else:
-            mapped[node] = ex.rebuild(node, args)
+            mapped[node] = rebuild(node, args)
     return mapped[root]
-
-
-__all__ = [
-    "Body",
-    "Operation",
-    "Override",
-    "Variant",
-    "absent",
-    "compile_operation",
-    "cotangent",
-    "guard",
-    "is_tensor_op",
-    "partials",
-    "region_leaves",
-    "tangent",
-]

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from symgrad import expr as ex
-from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.parse import Program
 from symgrad.spec.model import Formula, Output, Tensor
+from symgrad.traversal import substitute, topological
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from itertools import combinations
 
 import networkx as nx
 
-from symgrad.backends.torch.fusion import fuse
 from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
+from symgrad.fusion import fuse
 from symgrad.machine import machine
 from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
+from symgrad.traversal import topological
 
 _MOST_EXTRAS = 6
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
@@ -72,6 +73,7 @@ def plan(
     fixed: frozenset[Expr] = frozenset(),
     differentiable: Collection[str] | None = None,
     *,
+    tensors: Sequence[Expr] = (),
     extras: bool = True,
     fused: bool = False,
 ) -> Plan:
@@ -79,9 +81,11 @@ def plan(
 
     `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
     `fixed` the tensors that are never differentiated, and `differentiable` the outputs that are (all, if None): of any
-    other one but an index the derivative would be lost. Without `extras` no float intermediate is kept. Fused passes
-    have no masks to read, and read what was reduced before rather than reduce again.
+    other one but an index the derivative would be lost. Inputs are saved in the order of `tensors`. Without `extras`
+    no float intermediate is kept. Fused passes have no masks to read, and read what was reduced before rather than
+    reduce again.
     """
+    places = {tensor: place for place, tensor in enumerate(tensors)}
     sound = frozenset(outputs if differentiable is None else differentiable)
     names = {v: name for name, v in outputs.items() if v.op != "sym" and (name in sound or is_index(v))}
     sizes = Sizes.of(formulas.values())
@@ -100,7 +104,9 @@ def plan(
         cut = minimum_cut(gradients, names, sizes, masks=masks)
         if fused:
             cut += _reduced_outputs(gradients, names, cut)
-        base = [_describe(value, names, sizes) for value in sorted(cut, key=lambda v: v.order)]
+        base = [
+            _describe(value, names, sizes) for value in sorted(cut, key=lambda v: (places.get(v, len(places)), v.order))
+        ]
         plans.append(assess(base, ()))
         if policy != "memory" and extras:
             candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))

@@ -12,7 +12,9 @@ import mpmath as mp
 from symgrad import expr as ex
 from symgrad.accuracy import Judge
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.expr import Expr, compare, make, topological
+from symgrad.expr import Expr, make
+from symgrad.traversal import topological
+from symgrad.truth import compare
 
 __all__ = ["joined"]
 

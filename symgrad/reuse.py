@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from symgrad.expr import Expr, substitute
+from symgrad.expr import Expr
 from symgrad.plan import Plan, rank
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
+from symgrad.traversal import substitute
 
 _ALLOWED = 4.0  # ulp in float32 that a derivative in terms of the output may be off
 

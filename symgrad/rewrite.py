@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from symgrad.evaluate import Check
-from symgrad.expr import Expr, rebuild, topological
+from symgrad.expr import Expr
 from symgrad.rules import Rule, Transformation
+from symgrad.traversal import rebuild, topological
 
 __all__ = ["Rewriter", "Step", "by_operation", "replace", "rewrite", "single_steps"]
 

@@ -25,6 +25,8 @@ _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most argument
 _SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
 _GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
 _MOST_TOGETHER = 88
+_ZEROS = 3  # points with the same tensor at 0
+_INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -72,18 +74,19 @@ def _middle(within: Interval) -> float:
 
 
 def sample_points(
-    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 240
+    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 240, *, powers: bool = False
 ) -> dict[Format, list[Environment]]:
     """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together, then
     all nearly equal.
 
     `scalars` gives the values of the hyperparameters, which are cycled through. At most `most` points, evenly thinned.
+    With `powers`, for formulas with a tensor as exponent, all tensors are integers at some, and each is 0 at some.
     """
-    return {target: _thin(_points(tensors, scalars, target), most) for target in (FLOAT32, FLOAT64)}
+    return {target: _points(tensors, scalars, target, most, powers) for target in (FLOAT32, FLOAT64)}
 
 
 def _points(
-    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], target: Format
+    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], target: Format, most: int, powers: bool
 ) -> list[Environment]:
     combinations = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
     sweeps: dict[Expr, list[Any]] = {}
@@ -98,6 +101,7 @@ def _points(
             sizes = (*_EXTREME, *_MODERATE, *(1 + d for d in _NEAR_ONE), *dense)
             sweeps[symbol] = magnitudes(sizes, within, target)
             moderate[symbol] = magnitudes(_MODERATE, within, target)
+    kept = [*_integers(moderate, tensors), *_at_zero(moderate, tensors)][: most // 4] if powers else []
     points: list[Environment] = []
     for i, symbol in enumerate(tensors):
         for k, value in enumerate(sweeps[symbol]):
@@ -108,7 +112,32 @@ def _points(
             joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
             points.append(joint)
         points += _together(moderate, tensors, target)
-    return [{**point, **combinations[k % len(combinations)]} for k, point in enumerate(points)]
+    thinned = _thin([{**p, **combinations[k % len(combinations)]} for k, p in enumerate(points)], most - len(kept))
+    return [*({**p, **combinations[k % len(combinations)]} for k, p in enumerate(kept)), *thinned]
+
+
+def _at_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which one tensor is 0, where powers have kinks and poles."""
+    floats = [s for s, within in tensors.items() if s["kind"] not in ("bool_tensor", "int_tensor") and 0.0 in within]
+    return [
+        {o: 0.0 if o is s else moderate[o][(k * (3 + j) + 1) % len(moderate[o])] for j, o in enumerate(tensors)}
+        for k in range(_ZEROS)
+        for s in floats
+    ]
+
+
+def _integers(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which a power of a negative number is real."""
+    points: list[Environment] = []
+    for k in range(len(_INTEGERS)):
+        values = [_INTEGERS[k * (j + 1) % len(_INTEGERS)] for j in range(len(tensors))]
+        points.append(
+            {
+                s: v if v in within and s["kind"] != "bool_tensor" else moderate[s][k % len(moderate[s])]
+                for v, (s, within) in zip(values, tensors.items(), strict=True)
+            }
+        )
+    return points
 
 
 def _together(

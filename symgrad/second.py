@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from symgrad import expr as ex
 from symgrad.differentials import cotangent
 from symgrad.differentiate import is_linear, partials, region_leaves, vjp
-from symgrad.expr import Expr, make, rebuild, substitute, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.parse import Program
 from symgrad.plan import Plan, Saved
 from symgrad.reuse import Derivatives
 from symgrad.shapes import declared_shape
 from symgrad.tensor_ops import data_arguments
+from symgrad.traversal import rebuild, substitute, topological
 from symgrad.workbench import Workbench
 
 __all__ = ["Second", "second_derivatives", "total_gradients"]

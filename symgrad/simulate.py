@@ -14,7 +14,8 @@ from typing import Any
 import mpmath as mp
 
 from symgrad.evaluate import COMPARE, FLOAT64, UNDEFINED, Environment, Format, exact, leaf_value, meaning
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
+from symgrad.traversal import topological
 from symgrad.widening import NARROW, WIDEN
 
 __all__ = ["Simulation", "simulate"]

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.shapes import ShapeConflict, extent
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import topological
 
 _NAMED = 64.0  # elements of a dimension
 _LEADING = 4096.0  # of all dimensions of a tensor of which nothing was declared, and of those before the declared ones

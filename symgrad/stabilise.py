@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.accuracy import Judge, Score
 from symgrad.approximate import Interval, Target, V, near, readings
 from symgrad.branches import may_need_guard
@@ -25,6 +26,7 @@ from symgrad.regimes import joined
 from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
 from symgrad.rewrite import replace as replaced
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
+from symgrad.traversal import substitute, topological
 
 _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
@@ -49,7 +51,7 @@ class Candidate:
     def key(self) -> tuple[float, ...]:
         """Smaller is better: non-finite results, then error where it matters, then cost."""
         worst = max(_graded(self.float32.ulp), _graded(self.float64.ulp / _LENIENT))
-        return (self.float32.nonfinite + self.float64.nonfinite, worst, self.cost)
+        return (self.float32.failures + self.float64.failures, worst, self.cost)
 
     @property
     def accurate(self) -> bool:
@@ -104,9 +106,9 @@ _RISK = 3.0  # passes that guarding one function in a branch that may not be tak
 def _price(form: Expr) -> float:
     """The cost of a form with the guards that its branches may need."""
     risky: set[tuple[Expr, Expr]] = set()
-    for node in ex.topological(form):
+    for node in topological(form):
         if node.op == "where" and not node.args[0].is_static:
-            risky.update((n, node.args[0]) for b in node.args[1:] for n in ex.topological(b) if may_need_guard(n))
+            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
     return cost(form) + _RISK * len(risky)
 
 
@@ -116,7 +118,7 @@ _CHEAPER = by_operation(CHEAPER)
 
 def _extent(formula: Expr) -> int:
     """Operands of all operations together: what one pass over a formula costs."""
-    return sum(len(node.args) for node in ex.topological(formula))
+    return sum(len(node.args) for node in topological(formula))
 
 
 class _Search:
@@ -228,7 +230,7 @@ class _Search:
             return
         bounds = (-ex.OO, ex.num(-_SATURATED), ex.num(_SATURATED), ex.OO)
         for low, high in (bounds[1:3], bounds[::2], bounds[1::2]):
-            bounded = ex.substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
+            bounded = substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
             why = "beyond the bounds it has reached its limit, in every format"
             self.add(bounded, (*steps, Step("saturated", form, bounded, why)))
 
@@ -236,7 +238,7 @@ class _Search:
     def develop(self) -> None:
         """Rewrite the best forms where they err, a few rounds long."""
         developed: set[Expr] = set()
-        effort = max(_LEAST_TRIED, min(_MOST_TRIED, _EFFORT // len(ex.topological(self.formula))))
+        effort = max(_LEAST_TRIED, min(_MOST_TRIED, _EFFORT // len(topological(self.formula))))
         for _ in range(_ROUNDS):
             before = len(self.measured) + len(self.rejected)
             beam = [c for c in (self.best, *self.promising(_BEAM + len(developed))) if c.form not in developed][:_BEAM]
@@ -277,7 +279,7 @@ class _Search:
             found = list(joined(forms, self.judge, formats))
             found.sort(key=lambda choice: sum(self.measured[f].cost for f in choice[1:]))
             for condition, below, above in found[:_MOST_MEASURED]:
-                form = ex.where(condition, below, above)
+                form = truth.where(condition, below, above)
                 steps = dict.fromkeys((*self.origin[below], *self.origin[above]))
                 why = "each form where it is accurate"
                 known = all(self._equal[f] for f in (below, above))
@@ -293,7 +295,7 @@ class _Search:
             for part in self.cancelling(form):
                 for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
                     for point in _POINTS:
-                        moved = ex.substitute(function, {V: V + ex.num(point)})
+                        moved = substitute(function, {V: V + ex.num(point)})
                         self._try(form, part, factor, Target(moved, variable, point))
                         if self.best.accurate:
                             return
@@ -362,7 +364,7 @@ class _Search:
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
             options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
-        return min(options, key=lambda c: (c.float32.nonfinite, _graded(c.float32.ulp), *c.key))
+        return min(options, key=lambda c: (c.float32.failures, _graded(c.float32.ulp), *c.key))
 
 
 def _rounded_up(distance: float, bits: int) -> Fraction:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.expr import Expr, make, rebuild, substitute, topological
+from symgrad.expr import Expr, make
+from symgrad.traversal import rebuild, substitute, topological
 
 WIDEN = "widen"
 NARROW = {f"narrow_{name}": name for name in ("sin", "cos", "tan")}  # of an argument in float64, and what it computes

@@ -19,7 +19,7 @@ from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
-from symgrad.expr import Expr, rebuild, substitute, symbol, topological
+from symgrad.expr import Expr, symbol
 from symgrad.hoist import hoisted
 from symgrad.parse import Program
 from symgrad.rewrite import Step, rewrite
@@ -28,6 +28,7 @@ from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import Candidate, Choice, choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import rebuild, substitute, topological
 
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
 
@@ -52,6 +53,7 @@ class Workbench:
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
         self._samples: dict[tuple[frozenset[Expr], int], Sample] = {}
+        self._forward: set[Expr] = set()
 
     @cached_property
     def _ranges(self) -> dict[Expr, Interval]:
@@ -84,7 +86,13 @@ class Workbench:
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
-        return sample_points(tensors, {**scalars, **conditions}, most)
+        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises)
+
+    @cached_property
+    def _raises(self) -> bool:
+        """Whether a tensor is an exponent: of a negative base it must be an integer."""
+        nodes = topological(*self._program.outputs.values())
+        return any(n.op == "pow" and n.args[1].tensors and n.args[0].tensors for n in nodes)
 
     def judge(self, region: Expr) -> Judge:
         """A judge for a region whose leaves are symbols."""
@@ -119,7 +127,12 @@ class Workbench:
         return form, tuple(dict.fromkeys(steps))
 
     def settle(self, root: Expr) -> Expr:
-        """The formula with every region in its chosen form."""
+        """A formula of forward with every region in its chosen form."""
+        settled = self._settled(root)
+        self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
+        return settled
+
+    def _settled(self, root: Expr) -> Expr:
         return self._by_region(root, lambda region: self._placed(self.chosen(region), region))
 
     def slope_form(self, partial: Expr) -> Expr:
@@ -163,11 +176,16 @@ class Workbench:
 
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
-        settled = cancelled(self._settle_operations(hoisted(root)))
-        flat, back = isolate(settled)
-        points = self.points(substitute(flat, {}), 40)[FLOAT64] if flat.tensors else []
+        return self._by_region(cancelled(self._settle_operations(hoisted(root))), self._guarded)
+
+    def _guarded(self, region: Expr) -> Expr:
+        """A region of a derivative with its dead branches guarded."""
+        flat, back = isolate(region)
+        if not flat.tensors:
+            return region
+        points = self.points(flat, 40)[FLOAT64]
         moderate = [{**p, **{s: 1.0 for s in flat.tensors if s.is_differential}} for p in points]
-        return substitute(self._within(guard(flat, moderate)), back) if flat.tensors else settled
+        return substitute(self._within(guard(flat, moderate)), back)
 
     def _settle_operations(self, root: Expr) -> Expr:
         """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
@@ -175,16 +193,16 @@ class Workbench:
         for node in topological(root):
             args = [mapped[a] for a in node.args]
             if is_tensor_op(node) and not node.is_differential:
-                mapped[node] = self.settle(node)
+                mapped[node] = self._settled(node)
             else:
                 mapped[node] = rebuild(node, args)
         return mapped[root]
 
     def _by_region(self, root: Expr, visit: Any) -> Expr:
-        """Apply `visit` to every region of a formula, innermost first."""
+        """Apply `visit` to every region of a formula, innermost first; results of forward stay as they are."""
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
-            if is_tensor_op(node):
+            if is_tensor_op(node) and node not in self._forward:
                 mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
         result = visit(root) if not is_tensor_op(root) else root
         return substitute(result, mapped)

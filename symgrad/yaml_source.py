@@ -29,6 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_BYTES = 256 * 1024
+_ADVICE = {  # what to do, by a part of what the scanner says
+    "'\\t' that cannot start": "indent with spaces",
+    "cannot start any token": "put the text in quotes",
+    "mapping values are not allowed": "indent alike what belongs together, and put a text with ': ' in quotes",
+}
 MAX_LINE = 10_000  # characters; the scanner's time grows with the square of some tokens
 MAX_DEPTH = 50
 MAX_NODES = 3_000
@@ -244,8 +249,9 @@ class _Composer:
             root = self._root()
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            problem = error.problem or error.context
-            self._stop(mark.index if mark else self._last, f"not valid YAML: {problem}")
+            problem = error.problem or error.context or ""
+            advice = next((f"; {text}" for part, text in _ADVICE.items() if part in problem), "")
+            self._stop(mark.index if mark else self._last, f"not valid YAML: {problem}{advice}")
         except YAMLError as error:
             self._stop(self._last, f"not valid YAML: {error}")
         except (ValueError, OverflowError):  # chr() of an escape such as "\UFFFFFFFF"

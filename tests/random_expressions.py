@@ -9,9 +9,11 @@ import mpmath as mp
 from hypothesis import strategies as st
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import Exact
-from symgrad.expr import COMPARISONS, Expr, make, symbol, topological
+from symgrad.expr import COMPARISONS, Expr, make, symbol
 from symgrad.functions import FUNCTIONS
+from symgrad.traversal import topological
 
 X, Y, Z = symbol("x"), symbol("y"), symbol("z")
 ALPHA, BETA, N, FLAG, MODE = (
@@ -63,16 +65,16 @@ def _call(draw: st.DrawFn, operands: st.SearchStrategy[Expr]) -> Expr:
 @st.composite
 def _condition(draw: st.DrawFn, operands: st.SearchStrategy[Expr]) -> Expr:
     def atom() -> Expr:
-        return ex.compare(draw(st.sampled_from(sorted(COMPARISONS))), draw(operands), draw(operands))
+        return truth.compare(draw(st.sampled_from(sorted(COMPARISONS))), draw(operands), draw(operands))
 
     kind = draw(st.sampled_from(["atom", "and", "or", "not", "mixed"]))
     if kind == "atom":
         return atom()
     if kind == "not":
-        return ex.logical("not", ex.logical("and", atom(), atom()))
+        return truth.logical("not", truth.logical("and", atom(), atom()))
     if kind == "mixed":
-        return ex.logical("or", ex.logical("and", atom(), atom()), ex.logical("not", atom()))
-    return ex.logical(kind, atom(), atom())
+        return truth.logical("or", truth.logical("and", atom(), atom()), truth.logical("not", atom()))
+    return truth.logical(kind, atom(), atom())
 
 
 @st.composite
@@ -89,7 +91,7 @@ def _compound(draw: st.DrawFn, operands: st.SearchStrategy[Expr]) -> Expr:
     if kind == "power":
         return ex.power(ex.HALF + a**2, b)
     if kind == "where":
-        return ex.where(draw(_condition(operands)), a, b)
+        return truth.where(draw(_condition(operands)), a, b)
     if kind == "div":
         return a / b if b.number != 0 else a
     return {"add": a + b, "sub": a - b, "mul": a * b}[kind]

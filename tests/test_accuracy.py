@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, expressions
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.accuracy import Judge, Sample, Score
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.expr import Expr, make
@@ -49,7 +50,7 @@ def test_errors_are_in_ulp_of_the_truth_at_every_magnitude() -> None:
 
 
 def test_the_worst_point_counts() -> None:
-    form = ex.where(ex.compare("gt", X, 4), X * 2, X)
+    form = truth.where(truth.compare("gt", X, 4), X * 2, X)
     measured = judge(X, [1.0, 2.0, 5.0]).measure(form, FLOAT32)
     assert measured.errors[0] == measured.errors[1] == 0
     assert measured.errors[2] > 1e6
@@ -150,9 +151,9 @@ def test_below_the_normal_range_results_may_flush_to_zero() -> None:
 
 
 def test_truth_values_are_right_or_wrong() -> None:
-    formula = ex.compare("gt", X, 1)
+    formula = truth.compare("gt", X, 1)
     assert judge(formula, [0.5, 1.5]).score(formula, FLOAT32) == Score(0, 0.0)
-    assert judge(formula, [0.5, 1.5]).score(ex.compare("lt", X, 1), FLOAT32) == Score(2, 0.0)
+    assert judge(formula, [0.5, 1.5]).score(truth.compare("lt", X, 1), FLOAT32) == Score(2, 0.0)
 
 
 # ---------------------------------------------------------------------------------------------- scores
@@ -184,3 +185,10 @@ def test_a_thorough_check_looks_far_outside() -> None:
     assert sample.check(X, clamped)
     assert not sample.thorough_check(X, clamped)
     assert sample.thorough_check(2 * X, X * 2 * make("exp", 0 * X))
+
+
+def test_failing_where_nothing_is_extreme_weighs_more() -> None:
+    formula = make("exp", X) / (1 + make("exp", X))
+    far, close = (judge(formula, [v]).score(formula, FLOAT32) for v in (1e4, 100.0))
+    assert far.nonfinite == close.nonfinite == 1
+    assert far.failures < close.failures

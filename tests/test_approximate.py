@@ -9,10 +9,12 @@ import pytest
 from random_expressions import ALPHA, X, Y
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.accuracy import Judge
 from symgrad.approximate import Interval, Target, V, approximation, near, readings
 from symgrad.evaluate import FLOAT32, FLOAT64, exact
-from symgrad.expr import Expr, make, substitute, topological
+from symgrad.expr import Expr, make
+from symgrad.traversal import substitute, topological
 
 f = make
 CANCELLING: dict[str, tuple[Expr, Fraction]] = {
@@ -102,7 +104,7 @@ def test_about_another_point_and_with_another_variable() -> None:
         ex.sqrt(f("abs", V)),
         f("exp", 1 / V),
         f("sin", 1 / V) * V**2,
-        ex.where(ex.compare("gt", V, 0), V, 3 * V),
+        truth.where(truth.compare("gt", V, 0), V, 3 * V),
     ],
     ids=repr,
 )
@@ -128,7 +130,7 @@ def test_near_keeps_the_formula_beyond_the_radius() -> None:
     form = near(Target(CANCELLING["cosine"][0], X, Fraction(0)), AROUND, Y, formula)
     assert form is not None
     assert form.op == "where"
-    assert form.args[0] is ex.compare("lt", f("abs", X), ex.num(AROUND.high))
+    assert form.args[0] is truth.compare("lt", f("abs", X), ex.num(AROUND.high))
     assert form.args[2] is formula
     points = [{X: v, Y: 3.0} for v in (-2.0, -0.2, -1e-4, 1e-7, 0.1, 0.249, 0.6)]
     judge = Judge(formula, {FLOAT32: [{X: FLOAT32.round(p[X]), Y: 3.0} for p in points], FLOAT64: points})

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, X, Y, expressions, well_conditioned
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.branches import Roots, Split, guard, split
 from symgrad.evaluate import Exact, exact
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
+from symgrad.traversal import topological
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 MODE = symbol("mode", "str")
@@ -39,18 +41,18 @@ def choice(draw: st.DrawFn, depth: int) -> Expr:
     """A tree of Python choices between pointwise formulas."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return draw(st.sampled_from([X, Y, X * Y, make("sin", X), X + 1, ALPHA * X]))
-    atoms = [A, B, C, *(ex.compare("eq", MODE, ex.text(t)) for t in ("one", "two", "three"))]
+    atoms = [A, B, C, *(truth.compare("eq", MODE, ex.text(t)) for t in ("one", "two", "three"))]
     condition = draw(st.sampled_from(atoms))
     combined = draw(
         st.sampled_from(
             [
                 condition,
-                ex.logical("not", condition),
-                *(ex.logical(o, condition, draw(st.sampled_from(atoms))) for o in ("and", "or")),
+                truth.logical("not", condition),
+                *(truth.logical(o, condition, draw(st.sampled_from(atoms))) for o in ("and", "or")),
             ]
         )
     )
-    node = ex.where(combined, choice(draw, depth - 1), choice(draw, depth - 1))
+    node = truth.where(combined, choice(draw, depth - 1), choice(draw, depth - 1))
     return draw(st.sampled_from([node, node + X, make("exp", node)]))
 
 
@@ -76,14 +78,14 @@ def test_the_number_of_variants_is_bounded() -> None:
     flags = [symbol(f"flag{i}", "bool") for i in range(12)]
     root: Expr = X
     for flag in flags:
-        root = root + ex.where(flag, make("sin", root), X)
+        root = root + truth.where(flag, make("sin", root), X)
     tree = split({"y": root}, {})
     assert len(leaves(tree)) <= 16
 
 
 def test_a_text_of_two_choices_is_decided_once() -> None:
-    root = ex.where(
-        ex.compare("eq", MODE, ex.text("one")), X, ex.where(ex.compare("eq", MODE, ex.text("two")), Y, X * Y)
+    root = truth.where(
+        truth.compare("eq", MODE, ex.text("one")), X, truth.where(truth.compare("eq", MODE, ex.text("two")), Y, X * Y)
     )
     tree = split({"y": root}, {MODE: ("one", "two")})
     assert isinstance(tree, Split)
@@ -92,9 +94,9 @@ def test_a_text_of_two_choices_is_decided_once() -> None:
 
 
 def test_no_choice_no_split() -> None:
-    tensor_choice = {"y": ex.where(ex.compare("gt", X, 0), X, Y)}
+    tensor_choice = {"y": truth.where(truth.compare("gt", X, 0), X, Y)}
     assert split(tensor_choice, {}) == tensor_choice
-    scalar_choice = {"y": X * ex.where(A, ALPHA, ex.ONE)}
+    scalar_choice = {"y": X * truth.where(A, ALPHA, ex.ONE)}
     assert split(scalar_choice, {}) == scalar_choice
 
 
@@ -107,7 +109,7 @@ SETTINGS = settings(
 @SETTINGS
 @given(expressions(X, Y), expressions(X, Y), expressions(X, Y))
 def test_a_guard_changes_no_value(a: Expr, b: Expr, c: Expr) -> None:
-    root = ex.where(ex.compare("gt", a, c), b, c)
+    root = truth.where(truth.compare("gt", a, c), b, c)
     assume(well_conditioned(root) is not None)
     points = [{X: x, Y: y} for x in (-2.0, -0.5, 0.0, 0.3, 4.0) for y in (-1.0, 0.0, 2.0)]
     guarded = guard(root, points)
@@ -146,6 +148,18 @@ def test_a_dead_branch_never_shows(formula: str, other: str) -> None:
     torch.testing.assert_close(first.detach()[dead], slope[dead])
     pushed = torch.func.jvp(item.function, (x.detach(),), (torch.ones_like(x),))[1]
     torch.testing.assert_close(pushed, first.detach())
+
+
+def test_a_dead_branch_does_not_show_where_tensors_broadcast() -> None:
+    item = compiled_text(
+        "\nop: dead_branch\ntensors: {x: , y: }\n"
+        "outputs: {z: 'where(x > 0, where(y > 0, log(x) * sqrt(y), log(x) / (y**2 + 1)), log(1 - x)**2 * y)'}\n"
+    )
+    x = torch.tensor([[-2.0, -0.5, 0.0, 0.25, 1.5]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[-1.0], [0.0], [2.0]], dtype=torch.float64, requires_grad=True)
+    first = torch.autograd.grad(item.function(x, y).sum(), (x, y), create_graph=True)
+    second = torch.autograd.grad(sum(g.sum() for g in first), (x, y))
+    assert all(t.isfinite().all() for t in (*first, *second))
 
 
 def test_branches_are_python_in_the_module() -> None:

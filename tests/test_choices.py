@@ -6,10 +6,13 @@ import mpmath as mp
 import pytest
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import exact
-from symgrad.expr import ONE, ZERO, Expr, compare, make, symbol, topological, where
+from symgrad.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.rules import CHEAPER, Transformation
 from symgrad.rules.choices import CHOICES
+from symgrad.traversal import topological
+from symgrad.truth import compare, where
 
 X, Y, ALPHA = symbol("x"), symbol("y"), symbol("alpha", "float")
 LEFT, RIGHT, HERE = compare("lt", X, 0), compare("gt", X, 0), compare("eq", X, 0)
@@ -22,7 +25,10 @@ def exp(x: Expr) -> Expr:
 # What each transformation makes of a formula.
 TABLE = {
     "nested-choice": [
-        (where(LEFT, where(compare("lt", Y, 1), X, 0), 0), where(ex.logical("and", LEFT, compare("lt", Y, 1)), X, 0)),
+        (
+            where(LEFT, where(compare("lt", Y, 1), X, 0), 0),
+            where(truth.logical("and", LEFT, compare("lt", Y, 1)), X, 0),
+        ),
         (where(HERE, Y, where(compare("lt", Y, 1), X, Y)), None),
     ],
     "choice-of-arguments": [

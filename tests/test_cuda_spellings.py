@@ -11,6 +11,7 @@ import torch
 from processes import process
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.backends.cuda.plumbing import plumbing
 from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.cuda.spellings import SPELLINGS
@@ -18,6 +19,7 @@ from symgrad.evaluate import exact
 from symgrad.expr import Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
+from symgrad.traversal import topological
 from symgrad.widening import NARROW, WIDEN, with_wide_angles
 
 pytest.importorskip("triton")
@@ -46,14 +48,16 @@ EXPRESSIONS: dict[str, tuple[Expr, tuple[float, float]]] = {
     "root": (ex.sqrt(P), (0.1, 3.0)),
     "root_cubed": (P ** Fraction(3, 2), (0.1, 3.0)),
     "inverse_root": (P ** Fraction(-1, 2), (0.1, 3.0)),
-    "chosen": (ex.where(ex.compare("lt", P, 0), Fraction(1, 10), Fraction(1, 3)), (-1.0, 1.0)),
-    "chosen_argument": (make("exp", ex.where(ex.compare("lt", P, 0), Fraction(1, 10), 1)), (-1.0, 1.0)),
+    "chosen": (truth.where(truth.compare("lt", P, 0), Fraction(1, 10), Fraction(1, 3)), (-1.0, 1.0)),
+    "chosen_argument": (make("exp", truth.where(truth.compare("lt", P, 0), Fraction(1, 10), 1)), (-1.0, 1.0)),
     "bounded": (make("maximum", P, num(Fraction(1, 10))), (-1.0, 1.0)),
     "angle": (make("atan2", P, num(Fraction(1, 10))), (-1.0, 1.0)),
     "logical": (
-        ex.where(
+        truth.where(
             make(
-                "or", make("and", ex.compare("lt", P, 0), ex.compare("ge", Q, 0)), make("not", ex.compare("le", P, Q))
+                "or",
+                make("and", truth.compare("lt", P, 0), truth.compare("ge", Q, 0)),
+                make("not", truth.compare("le", P, Q)),
             ),
             P,
             Q,
@@ -115,7 +119,7 @@ def compile_(tmp_path_factory):
 
 def test_every_spelling_is_here() -> None:
     assert set(SPELLINGS) - {*ROWS, *WIDE} <= set(EXPRESSIONS)
-    assert {n.op for node, _ in EXPRESSIONS.values() for n in ex.topological(node)} >= set(WIDE)
+    assert {n.op for node, _ in EXPRESSIONS.values() for n in topological(node)} >= set(WIDE)
 
 
 def arguments(name: str, dtype: torch.dtype) -> list[torch.Tensor]:

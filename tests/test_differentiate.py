@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.differentiate import as_derived, is_linear, is_tensor_op, jvp, local_partials, partials, region_leaves, vjp
 from symgrad.evaluate import Exact, exact
-from symgrad.expr import ZERO, Expr, make, substitute, symbol, topological
+from symgrad.expr import ZERO, Expr, make, symbol
+from symgrad.traversal import rebuild, substitute, topological
 
 SETTINGS = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -51,7 +53,7 @@ def at_a_point(root: Expr) -> Expr:
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         args = [mapped[a] for a in node.args]
-        mapped[node] = args[0] if node.op in ("sum_to", "expand") else ex.rebuild(node, args)
+        mapped[node] = args[0] if node.op in ("sum_to", "expand") else rebuild(node, args)
     return mapped[root]
 
 
@@ -180,10 +182,10 @@ def test_powers_follow_the_conventions_of_torch() -> None:
 
 
 def test_a_choice_is_differentiated_branch_by_branch() -> None:
-    condition = ex.compare("gt", X, 0)
-    root = ex.where(condition, make("log", X), 3 * X)
-    assert partials(root, [X])[X] is ex.where(condition, 1 / X, ex.num(3))
-    step = ex.where(condition, ex.ONE, ZERO)
+    condition = truth.compare("gt", X, 0)
+    root = truth.where(condition, make("log", X), 3 * X)
+    assert partials(root, [X])[X] is truth.where(condition, 1 / X, ex.num(3))
+    step = truth.where(condition, ex.ONE, ZERO)
     assert partials(step, [X])[X] is ZERO
     assert partials(make("exp", X) * step, [X])[X] is not ZERO
 
@@ -191,7 +193,7 @@ def test_a_choice_is_differentiated_branch_by_branch() -> None:
 def test_what_does_not_depend_is_absent() -> None:
     assert vjp({make("exp", X): G}, [X, Y]).keys() == {X}
     assert jvp([make("exp", X), Y], {Y: DY}) == {Y: DY}
-    assert vjp({ex.where(ex.compare("gt", Y, 0), X, ZERO): G}, [X, Y]).keys() == {X}
+    assert vjp({truth.where(truth.compare("gt", Y, 0), X, ZERO): G}, [X, Y]).keys() == {X}
     assert vjp({make("floor", X): G}, [X]) == {} or vjp({make("floor", X): G}, [X])[X] is ZERO
     assert partials(Y, [X]) == {X: ZERO}
 
@@ -224,14 +226,14 @@ def test_regions_end_at_tensor_operations() -> None:
 def test_local_partials_of_arithmetic() -> None:
     assert local_partials(X + Y + Z) == (ex.ONE, ex.ONE, ex.ONE)
     assert local_partials(X * Y * Z) == (Y * Z, X * Z, X * Y)
-    assert local_partials(ex.compare("lt", X, Y)) == (ZERO, ZERO)
+    assert local_partials(truth.compare("lt", X, Y)) == (ZERO, ZERO)
     with pytest.raises(KeyError):
         local_partials(make("unheard_of", X))
 
 
 def test_products_enter_constant_branches() -> None:
     """So that a factor 0 never meets an infinity of the other branch."""
-    gate = ex.where(ex.compare("gt", X, 0), ex.ONE, ZERO)
+    gate = truth.where(truth.compare("gt", X, 0), ex.ONE, ZERO)
     slope = partials(make("relu", X) * make("exp", Y), [X])[X]
     assert exact([vjp({make("relu", make("exp", X) - 5): G}, [X])[X]], {X: -1e9, G: 1.0}, 80) == [0]
     assert slope is not gate
@@ -243,8 +245,8 @@ LINEAR = [
     3 * G,
     G * X + G * make("exp", Y),
     G * ALPHA / X - 2 * G,
-    ex.where(ex.compare("gt", X, 0), G, ZERO),
-    ex.where(ex.compare("gt", X, 0), G * X, -G),
+    truth.where(truth.compare("gt", X, 0), G, ZERO),
+    truth.where(truth.compare("gt", X, 0), G * X, -G),
     make("sum", G * X, dim=None, keepdim=True) * Y,
     G + H,
     ZERO,
@@ -256,8 +258,8 @@ NOT_LINEAR = [
     G * H,
     X,
     1 / G,
-    ex.where(ex.compare("gt", G, 0), G, ZERO),
-    ex.where(ex.compare("gt", X, 0), G, X),
+    truth.where(truth.compare("gt", G, 0), G, ZERO),
+    truth.where(truth.compare("gt", X, 0), G, X),
     G * X + Y,
     make("abs", G),
     G**2 / G**1 + X,

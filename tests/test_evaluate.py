@@ -13,12 +13,14 @@ from random_expressions import ALPHA, FLAG, MODE, POINT, TENSORS, N, X, Y, expre
 
 from symgrad import expr as ex
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Exact, Table, exact
-from symgrad.expr import Expr, make, topological
+from symgrad.expr import Expr, make
+from symgrad.traversal import topological
+from symgrad.truth import compare, logical, where
 
 SETTINGS = settings(
     deadline=None, max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
-POSITIVE = ex.compare("gt", X, 0)
+POSITIVE = compare("gt", X, 0)
 
 
 def value(root: Expr, bits: int = 120, **values: Any) -> Any:
@@ -123,10 +125,10 @@ def test_more_bits_give_the_same_value_where_it_is_well_conditioned(root: Expr) 
 
 
 def test_truth_values_and_texts() -> None:
-    assert value(ex.compare("eq", MODE, ex.text("mean"))) is True
-    assert value(ex.compare("eq", MODE, ex.text("sum"))) is False
-    assert value(ex.where(FLAG, X, Y)) == POINT[X]
-    assert value(ex.logical("and", FLAG, ex.compare("lt", X, 0))) is False
+    assert value(compare("eq", MODE, ex.text("mean"))) is True
+    assert value(compare("eq", MODE, ex.text("sum"))) is False
+    assert value(where(FLAG, X, Y)) == POINT[X]
+    assert value(logical("and", FLAG, compare("lt", X, 0))) is False
 
 
 @pytest.mark.parametrize(
@@ -152,12 +154,12 @@ def test_undefined_over_the_reals_is_nan(root: Expr) -> None:
 def test_undefined_values_spread_but_not_from_a_dead_branch() -> None:
     partial = make("log", -X)
     assert mp.isnan(value(partial * 0 + Y * partial))
-    assert value(ex.where(POSITIVE, Y, partial)) == POINT[Y]
-    assert mp.isnan(value(ex.where(POSITIVE, partial, Y)))
-    assert value(make("mul", ex.where(POSITIVE, Y, partial), ex.num(2))) == 2 * POINT[Y]
-    assert mp.isnan(value(ex.where(POSITIVE, make("exp", partial), Y)))
-    assert value(ex.compare("gt", partial, 0)) is False
-    assert value(ex.compare("ne", partial, 0)) is True
+    assert value(where(POSITIVE, Y, partial)) == POINT[Y]
+    assert mp.isnan(value(where(POSITIVE, partial, Y)))
+    assert value(make("mul", where(POSITIVE, Y, partial), ex.num(2))) == 2 * POINT[Y]
+    assert mp.isnan(value(where(POSITIVE, make("exp", partial), Y)))
+    assert value(compare("gt", partial, 0)) is False
+    assert value(compare("ne", partial, 0)) is True
 
 
 def test_poles_are_infinite() -> None:
@@ -194,7 +196,7 @@ def test_truth_survives_cancellation_of_any_depth() -> None:
 
 
 def test_zeros_are_believed_where_nothing_cancels_and_at_last_where_all_does() -> None:
-    relu, gap = make("relu", X), ex.where(POSITIVE, X, ex.ZERO)
+    relu, gap = make("relu", X), where(POSITIVE, X, ex.ZERO)
     for root in (relu, relu * make("exp", X), gap**2 * Y, make("tanh", relu) + gap, X * 0 + relu):
         values = Exact([{X: -1.5, Y: 2.0}], 120)
         assert values(root)[0] == 0

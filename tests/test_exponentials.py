@@ -11,7 +11,8 @@ from symgrad import expr as ex
 from symgrad import polynomial as poly
 from symgrad.evaluate import exact
 from symgrad.exponentials import rational_forms
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
+from symgrad.traversal import topological
 
 X, Y = symbol("x"), symbol("y")
 

@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, BETA, POINT, TENSORS, N, X, Y, Z, expressions, numbers, well_conditioned
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import Exact, exact
-from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, substitute, symbol, topological
+from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, symbol
+from symgrad.traversal import contains, substitute, topological, transform
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -41,10 +43,10 @@ def assert_same(found: Expr, expected: Any) -> None:
 def constructed(node: Expr) -> Expr:
     """The node once more, through its normalising constructor."""
     if node.op in COMPARISONS:
-        return ex.compare(node.op, *node.args)
+        return truth.compare(node.op, *node.args)
     if node.op in LOGICAL:
-        return ex.logical(node.op, *node.args)
-    build = {"add": ex.add, "mul": ex.mul, "pow": ex.power, "where": ex.where}.get(node.op)
+        return truth.logical(node.op, *node.args)
+    build = {"add": ex.add, "mul": ex.mul, "pow": ex.power, "where": truth.where}.get(node.op)
     return build(*node.args) if build else node
 
 
@@ -162,27 +164,27 @@ def test_comparisons_mirror_and_negate(op: str) -> None:
     for left, right in ((1, 2), (2, 2), (3, 2)):
         holds = {"lt": left < right, "le": left <= right, "gt": left > right, "ge": left >= right}
         holds |= {"eq": left == right, "ne": left != right}
-        assert ex.compare(op, left, right) is (ex.TRUE if holds[op] else ex.FALSE)
+        assert truth.compare(op, left, right) is (ex.TRUE if holds[op] else ex.FALSE)
         point = {**POINT, X: left}
-        assert exact([ex.compare(op, X, right)], point, 60) == [holds[op]]
-        assert exact([ex.compare(ex.MIRRORED[op], right, X)], point, 60) == [holds[op]]
-        assert exact([ex.compare(ex.NEGATED[op], X, right)], point, 60) == [not holds[op]]
-    assert ex.compare(op, ex.num(2), X) is ex.compare(ex.MIRRORED[op], X, 2)
+        assert exact([truth.compare(op, X, right)], point, 60) == [holds[op]]
+        assert exact([truth.compare(truth.MIRRORED[op], right, X)], point, 60) == [holds[op]]
+        assert exact([truth.compare(truth.NEGATED[op], X, right)], point, 60) == [not holds[op]]
+    assert truth.compare(op, ex.num(2), X) is truth.compare(truth.MIRRORED[op], X, 2)
 
 
 def test_truth_values_fold() -> None:
-    p, q = ex.compare("gt", X, 0), ex.compare("lt", Y, 1)
-    assert ex.logical("and", p, ex.TRUE) is p
-    assert ex.logical("and", p, ex.FALSE, q) is ex.FALSE
-    assert ex.logical("or", p, ex.TRUE) is ex.TRUE
-    assert ex.logical("or", p, p) is p
-    assert ex.logical("not", ex.logical("not", p)) is p
-    assert ex.logical("and", ex.logical("and", p, q), p) is ex.logical("and", p, q)
-    assert ex.where(ex.TRUE, X, Y) is X
-    assert ex.where(p, X, X) is X
-    assert ex.where(ex.logical("not", p), X, Y) is ex.where(p, Y, X)
-    assert ex.where(p, ex.where(p, X, Z), Y) is ex.where(p, X, Y)
-    assert ex.where(p, X, ex.where(p, Z, Y)) is ex.where(p, X, Y)
+    p, q = truth.compare("gt", X, 0), truth.compare("lt", Y, 1)
+    assert truth.logical("and", p, ex.TRUE) is p
+    assert truth.logical("and", p, ex.FALSE, q) is ex.FALSE
+    assert truth.logical("or", p, ex.TRUE) is ex.TRUE
+    assert truth.logical("or", p, p) is p
+    assert truth.logical("not", truth.logical("not", p)) is p
+    assert truth.logical("and", truth.logical("and", p, q), p) is truth.logical("and", p, q)
+    assert truth.where(ex.TRUE, X, Y) is X
+    assert truth.where(p, X, X) is X
+    assert truth.where(truth.logical("not", p), X, Y) is truth.where(p, Y, X)
+    assert truth.where(p, truth.where(p, X, Z), Y) is truth.where(p, X, Y)
+    assert truth.where(p, X, truth.where(p, Z, Y)) is truth.where(p, X, Y)
 
 
 # ---------------------------------------------------------------------------------------------- identity
@@ -218,9 +220,9 @@ def test_forgotten_expressions_are_freed() -> None:
 
 def test_digests_and_order_are_the_same_in_every_process() -> None:
     program = (
-        "from symgrad import expr as ex\nfrom symgrad.expr import make, symbol\n{before}\n"
+        "from symgrad import truth\nfrom symgrad.expr import make, symbol\n{before}\n"
         "x, a = symbol('x'), symbol('a', 'float')\n"
-        "e = ex.where(ex.compare('gt', x, a), make('exp', -x) * a + x**2, 1 / (1 + make('tanh', x)) + a)\n"
+        "e = truth.where(truth.compare('gt', x, a), make('exp', -x) * a + x**2, 1 / (1 + make('tanh', x)) + a)\n"
         "print(e.digest.hex(), e)"
     )
     seen = set()
@@ -294,6 +296,6 @@ def test_substitution_is_simultaneous_and_of_whole_expressions() -> None:
     assert substitute(X + Y, {}) is X + Y
     root = X * ALPHA + BETA**N
     assert substitute(root, {ALPHA: ex.ZERO}) is BETA**N
-    assert ex.transform(inner * Y, lambda n: Z if n is inner else n) is Y * Z
-    assert ex.contains(inner * Y, X)
-    assert not ex.contains(inner * Y, Z)
+    assert transform(inner * Y, lambda n: Z if n is inner else n) is Y * Z
+    assert contains(inner * Y, X)
+    assert not contains(inner * Y, Z)

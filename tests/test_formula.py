@@ -11,6 +11,7 @@ from symgrad.formula import formula
 from symgrad.functions import FUNCTIONS, call
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.tensor_ops import Ref
+from symgrad.truth import compare, logical, where
 
 X, Y, BETA = symbol("x"), symbol("y"), symbol("beta", "float")
 N, FLAG, MODE = symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")
@@ -132,10 +133,10 @@ def truth(draw: Any, depth: int) -> Expr:
     if op == "flag":
         return FLAG
     if op == "text":
-        return ex.compare(draw(st.sampled_from(["eq", "ne"])), MODE, ex.text(draw(st.sampled_from(["a", "it's"]))))
+        return compare(draw(st.sampled_from(["eq", "ne"])), MODE, ex.text(draw(st.sampled_from(["a", "it's"]))))
     if op in COMPARISONS or depth == 0:
-        return ex.compare(op if op in COMPARISONS else "lt", number(draw, depth), number(draw, depth))
-    return ex.logical(op, *(truth(draw, depth - 1) for _ in range(1 if op == "not" else 2)))
+        return compare(op if op in COMPARISONS else "lt", number(draw, depth), number(draw, depth))
+    return logical(op, *(truth(draw, depth - 1) for _ in range(1 if op == "not" else 2)))
 
 
 def tensor_operation(draw: Any, depth: int) -> Expr:
@@ -154,7 +155,7 @@ BUILDERS = {
     "pow": power,
     "sub": lambda draw, depth: number(draw, depth) - number(draw, depth),
     "tensor": tensor_operation,
-    "where": lambda draw, depth: ex.where(truth(draw, depth), number(draw, depth), number(draw, depth)),
+    "where": lambda draw, depth: where(truth(draw, depth), number(draw, depth), number(draw, depth)),
 }
 
 

@@ -6,7 +6,8 @@ import pytest
 from symgrad import expr as ex
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
 from symgrad.evaluate import exact
-from symgrad.expr import make, symbol, topological
+from symgrad.expr import make, symbol
+from symgrad.traversal import topological
 
 X, Y = symbol("x"), symbol("y")
 SOFT = make("softplus", X)

@@ -106,17 +106,17 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 def _nodes(name: str, compiled: Compiled, needed: set[str]) -> list[str]:
-    """The tests of a file in whose names stands what is needed."""
-    tests = re.findall(r"(?m)^def (test_\w+)\(", compiled.test)
+    """The tests of a file in whose names stands what is needed; compilers take long, and would notice no more."""
+    tests = re.findall(r"(?m)^def (test_(?!compile)\w+)\(", compiled.test)
     return [f"test_{name}.py::{test}" for test in tests if any(part in test for part in needed)]
 
 
 def _write(folder: Path, name: str, compiled: Compiled, module: str) -> None:
     """A module and its test under another name, so that one process can import all of them."""
-    (folder / f"{name}.py").write_text(module)
+    (folder / f"{name}.py").write_text(module, encoding="utf-8")
     test = compiled.test.replace(f'import_module("{compiled.spec.op}")', f'import_module("{name}")')
     assert test != compiled.test
-    (folder / f"test_{name}.py").write_text(test)
+    (folder / f"test_{name}.py").write_text(test, encoding="utf-8")
 
 
 @pytest.mark.parametrize("op", MUTATIONS)
@@ -139,4 +139,25 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["-k", "not compile and not export", "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+UNUSUAL = (  # a parameter that is not read, names that are not ASCII, a branch on a number
+    "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
+    " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
+    "{op: greek, tensors: {α: , λ1: }, outputs: {ψ: α*λ1}}",
+    "{op: sometimes, tensors: {x: }, hyperparameters: {n: 0}, outputs: {y: 'where(n > 0, x**n, -x)'},"
+    " test: {values: {n: [0, 2]}}}",
+)
+
+
+def test_unusual_operations_pass(tmp_path: Path) -> None:
+    nodes: list[str] = []
+    for k, text in enumerate(UNUSUAL):
+        _write(tmp_path, f"unusual_{k}", (compiled := compile_spec(parse_spec(text))), compiled.module)
+        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy"})
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), *nodes], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout

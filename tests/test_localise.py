@@ -8,6 +8,7 @@ import pytest
 from random_expressions import ALPHA, X, Y
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.accuracy import Sample
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.expr import Expr, make
@@ -69,8 +70,8 @@ def test_only_the_points_asked_for_count() -> None:
 
 def test_scalars_conditions_and_choices_are_never_blamed() -> None:
     scalar = make("exp", ALPHA * ex.num(1) / 10**9) - 1
-    condition = ex.compare("gt", EXP_MINUS_1, 0)
-    form = ex.where(condition, X * scalar, Y)
+    condition = truth.compare("gt", EXP_MINUS_1, 0)
+    form = truth.where(condition, X * scalar, Y)
     assert blamed(form, [1e-4]) == [EXP_MINUS_1]
 
 

@@ -16,10 +16,11 @@ from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions
 from symgrad import expr as ex
 from symgrad.backends.torch.printer import Printer
 from symgrad.evaluate import FLOAT32, FLOAT64, Format, exact
-from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, topological
+from symgrad.expr import COMPARISONS, LOGICAL, Expr, make
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine, machine_form
 from symgrad.simulate import Simulation
+from symgrad.traversal import topological
 
 torch.set_num_threads(1)
 

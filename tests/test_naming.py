@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, Z, expressions
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.errors import SpecError
-from symgrad.expr import make, symbol, topological
+from symgrad.expr import make, symbol
 from symgrad.machine import machine
 from symgrad.naming import Names, describe
 from symgrad.spec import parse_spec
+from symgrad.traversal import topological
 
 
 # ---------------------------------------------------------------------------------------------- names of values
@@ -40,10 +42,13 @@ def test_fresh_names_differ() -> None:
         (make("pow", X, ex.num(2)), "x_squared"),
         (make("pow", X, ex.HALF), "root_x"),
         (make("mul", X, Y), "x_y"),
-        (ex.compare("gt", X, 0), "positive"),
-        (ex.compare("le", X, 0), "nonpositive"),
-        (ex.compare("lt", X, Y), "below"),
+        (truth.compare("gt", X, 0), "positive"),
+        (truth.compare("le", X, 0), "nonpositive"),
+        (truth.compare("lt", X, Y), "below"),
         (make("add", make("sin", X), Y), "total"),
+        (make("round", make("add", X, Y)), "rounded"),
+        (make("unsqueeze", X, dim=(-1,)), "x_column"),
+        (make("unsqueeze", X, dim=(-1, -2)), "x_spread"),
         (make("exp", make("add", X, make("sin", Y))), "exp"),
     ],
 )

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from symgrad import expr as ex
 from symgrad.errors import SpecError
-from symgrad.expr import FALSE, ONE, TRUE, ZERO, Expr, compare, logical, make, symbol, where
+from symgrad.expr import FALSE, ONE, TRUE, ZERO, Expr, make, symbol
 from symgrad.functions import FUNCTIONS, call
 from symgrad.parse import Fault, FormulaError, Program, Scope, parse_expression, parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.tensor_ops import Ref
+from symgrad.traversal import topological
+from symgrad.truth import compare, logical, where
 
 X, Y, Z, MASK = symbol("x"), symbol("y"), symbol("z"), symbol("mask", "bool_tensor")
 BETA, N, FLAG, MODE = symbol("beta", "float"), symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")
@@ -248,7 +250,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "None": (0, "None is not a value"),
     "torch.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
     "x.exp()": (0, "methods have no place in a formula; write exp(...)"),
-    "x.__class__": (0, "unknown attribute '__class__'"),
+    "x.__class__": (2, "unknown attribute '__class__'"),
     "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),
     "sigmoid(x, y)": (11, "sigmoid(x) takes 1 argument, not 2"),
     "sigmoid()": (0, "sigmoid(x) lacks its argument 'x'"),
@@ -275,7 +277,12 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "sum(x, dim=[])": (11, "'dim' is an empty list"),
     "sum(x, keepdim=1)": (15, "'keepdim' must be True, False or a hyperparameter of type bool"),
     "sum(None)": (4, "the argument 'input' cannot be None"),
-    "x.foo": (0, "unknown attribute 'foo'"),
+    "x.foo": (2, "unknown attribute 'foo'"),
+    "conv1d(x, y, stride=0)": (20, "'stride' must be at least 1, not 0"),
+    "conv1d(x, y, padding=-1)": (21, "'padding' must be at least 0, not -1"),
+    "conv2d(x, y, stride=(1, 2, 3))": (20, "'stride' has one value or 2, not 3"),
+    "conv2d(x, y, dilation=[1, 0])": (22, "'dilation' must be at least 1, not 0"),
+    "conv2d(x, y, groups=0)": (20, "'groups' must be at least 1, not 0"),
     "x == not y": (5, "not an expression from here on"),
 }  # fmt: skip
 
@@ -448,7 +455,7 @@ def test_a_whole_spec() -> None:
     assert found.cotangents["y"] is symbol("grad_y", "cotangent")
     d = found.lets["d"]
     assert d is symbol("input") - symbol("target")
-    assert d in ex.topological(found.lets["loss"])
+    assert d in topological(found.lets["loss"])
     assert found.outputs["inside"].is_boolean
     assert found.gradients["input"] is make(CLAMP, found.cotangents["y"], -ONE, ONE) * call("sign", d)
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
 from symgrad import expr as ex
-from symgrad.expr import Expr, make, substitute, symbol, topological
+from symgrad import truth
+from symgrad.expr import Expr, make, symbol
 from symgrad.pattern import is_wild, match, match_root, wild
+from symgrad.traversal import substitute, topological
 
 A, B, C = wild("a"), wild("b"), wild("c")
 EXP_X, LOG_Y = make("exp", X), make("log", Y)
@@ -40,7 +42,7 @@ PATTERNS = [
     make("log", 1 + A),
     make("sin", A) / A,
     A * B + A * C,
-    ex.where(A, B, C),
+    truth.where(A, B, C),
     make("hypot", A, B),
 ]
 SETTINGS = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -51,7 +53,7 @@ SETTINGS = settings(deadline=None, max_examples=40, suppress_health_check=[Healt
 def test_a_pattern_matches_its_own_instances_and_the_bindings_say_how(pattern: Expr, a: Expr, b: Expr, c: Expr) -> None:
     concrete = {A: a, B: b, C: c}
     if pattern.op == "where":
-        concrete[A] = ex.compare("gt", a, b)
+        concrete[A] = truth.compare("gt", a, b)
     node = substitute(pattern, {w: e for w, e in concrete.items() if w in pattern.symbols})
     for found in match(pattern, node, {}):
         assert substitute(pattern, found) is node

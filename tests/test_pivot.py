@@ -7,10 +7,10 @@ import torch
 from compiled import compiled_text, results
 
 from symgrad.evaluate import exact
-from symgrad.expr import topological
 from symgrad.parse import Program, parse_formulas
 from symgrad.pivot import Pivot, find_pivot, with_output
 from symgrad.spec import parse_spec
+from symgrad.traversal import topological
 
 torch.set_num_threads(1)
 

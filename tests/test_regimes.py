@@ -8,6 +8,7 @@ import pytest
 from random_expressions import X, Y
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.accuracy import Judge
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.expr import Expr, make
@@ -31,7 +32,7 @@ def check(formula: Expr, forms: list[Expr], tensors: Mapping[Expr, Interval]) ->
         assert condition.args[1].number is not None
         assert below in forms
         assert above in forms
-        form = ex.where(condition, below, above)
+        form = truth.where(condition, below, above)
         for target, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
             assert own.score(form, target).nonfinite == 0
             assert own.score(form, target).ulp <= bound
@@ -45,7 +46,7 @@ def test_a_threshold_on_the_sign() -> None:
     formula = X + ex.sqrt(X**2 + 1)
     hypot = make("hypot", X, ex.ONE)
     conditions = check(formula, [X + hypot, 1 / (hypot - X)], {X: ALL_REALS})
-    assert ex.compare("lt", X, 0) in conditions
+    assert truth.compare("lt", X, 0) in conditions
 
 
 def test_a_threshold_on_the_size() -> None:
@@ -63,7 +64,7 @@ def test_a_threshold_between_two_variables() -> None:
     own = judge(formula, {X: Interval(-300, 300, True, True), Y: Interval(-300, 300, True, True)})
     found = list(joined([first, second], own, [FLOAT32]))
     for condition, below, above in found:
-        assert own.score(ex.where(condition, below, above), FLOAT32).nonfinite == 0
+        assert own.score(truth.where(condition, below, above), FLOAT32).nonfinite == 0
 
 
 @pytest.mark.parametrize("formats", [(FLOAT32, FLOAT64), (FLOAT32,)], ids=["both", "float32"])
@@ -89,7 +90,7 @@ def test_float32_alone_may_have_a_threshold_where_float64_has_none() -> None:
     both = list(joined([series, formula], own))
     assert len(both) <= len(narrow)
     for condition, below, above in narrow:
-        assert own.score(ex.where(condition, below, above), FLOAT32).ulp <= 2.5
+        assert own.score(truth.where(condition, below, above), FLOAT32).ulp <= 2.5
 
 
 def test_a_nan_variable_gives_no_threshold() -> None:

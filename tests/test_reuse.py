@@ -7,9 +7,10 @@ import torch
 from compiled import compiled_text
 
 from symgrad import expr as ex
-from symgrad.expr import make, symbol, topological
+from symgrad.expr import make, symbol
 from symgrad.plan import Plan, Saved
 from symgrad.reuse import Derivatives, reuse_outputs
+from symgrad.traversal import topological
 
 X, G = symbol("x"), symbol("grad_y", "cotangent")
 

@@ -10,11 +10,12 @@ from random_expressions import POINT, TENSORS, X, Y, Z, expressions, well_condit
 from symgrad import stabilise
 from symgrad.accuracy import Judge
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, exact
-from symgrad.expr import Expr, make, topological
+from symgrad.expr import Expr, make
 from symgrad.pattern import wild
 from symgrad.rewrite import Rewriter, Step, by_operation, replace, rewrite, single_steps
 from symgrad.rules import ALL_RULES, ALTERNATIVES, KINKS, RECOGNISE, STABILISE, Rule, Transformation
 from symgrad.sampling import ALL_REALS, sample_points
+from symgrad.traversal import topological
 
 A, B = wild("a"), wild("b")
 EXPM1 = Rule("expm1", make("exp", A) - 1, make("expm1", A), "cancels")

@@ -9,13 +9,15 @@ import mpmath as mp
 import pytest
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import exact
-from symgrad.expr import Expr, make, substitute, symbol
+from symgrad.expr import Expr, make, symbol
 from symgrad.pattern import is_wild
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
+from symgrad.traversal import substitute, topological
 
 RULES = [rule for rule in ALL_RULES if isinstance(rule, Rule)]
 X, Y = symbol("x"), symbol("y")
@@ -102,11 +104,15 @@ SUBJECTS = (
     exp(X) / (exp(X) + exp(Y)),
     (X + 1) ** 2 - X**2,
     X * exp(Y) * sigmoid(X) + Y * exp(Y) * sigmoid(X),
-    ex.where(ex.compare("lt", X, 1), X * exp(X), X * exp(Y)),
-    ex.where(ex.compare("lt", X, 1), 1, exp(X) * Y),
-    ex.where(ex.compare("lt", X, 0), 1 - X, 1 + X) + ex.where(ex.compare("lt", X, 0), Y, 1),
-    ex.where(ex.compare("gt", X, 0), ex.where(ex.compare("lt", Y, 0), X, Y), ex.where(ex.compare("lt", X, 0), Y, X)),
-    ex.where(ex.compare("gt", X, 0), 1 / X, -1 / Y),
+    truth.where(truth.compare("lt", X, 1), X * exp(X), X * exp(Y)),
+    truth.where(truth.compare("lt", X, 1), 1, exp(X) * Y),
+    truth.where(truth.compare("lt", X, 0), 1 - X, 1 + X) + truth.where(truth.compare("lt", X, 0), Y, 1),
+    truth.where(
+        truth.compare("gt", X, 0),
+        truth.where(truth.compare("lt", Y, 0), X, Y),
+        truth.where(truth.compare("lt", X, 0), Y, X),
+    ),
+    truth.where(truth.compare("gt", X, 0), 1 / X, -1 / Y),
     Y * exp(X**2) * make("erfc", X),
     exp(Y - X**2 / 2) / make("erfc", X / ex.sqrt(ex.num(2))),
 )
@@ -115,7 +121,7 @@ SUBJECTS = (
 @pytest.mark.parametrize("rule", TRANSFORMATIONS, ids=[r.name for r in TRANSFORMATIONS])
 def test_a_transformation_keeps_the_value(rule: Transformation) -> None:
     for subject in SUBJECTS:
-        for node in ex.topological(subject):
+        for node in topological(subject):
             result = rule.apply(node) if node.op == rule.operation else None
             if result is None:
                 continue

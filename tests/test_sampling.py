@@ -179,3 +179,19 @@ def test_tensors_are_met_where_they_are_nearly_equal() -> None:
     assert any(abs(x) > 50 for x, _ in close)
     assert any(abs(x) < 0.1 for x, _ in close)
     assert any(abs(x - y) < 1e-4 * abs(x) for x, y in close)
+
+
+@pytest.mark.parametrize("most", [64, 256])
+def test_zero_survives_the_thinning(most: int) -> None:
+    positive = parse_interval("(0, oo)")
+    for domain in (ALL_REALS, parse_interval("[0, oo)")):
+        points = sample_points({X: positive, Y: domain, Z: positive}, {}, most, powers=True)[FLOAT32]
+        assert len(points) <= most
+        assert len([p for p in points if p[Y] == 0 and p[X] != 1]) > 1
+        assert all(p[X] > 0 and p[Z] > 0 for p in points)
+
+
+def test_powers_of_negative_numbers_are_real_at_some_points() -> None:
+    points = sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 64, powers=True)[FLOAT64]
+    assert any(p[X] < 0 and p[Y] < 0 and p[Y].is_integer() for p in points)
+    assert any(p[X] < 0 < p[Y] and p[Y].is_integer() for p in points)

@@ -9,10 +9,11 @@ import torch
 
 from symgrad import expr as ex
 from symgrad.domains import within_domains
-from symgrad.expr import OO, ZERO, Expr, compare, make, symbol, where
+from symgrad.expr import OO, ZERO, Expr, make, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.signs import _ODD, _POSITIVE, positive, same_sign
 from symgrad.spec.interval import Interval
+from symgrad.truth import compare, where
 
 X, ALPHA, BETA = symbol("x"), symbol("alpha", "float"), symbol("beta", "float")
 DOMAINS = {ALPHA: Interval(0.0, math.inf, True, True), BETA: Interval(0.0, math.inf, False, True)}

@@ -17,10 +17,11 @@ from torch.nn import functional
 
 from symgrad import expr as ex
 from symgrad.evaluate import FLOAT32, FLOAT64, Exact, Format
-from symgrad.expr import COMPARISONS, Expr, make, num, symbol, topological
+from symgrad.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS, Function
 from symgrad.machine import machine_form
 from symgrad.simulate import Simulation, simulate
+from symgrad.traversal import topological
 
 torch.set_num_threads(1)
 

@@ -164,6 +164,7 @@ def test_mistakes(extra: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("tensor", "extra", "expected"),
     [
+        ("", "test: {ranges: {x: [1]}}", "test.ranges.x: must be two numbers, not a list of 1"),
         ("{dtype: int, grad: true}", "", "tensors.x.grad: a tensor of dtype int is never differentiated"),
         ("{dtype: bool, domain: '(0, 1)'}", "", "tensors.x.domain: a tensor of dtype bool has no domain"),
         ("{dtype: complex}", "", "tensors.x.dtype: must be float, int or bool"),
@@ -280,3 +281,16 @@ def test_mistakes_in_formulas_are_reported_beside_those_of_the_rest() -> None:
 @pytest.mark.parametrize("name", ["pi", "E", "oo"])
 def test_a_dimension_may_have_the_name_of_a_constant(name: str) -> None:
     assert rendered(f"op: f\ntensors: {{x: {{shape: [..., {name}]}}}}\noutputs: {{y: x}}") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("op: f\ntensors:\n\tx:\n", "cannot start any token; indent with spaces"),
+        ("op: f\ntensors: {x: }\noutputs:\n  y: @x\n", "cannot start any token; put the text in quotes"),
+        ("op: f\noutputs:\n  y: where(x > 0: x, 0)\n", "put a text with ': ' in quotes"),
+        ("op: f\ntensors: {x: }\noutputs: {y: sum(x, dim=1)}\n", "inside of { } a formula with a comma takes quotes"),
+    ],
+)
+def test_what_to_do_about_the_syntax_of_yaml(text: str, expected: str) -> None:
+    assert any(mistake.endswith(expected) for mistake in rendered(text))

@@ -7,6 +7,8 @@ import random
 from functools import cache
 
 import pytest
+import torch
+from compiled import compiled_text
 from hypothesis import HealthCheck, given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
@@ -245,3 +247,18 @@ def test_a_large_formula_takes_the_directed_rules_only() -> None:
     formula = make("exp", root) - 1
     found = choose(formula, Judge(formula, sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 4)))
     assert len(found.candidates) <= 3
+
+
+def test_a_power_of_a_negative_number_keeps_its_value() -> None:
+    item = compiled_text("\nop: box\ntensors: {x: , k: }\noutputs: {y: (x**k - 1)/k}\n")
+    x, k = torch.tensor([-0.5, -2.0, 3.0]), torch.tensor([-1.0, 2.0, 0.5])
+    torch.testing.assert_close(item.function(x, k), (x**k - 1) / k)
+
+
+def test_a_derivative_at_zero_is_worth_more_than_one_far_away() -> None:
+    domains = "{x: {domain: '[0, oo)'}, k: {domain: '(0, oo)'}, n: {domain: '(0, oo)'}}"
+    item = compiled_text(f"\nop: hill\ntensors: {domains}\noutputs: {{y: 1/(1 + (x/k)**n)}}\n")
+    x = torch.zeros(3, requires_grad=True)
+    k, n = torch.tensor([0.5, 2.0, 10.0], requires_grad=True), torch.tensor([1.5, 2.0, 4.0])
+    for gradient in torch.autograd.grad(item.function(x, k, n).sum(), (x, k)):
+        assert (gradient == 0).all()

@@ -124,6 +124,26 @@ FORMULAS = {
         outputs:
           y: sqrt(var(x, dim=0) + 1)
     """,
+    "a mean over what a chosen dimension leaves": """
+        op: pooled_activation
+        tensors:
+          x: {shape: [N, C]}
+        hyperparameters: {dim: -1}
+        outputs:
+          loss: mean(tanh(mean(x, dim=dim)))
+    """,
+    "a tangent that an exponent of zero makes zero": """
+        op: polynomial_kernel
+        tensors:
+          x: {shape: [N, D]}
+          w: {shape: [M, D]}
+          c: {shape: []}
+        hyperparameters: {degree: {type: int, default: 3}}
+        outputs:
+          k: (x @ w.T + c)**degree
+        test:
+          values: {degree: [0, 2, 3]}
+    """,
 }
 
 
@@ -233,6 +253,32 @@ def test_a_small_constant_is_added_after_what_cancels() -> None:
     want = x.detach().requires_grad_()
     item.composite(want)[0].backward()
     torch.testing.assert_close(x.grad, want.grad)
+
+
+@pytest.mark.parametrize("shape", ["", "{shape: [N, C]}"])
+@pytest.mark.parametrize("total", ["-{}", "mean({})"])
+def test_the_gradient_of_an_entropy_keeps_its_digits_where_one_class_dominates(shape: str, total: str) -> None:
+    entropy = total.format("sum(softmax(x, dim=-1) * log_softmax(x, dim=-1), dim=-1)")
+    item = compiled_text(f'{{op: f, tensors: {{x: {shape}}}, outputs: {{y: "{entropy}"}}}}')
+    x = torch.tensor([[12.0, 0.5, -1.0], [0.0, 30.0, -2.0]])
+    found, right = (torch.func.grad(lambda t: f(t).sum())(x) for f in (item.function, item.composite))  # noqa: B023
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
+
+
+def test_a_number_takes_dtype_and_device_of_a_cotangent_where_only_indices_are_saved() -> None:
+    item = compiled_text("""
+        op: discounted
+        tensors: {x: {shape: [N, D]}}
+        let: {ranked: "sort(x, dim=-1)", place: "cumsum(0 * x + 1, dim=-1)"}
+        outputs:
+          gain: sum(ranked.values / log(1 + place), dim=-1)
+          total: sum(ranked.values, dim=-1)
+          order: {expr: ranked.indices, grad: false}
+    """)
+    x = torch.rand(2, 7, dtype=torch.float64, requires_grad=True)
+    own, right = (torch.autograd.grad(f(x)[0].sum(), x)[0] for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right, rtol=1e-14, atol=0)
+    assert "torch.full(" not in item.text
 
 
 def _pushed(item: Compiled, f: Any, setting: Any) -> Any:

@@ -12,7 +12,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symgrad import expr as ex
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.differentiate import jvp, vjp
@@ -20,6 +19,7 @@ from symgrad.expr import Expr, symbol
 from symgrad.machine import machine
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import substitute
 
 torch.set_num_threads(1)
 
@@ -115,7 +115,7 @@ def _check_second(
         through = torch.autograd.grad(first, [*xs, g], h, allow_unused=True, retain_graph=True)
         # A cotangent that is differentiated is a tensor like any other.
         plain = symbol("grad", "tensor")
-        again = vjp({ex.substitute(pulled[s], {cotangent: plain}): stand_in}, [*symbols, plain])
+        again = vjp({substitute(pulled[s], {cotangent: plain}): stand_in}, [*symbols, plain])
         for k, (x, want, auto) in enumerate(zip([*xs, g], wanted, through, strict=True)):
             want = torch.zeros_like(x) if want is None else want
             auto = torch.zeros_like(x) if auto is None else auto
@@ -287,6 +287,13 @@ EQUATIONS = [
     ("ij,ij->ij", ((2, 3), (1, 3))),
     ("ij,k->kj", ((2, 3), (4,))),
     ("...,->...", ((2, 3), ())),
+    ("ii->", ((3, 3),)),
+    ("ii->i", ((3, 3),)),
+    ("bii", ((2, 3, 3),)),
+    ("...ii->...i", ((2, 2, 3, 3),)),
+    ("iij,j->i", ((3, 3, 2), (2,))),
+    ("ijij->ji", ((2, 3, 2, 3),)),
+    ("iii->i", ((2, 2, 2),)),
 ]
 
 
@@ -299,7 +306,7 @@ def test_einsum(equation: str, shapes: tuple[Shape, ...]) -> None:
 @pytest.mark.parametrize(
     ("equation", "message"),
     [
-        ("ii->i", "diagonals"),
+        ("i->ii", "the result repeats 'i'"),
         ("ij,jk->ik", "2 operands"),
         ("i->j", "in no operand"),
         ("i1->i", "no subscript"),

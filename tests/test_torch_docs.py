@@ -93,3 +93,18 @@ def test_an_override_and_its_order_are_told() -> None:
     assert "with its own gradient for x" in (stems["override_linear"].module.OverrideLinearFunction.__doc__ or "")
     assert " once." in (stems["once_differentiable"].module.OnceDifferentiableFunction.__doc__ or "")
     assert "evaluated in float64" in " ".join((stems["wide_evaluation"].module.__doc__ or "").split())
+
+
+def test_docstrings_of_classes_and_errors_read_well() -> None:
+    item = compiled_text(
+        "\nop: rather_long\nsummary: An operation whose summary takes nearly all of the columns that a line has.\n"
+        "tensors: {first_operand: {shape: [n]}, second_operand: {shape: [n]}}\n"
+        "hyperparameters: {scale: {type: float, default: 1.0, domain: '(0, oo)'}}\n"
+        "outputs: {y: scale * first_operand * second_operand}\n"
+        "module: {parameters: {second_operand: {init: 1, shape: [n]}}}\n"
+    )
+    documented = (item.module.RatherLong, item.module.RatherLongFunction, item.function)
+    assert all(len(line) <= 100 for d in documented for line in (d.__doc__ or "").splitlines())
+    assert all('"""' not in line or len(line) <= 100 for line in item.text.splitlines())
+    flat = " ".join((item.function.__doc__ or "").split())
+    assert "ValueError where scale is out of range or shapes do not fit." in flat

@@ -113,9 +113,19 @@ def test_what_rounds_once_needs_no_wider_type() -> None:
         "-x / 4": False,
         "sin(x)": False,
         "sin(x) * x": True,
+        "x.T * 3": False,
+        "amax(x, dim=-1, keepdim=True) + x": False,
+        "sin(x.mT) * x": True,
     }.items():
         found = text_layout(f"\nop: rounds\ntensors: {{x: }}\noutputs: {{z: '{formula}'}}\n")
         assert found.widens is widens, formula
+
+
+def test_a_product_has_operands_of_one_dtype() -> None:
+    tensors = "tensors: {x: {shape: [n, k]}, weight: {shape: [m, k]}, bias: {shape: [m]}}"
+    for formula, widens in {"x @ weight.T": False, "x @ weight.T + bias": True}.items():
+        found = text_layout(f"\nop: affine\n{tensors}\noutputs: {{z: '{formula}'}}\n")
+        assert (found.widens, found.widens_slopes) == (widens, widens), formula
 
 
 def test_accumulate_same_widens_nothing() -> None:

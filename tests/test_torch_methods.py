@@ -245,3 +245,108 @@ def test_numbers_beside_tensors_compute_nothing_twice() -> None:
     )
     for name in ("backward", "jvp"):
         assert "(x / scale).new_full" not in ast.unparse(method(item, name))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_plain_backward_reads_what_is_saved_once(dtype: torch.dtype) -> None:
+    item = stem("kept_intermediate")
+    x, scale = (torch.tensor([0.3, -1.2], dtype=dtype, requires_grad=True) for _ in range(2))
+    unpacked: list[int] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    def unpack(tensor: torch.Tensor) -> torch.Tensor:
+        unpacked.append(1)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = item.function(x, scale)
+    found = torch.autograd.grad(y.sum(), (x, scale))
+    kept = dtype is torch.float32  # of half precision, which is widened, nothing is
+    assert len(unpacked) == 2 + kept
+    true = torch.autograd.grad(item.composite(x, scale).sum(), (x, scale))
+    torch.testing.assert_close(found, true, rtol=2e-2 if dtype is torch.bfloat16 else 1.3e-6, atol=1e-2)
+
+
+def test_only_the_shapes_that_are_read_are_kept() -> None:
+    item = compiled_text(
+        "\nop: distance\ntensors: {input: , target: {grad: false}}\noutputs: {y: sqrt((input - target)**2 + 1)}\n"
+    )
+    assert "ctx.inputs = _like(input)" in item.text
+
+
+@pytest.mark.parametrize("formula", ["x.T", "x.mT", "transpose(x, 0, 1)", "einsum('ij->ji', x)", "einsum('ii->i', x)"])
+def test_no_output_is_a_view(formula: str) -> None:
+    item = compiled_text(f'{{op: f, tensors: {{x: }}, outputs: {{y: "{formula}", z: "2 * x", w: "2 * x.T"}}}}')
+    x = torch.rand(3, 3, requires_grad=True)
+    own = item.function(x)
+    storages = {t.untyped_storage().data_ptr() for t in (x, *own)}
+    assert len(storages) == 4
+    for y, right in zip(own, item.composite(x), strict=True):
+        assert torch.equal(y.add_(1), right + 1)
+
+
+@pytest.mark.parametrize(
+    "formula", ["max(z, x) - (y - x)", "relu(amin(y))", "einsum('ij->j', amax(x, dim=0, keepdim=True)) + y"]
+)
+def test_a_number_takes_the_dtype_of_what_is_there_where_masks_alone_are_saved(formula: str) -> None:
+    item = compiled_text(f'{{op: f, tensors: {{x: , y: , z: }}, outputs: {{o: "{formula}"}}}}')
+    _same_derivatives(item, (2, 3))
+
+
+def test_a_plain_backward_may_be_the_only_one_that_reads_a_shape() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {y: , z: }
+        outputs: {o: "sort(einsum('ii->i', softplus(y) @ (-z).mT), dim=-1).values"}
+    """)
+    _same_derivatives(item, (3, 3))
+
+
+def _same_derivatives(item: Compiled, shape: tuple[int, ...]) -> None:
+    """The function's gradients and tangents are the composite's, in half precision as well."""
+    names = [t.name for t in item.spec.tensors]
+    tensors = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for _ in names]
+    for kind, tolerance in ((torch.float64, 1e-12), (torch.bfloat16, 0.1)):
+        given = [t.detach().to(kind).requires_grad_() for t in tensors]
+        own, right = (
+            torch.autograd.grad(f(*given).sin().sum(), given, materialize_grads=True)
+            for f in (item.function, item.composite)
+        )
+        torch.testing.assert_close(own, right, rtol=tolerance, atol=tolerance)
+        primals = tuple(t.detach() for t in given)
+        own, right = (torch.func.jvp(f, primals, primals)[1] for f in (item.function, item.composite))
+        torch.testing.assert_close(own, right, rtol=tolerance, atol=tolerance)
+
+
+def test_a_cotangent_of_an_output_without_slope_gives_nothing() -> None:
+    item = compiled_text("\nop: flat\ntensors: {x: }\noutputs: {y: sin(x), one: erf(x) + erfc(x)}\n")
+    for dtype in (torch.float16, torch.float32):
+        x = torch.tensor([0.5, -1.0], dtype=dtype, requires_grad=True)
+        _, one = item.function(x)
+        (gradient,) = torch.autograd.grad(one.sum(), x, allow_unused=True)
+        assert gradient is None or not gradient.any()
+
+
+def test_a_branch_that_leaves_a_number_gives_a_tensor() -> None:
+    item = compiled_text(
+        "\nop: number\ntensors: {x: , w: {default: 0}}\nhyperparameters: {flag: false}\n"
+        "outputs: {y: 'x + w', z: 'where(flag, x, 1)', v: w**2}\n"
+    )
+    x = torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True)
+    y, z, v = item.function(x, None)
+    assert (z.tolist(), v.tolist()) == ([1.0, 1.0], [0.0, 0.0])
+    assert z.dtype == v.dtype == x.dtype
+    torch.testing.assert_close(torch.autograd.grad(y.sum() + z.sum() + v.sum(), x), (torch.ones_like(x),))
+
+
+@pytest.mark.parametrize("base", [2.0, 0.5, 0.0, 0])
+def test_a_power_of_a_number_is_that_of_torch_also_for_zero(base: float) -> None:
+    text = "\nop: growth\ntensors: {x: }\nhyperparameters: {c: 2.0}\noutputs: {y: %s**x}\n"
+    for item, settings in ((compiled_text(text % "c"), (float(base),)), (compiled_text(text % base), (2.0,))):
+        x = torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.float64, requires_grad=True)
+        found, plain = item.function(x, *settings), float(base) ** x
+        torch.testing.assert_close(found, plain)
+        own, right = (torch.autograd.grad((y + 0*x).sum(), x)[0] for y in (found, plain))
+        torch.testing.assert_close(own, right)

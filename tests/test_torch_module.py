@@ -14,6 +14,7 @@ import torch
 from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text
 
 from symgrad.backends.torch.module import render_module
+from symgrad.backends.torch.owner import MEMBERS
 
 
 @pytest.mark.parametrize("path", OWN_SPECS, ids=lambda p: p.stem)
@@ -116,3 +117,26 @@ def test_a_module_trains() -> None:
 def test_a_wrong_hyperparameter_is_refused_at_the_call() -> None:
     with pytest.raises(ValueError, match="kind"):
         owned(C=2, kind="neither")(torch.ones(2))
+
+
+ODD = """
+op: scale
+tensors: {scale: , self: , weight: {shape: [dtype]}, parameters: , _apply: }
+hyperparameters: {dtype: 1.5, device: true, initial_self: 1, int: 2}
+outputs: {y: "where(device, scale*self*dtype + parameters**int, _apply*weight*initial_self)"}
+module: {parameters: {self: 0.5, weight: {init: 1.0, shape: [dtype]}, parameters: 2.0, _apply: 0.25}}
+"""
+
+
+def test_a_module_has_room_for_every_name() -> None:
+    item = compiled_text(ODD)
+    module = item.module.Scale(3, device_=False)
+    assert sorted(module.state_dict()) == ["apply_", "parameters_", "self_", "weight"]
+    assert [p.numel() for p in module.parameters()] == [1, 3, 1, 1]
+    torch.testing.assert_close(module(torch.ones(3)), 0.25 * torch.ones(3))
+    torch.testing.assert_close(item.module.Scale(3)(torch.ones(3)), torch.full((3,), 0.75 + 4))
+
+
+def test_the_members_of_a_module_are_known() -> None:
+    public = {n for n in dir(torch.nn.Module()) if not n.startswith("_")}
+    assert public <= MEMBERS

@@ -31,6 +31,7 @@ from random_expressions import (
 )
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.backends.torch.printer import Printer, constant_value, number
 from symgrad.evaluate import exact
 from symgrad.expr import Expr, make
@@ -73,8 +74,8 @@ def assert_right(root: Expr) -> None:
 # ---------------------------------------------------------------------------------------------- whole expressions
 @SETTINGS
 @given(expressions(*TENSORS, ALPHA, N))
-@example(ex.where(FLAG, X, ex.ONE))
-@example(ex.where(ex.compare("gt", ALPHA, 1), X, ex.ZERO) * Y)
+@example(truth.where(FLAG, X, ex.ONE))
+@example(truth.where(truth.compare("gt", ALPHA, 1), X, ex.ZERO) * Y)
 @example(-(X**2))
 @example((-X) ** 2)
 @example((X + Y) ** 3 / (X * Y) / (Z - X))
@@ -93,7 +94,7 @@ def test_a_tensor_expression_is_worth_what_it_means(root: Expr) -> None:
 
 @SETTINGS
 @given(expressions(*SCALARS))
-@example(ex.where(FLAG, ALPHA, BETA) * N)
+@example(truth.where(FLAG, ALPHA, BETA) * N)
 @example(1 / (ALPHA * BETA) ** 2)
 @example(-(ALPHA ** ex.num(2)))
 @example(ALPHA ** -ex.num(3) * BETA)
@@ -109,7 +110,7 @@ def test_a_python_scalar_is_worth_what_it_means(root: Expr) -> None:
 def test_a_condition_holds_where_it_should(left: Expr, right: Expr, op: str) -> None:
     difference = left - right
     assume(well_conditioned(difference) is not None and not difference.is_static)
-    condition = ex.compare(op, left, right)
+    condition = truth.compare(op, left, right)
     assume(not condition.is_static)
     assert_right(condition)
 
@@ -126,9 +127,9 @@ def _around(value: Expr, base: Expr) -> dict[str, Expr]:
         "cubed": value**3,
         "exponent": ex.power(make("abs", base), value),
         "base": ex.power(ex.HALF + value**2, base),
-        "compared": ex.where(ex.compare("lt", value, base), base, 2 * base),
+        "compared": truth.where(truth.compare("lt", value, base), base, 2 * base),
         "argument": make("atan", value),
-        "chosen": ex.where(FLAG, value, base) * 3,
+        "chosen": truth.where(FLAG, value, base) * 3,
     }
 
 
@@ -137,7 +138,7 @@ def _around(value: Expr, base: Expr) -> dict[str, Expr]:
 def test_every_function_in_every_place(name: str, kind: str) -> None:
     a, b, c = (X, Y, Z) if kind == "tensor" else (ALPHA, BETA, make("cos", N))
     checked = 0
-    for first in (a, a + b, -a, a * b, ex.where(ex.compare("lt", a, b), a, b)):
+    for first in (a, a + b, -a, a * b, truth.where(truth.compare("lt", a, b), a, b)):
         if name == "polygamma":
             arguments = [ex.ONE, inside(name, first)]
         else:
@@ -158,7 +159,7 @@ def test_every_function_in_every_place(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", [n for n in TABLE if FUNCTIONS[n].arity[0] == 2 and n != "polygamma"])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_number_beside_a_tensor(name: str, which: int) -> None:
-    for scalar in (ex.num(Fraction(3, 4)), ALPHA, ex.where(FLAG, ALPHA, ex.ONE), ex.HALF + ALPHA**2):
+    for scalar in (ex.num(Fraction(3, 4)), ALPHA, truth.where(FLAG, ALPHA, ex.ONE), ex.HALF + ALPHA**2):
         arguments = [X**2 + ex.HALF, X**2 + ex.HALF]
         arguments[which] = scalar
         true = well_conditioned(make(name, *arguments))
@@ -166,10 +167,10 @@ def test_a_number_beside_a_tensor(name: str, which: int) -> None:
             assert value_of(make(name, *arguments)) == pytest.approx(float(true), rel=1e-12)
 
 
-@pytest.mark.parametrize("condition", [ex.compare("gt", X, Y), ex.compare("lt", X, Y)])
+@pytest.mark.parametrize("condition", [truth.compare("gt", X, Y), truth.compare("lt", X, Y)])
 def test_a_choice_between_numbers_is_a_tensor(condition: Expr) -> None:
     for then, otherwise in ((ex.ONE, ex.ZERO), (ex.ZERO, ex.ONE), (ALPHA, ex.num(-2)), (BETA, ALPHA)):
-        root = ex.where(condition, then, otherwise)
+        root = truth.where(condition, then, otherwise)
         assert value_of(root) == float(exact([root], POINT, 100)[0])
 
 
@@ -191,10 +192,10 @@ def test_clamp_of_a_number_between_tensors(low: Expr, high: Expr) -> None:
 
 
 def test_texts_and_modes() -> None:
-    root = ex.where(ex.compare("eq", MODE, ex.text("mean")), X, Y)
+    root = truth.where(truth.compare("eq", MODE, ex.text("mean")), X, Y)
     assert value_of(root) == POINT[X]
     for awkward in ('a"b', "back\\slash", "new\nline", "{x}", "é"):
-        text, scope = printed(ex.compare("eq", MODE, ex.text(awkward)))
+        text, scope = printed(truth.compare("eq", MODE, ex.text(awkward)))
         assert eval(text, scope | {"mode": awkward}) is True
 
 

@@ -92,12 +92,19 @@ def test_choices_and_types_are_checked() -> None:
         stem("branches").function(x, flag=1.5)
     with pytest.raises(TypeError, match="n"):
         stem("int_and_bool").function(x, x.long(), x > 0, n=1.5)
+    with pytest.raises(TypeError, match="n must be of type int, not True"):
+        stem("int_and_bool").function(x, x.long(), x > 0, n=True)
 
 
 def test_tensors_are_checked() -> None:
     x = torch.ones(2)
     with pytest.raises(TypeError, match="complex"):
         stem("kept_intermediate").function(x * 1j, x)
+    for wrong in (None, [1.0, 2.0], "x", x.numpy()):
+        with pytest.raises(TypeError, match="kept_intermediate: scale must be a tensor, not"):
+            stem("kept_intermediate").function(x, wrong)
+    with pytest.raises(TypeError, match="optional_tensor: x must be a tensor, not None"):
+        stem("optional_tensor").function(None)
     for wrong in (1.0, None, "x", x * 1j):
         with pytest.raises(TypeError, match="mask: expected a real tensor"):
             stem("mask").function(wrong)
@@ -227,3 +234,12 @@ def test_functions_are_documented() -> None:
         for name in item.module.__all__:
             assert getattr(item.module, name).__doc__
         assert "Raises TypeError" in " ".join((item.function.__doc__ or "").split())
+
+
+def test_the_detached_form_goes_without_an_optional_tensor() -> None:
+    item = compiled_text(
+        "\nop: half_ruled\ntensors: {x: , w: , b: {default: 0}}\n"
+        "outputs: {y: sigmoid(w*x + b)}\ngradients: {w: grad_y*x}\n"
+    )
+    x, w = (torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    torch.testing.assert_close(item.module._detached(x, w, None), item.function(x, w, None))

@@ -3,12 +3,62 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from compiled import compiled_text
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import shapes
+from symgrad.errors import SpecError
 from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
+
+FITTING = {
+    "x @ w": "x: , w: ",
+    "x @ w.T + b": "x: , w: , b: ",
+    "softmax(q @ k.mT, dim=-1) @ v": "q: , k: , v: ",
+    "sum(x * y, dim=2)": "x: , y: ",
+    "mean(x, dim=[2, 3])": "x: ",
+    "x.mT + 1": "x: ",
+    "transpose(x, 0, 1) @ x": "x: ",
+    "sum(x * (a @ x))": "x: , a: ",
+    "einsum('bi,oij,bj->bo', x, w, y)": "x: , w: , y: ",
+    "conv1d(x, w)": "x: , w: ",
+    "conv2d(x, w, b, padding=1)": "x: , w: , b: ",
+    "conv2d(x, k, stride=2, padding=[1, 0])": "x: {shape: [N, I, L, T]}, k: {shape: [O, I, K, K]}",
+    "conv1d(x, u, groups=2)": "x: {shape: [N, C, L]}, u: {shape: [O, 2, K]}",
+    "conv1d(x, u, groups=3) + 0": "x: {shape: [N, C, L]}, u: {shape: [C, 1, K]}",
+    "conv1d(x, u, dilation=2) + 0": "x: {shape: [N, C, L]}, u: {shape: [O, C, 3]}",
+}
+
+
+@pytest.mark.parametrize("formula", FITTING)
+def test_sampled_shapes_are_such_as_the_formula_accepts(formula: str) -> None:
+    item = compiled_text(f'{{op: f, tensors: {{{FITTING[formula]}}}, outputs: {{r: "{formula}"}}}}')
+    found, _ = shapes(Layout(item.operation))
+    assert any(n > 1 for sizes in found for size in sizes for n in size or ())
+    for sizes in found:
+        tensors = [torch.rand(size or (), dtype=torch.float64, requires_grad=True) for size in sizes]
+        values = [f(*tensors) for f in (item.function, item.composite)]
+        torch.testing.assert_close(*values)
+        torch.testing.assert_close(*(torch.autograd.grad(v.sin().sum(), tensors) for v in values))
+
+
+def test_a_chosen_dimension_is_one_of_the_sampled_shapes() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {x: }
+        hyperparameters: {dim: 2}
+        outputs: {r: "sum(x, dim=dim)"}
+    """)
+    found, _ = shapes(Layout(item.operation))
+    assert found
+    assert all(len(size or ()) > 2 for (size,) in found)
+
+
+def test_shapes_to_test_that_contradict_the_formula_are_a_mistake() -> None:
+    with pytest.raises(SpecError, match=r"test\.shapes do not fit: the shapes \[3\] and \[4\] do not broadcast"):
+        compiled_text("{op: f, tensors: {x: , y: }, outputs: {z: x * y}, test: {shapes: {x: [3], y: [4]}}}")
 
 
 @pytest.mark.parametrize(("formula", "is_single_fine"), [("var(x * y)", False), ("sum(x * y)", True)])

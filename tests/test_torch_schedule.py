@@ -19,6 +19,7 @@ from symgrad.backends.torch.printer import constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, make, symbol
 from symgrad.naming import Names
+from symgrad.traversal import topological
 
 SETTINGS = settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -58,15 +59,10 @@ def repeated(lines: list[str]) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             tensors |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    # A tensor that only lends its dtype to a number, as in `(2 * x).new_full((), 0.5)`.
-    lent = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "new_full"]
-    types = {id(part) for node in lent for part in ast.walk(node)}
     seen: dict[str, int] = {}
     for node in ast.walk(tree):
-        if (
-            id(node) not in types
-            and isinstance(node, ast.Call | ast.BinOp | ast.Compare)
-            and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node))
+        if isinstance(node, ast.Call | ast.BinOp | ast.Compare) and any(
+            isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(node)
         ):
             seen[ast.unparse(node)] = seen.get(ast.unparse(node), 0) + 1
     return [text for text, count in seen.items() if count > 1]
@@ -124,7 +120,7 @@ def test_under_conditions_each_wanted_value_is_there_and_no_other(values: list[E
 def test_what_is_known_is_not_computed_again(values: list[Expr], data: st.DataObject) -> None:
     true = [well_conditioned(v) for v in values]
     assume(values and None not in true)
-    inner = [n for v in values for n in ex.topological(v) if n.args and not n.is_static and not n.is_boolean]
+    inner = [n for v in values for n in topological(v) if n.args and not n.is_static and not n.is_boolean]
     assume(inner)
     saved = data.draw(st.sampled_from(inner))
     constants: dict[Expr, str] = {}
@@ -218,3 +214,50 @@ def test_temporaries_keep_off_taken_names(name: str) -> None:
 def test_a_target_can_return_its_value() -> None:
     lines = statements([Target("r0", X * Y, template="return {value}")], scope(), {})
     assert lines == ["return x * y"]
+
+
+def test_results_of_one_operation_are_computed_together() -> None:
+    values, indices = (make(op, X, dim=-1) for op in ("sort_values", "sort_indices"))
+    both = statements([Target("r1", indices), Target("r2", values)], scope(), {})
+    assert both == ["r2, r1 = torch.sort(x)"]
+    inside = statements([Target("r1", values * Y), Target("r2", indices)], scope(), {})
+    assert sum("torch.sort(" in line for line in inside) == 1
+    alone = statements([Target("r1", values)], scope(), {})
+    assert alone == ["r1 = torch.sort(x).values"]
+
+
+def test_a_number_takes_its_dtype_from_what_is_computed_already() -> None:
+    lines = statements([Target("r1", make("hypot", X * Y, ex.ONE))], scope(), {})
+    assert lines == ["x_y = x * y", "r1 = torch.hypot(x_y, x_y.new_full((), 1))"]
+    lines = statements([Target("r1", make("hypot", ex.num(2) * X, ex.ONE))], scope(), {})
+    assert lines == ["r1 = torch.hypot(2 * x, x.new_full((), 1))"]
+
+
+def test_transposed_tensors_need_no_name() -> None:
+    turned = make("T", X)
+    lines = statements([Target("r1", make("matmul", Y, turned)), Target("r2", make("matmul", Z, turned))], scope(), {})
+    assert lines == ["r1 = y @ x.T", "r2 = z @ x.T"]
+
+
+def test_conditions_say_nothing_twice() -> None:
+    shared, values = (
+        make("sin", X),
+        ("wants_x and g is not None", "wants_y and g is not None", "wants_x and h is not None"),
+    )
+    targets = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate(zip((Y, Z), values, strict=False))]
+    other = [Target("r2", Y * Z, (values[2],)), Target("r3", Z * Z, ("wants_y and h is not None",))]
+    assert "if g is not None:" in statements([*targets, *other], scope(), {})
+    third = Target("r4", Z, ("wants_z and h is not None",))
+    assert "if (wants_x or wants_y) and g is not None:" in statements([*targets, third], scope(), {})
+
+
+def test_shapes_are_read_from_what_is_there() -> None:
+    gap, shapes = X - Y, {X: "ctx.inputs[0].shape", Y: "ctx.inputs[1].shape"}
+    there = Scope(Names([]), {X: "x", Z: "z", gap: "d"}, shapes)
+    both, one = (make("count", v, dim=None) for v in (make("sin", gap), X))
+    lines = statements([Target("r1", Z / both), Target("r2", Z / one)], there, {})
+    assert lines == ["r1 = z / d.numel()", "r2 = z / x.numel()"]
+    wider = make("mul", symbol("grad_z", "cotangent"), gap)  # as wide as what the cotangent belongs to
+    hidden = Scope(Names([]), {wider: "wide", Z: "z"}, {X: "sx", Y: "sy"})
+    lines = statements([Target("r1", make("expand", Z, X + Y))], hidden, {})
+    assert lines == ["r1 = z.expand(_broadcast_shapes(sx, sy))"]

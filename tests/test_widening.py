@@ -10,9 +10,10 @@ import torch
 from fused import compiled, needs_compiler, written
 
 from symgrad.evaluate import FLOAT32, exact
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.machine import machine_form
 from symgrad.simulate import Simulation
+from symgrad.traversal import topological
 from symgrad.widening import NARROW, with_wide_angles
 
 X, A = symbol("x"), symbol("a")

@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import FLOAT32, FLOAT64, Check
-from symgrad.expr import Expr, make, substitute, topological
+from symgrad.expr import Expr, make
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
+from symgrad.traversal import substitute, topological
 from symgrad.workbench import Slope, Workbench, hyperparameter_values, isolate
 
 MEASURED = """
@@ -118,7 +120,7 @@ def test_the_values_of_the_test_section_come_first() -> None:
 
 def test_a_finished_derivative_has_harmless_dead_branches() -> None:
     workbench, _ = bench()
-    root = ex.where(ex.compare("gt", X, 0), X**-1, ex.ZERO) * Y
+    root = truth.where(truth.compare("gt", X, 0), X**-1, ex.ZERO) * Y
     finished = workbench.finish(root)
     inverse = next(n for n in topological(finished) if n.op == "pow" and n.args[1].number == -1)
     assert inverse.args[0].op == "where"

@@ -6,9 +6,10 @@ import math
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad.expr import ONE, Expr, compare, make, where
+from symgrad.expr import ONE, Expr, make
 from symgrad.functions import real
 from symgrad.functions.row import Function
+from symgrad.truth import compare, where
 
 _LN2, _LN10 = make("log", ex.num(2)), make("log", ex.num(10))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mpmath as mp
 
-from symgrad import expr as ex
-from symgrad.expr import HALF, ONE, ZERO, Expr, compare, make, where
+from symgrad import truth
+from symgrad.expr import HALF, ONE, ZERO, Expr, make
 from symgrad.functions import real
 from symgrad.functions.row import Function
+from symgrad.truth import compare, where
 
 
 def _indicator(condition: Expr) -> Expr:
@@ -21,9 +22,9 @@ def _tie(a: Expr, b: Expr, op: str) -> Expr:
 
 def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
     """The closed interval passes the gradient; with low > high the result is high."""
-    inside = ex.logical("and", compare("ge", x, low), compare("le", x, high))
-    below = ex.logical("and", compare("lt", x, low), compare("lt", low, high))
-    above = ex.logical("or", compare("gt", x, high), compare("gt", low, high))
+    inside = truth.logical("and", compare("ge", x, low), compare("le", x, high))
+    below = truth.logical("and", compare("lt", x, low), compare("lt", low, high))
+    above = truth.logical("or", compare("gt", x, high), compare("gt", low, high))
     return _indicator(inside), _indicator(below), _indicator(above)
 
 

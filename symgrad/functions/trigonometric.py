@@ -8,9 +8,10 @@ from fractions import Fraction
 import mpmath as mp
 
 from symgrad import expr as ex
-from symgrad.expr import ONE, PI, ZERO, Expr, compare, make, sqrt, where
+from symgrad.expr import ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.functions import real
 from symgrad.functions.row import Function
+from symgrad.truth import compare, where
 
 
 def _one_minus_square(x: Expr) -> Expr:

@@ -113,7 +113,14 @@ def read_attribute(builder: Builder, attribute: Attribute, node: ast.expr) -> An
     """The value of an attribute of a tensor operation."""
     if is_none(node) and attribute.default is None and not attribute.required:
         return None
-    return _READERS[attribute.kind](builder, attribute.name, node)
+    value = _READERS[attribute.kind](builder, attribute.name, node)
+    several = isinstance(value, tuple)
+    if several and attribute.items is not None and len(value) not in (1, attribute.items):
+        builder.fail(node, f"{attribute.name!r} has one value or {attribute.items}, not {len(value)}")
+    for one in value if several else (value,):
+        if attribute.least is not None and isinstance(one, int) and one < attribute.least:
+            builder.fail(node, f"{attribute.name!r} must be at least {attribute.least}, not {one}")
+    return value
 
 
 def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:

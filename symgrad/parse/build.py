@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.alignment import ShapeConflict, aligned
 from symgrad.errors import shown, suggestion
 from symgrad.evaluate import exact
@@ -24,6 +25,7 @@ from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.traversal import topological
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 
@@ -112,7 +114,7 @@ class Builder:
         """``value``, which is that of ``node``, as a number."""
         if is_text(value):
             self.fail(node, "a text cannot be calculated with; compare it with '==' or '!='")
-        return ex.where(value, ONE, ZERO) if value.is_boolean else value
+        return truth.where(value, ONE, ZERO) if value.is_boolean else value
 
     def truth(self, node: ast.expr) -> Expr:
         """The value of a node as a truth value."""
@@ -146,7 +148,7 @@ class Builder:
         except ShapeConflict as conflict:
             self.fail(node, str(conflict))
         settled = self.scope.settled
-        for part in ex.topological(value, leaves=settled):
+        for part in topological(value, leaves=settled):
             if part not in settled:
                 self._settle(node, part)
                 settled.add(part)
@@ -205,7 +207,7 @@ class Builder:
 
     def _check_constant(self, node: ast.AST, value: Expr) -> None:
         """Refuse what is undefined, such as log(-1), and what is too large for a float."""
-        if value.size > _MAX_SIZE or any(n.op == "const" and n is ex.OO for n in ex.topological(value)):
+        if value.size > _MAX_SIZE or any(n.op == "const" and n is ex.OO for n in topological(value)):
             return
         number = exact([value], {}, 64)[0]
         if number != number:
@@ -249,7 +251,7 @@ class Builder:
 
     def _unary(self, node: ast.UnaryOp) -> Expr:
         if isinstance(node.op, ast.Not | ast.Invert):
-            return ex.logical("not", self.truth(node.operand))
+            return truth.logical("not", self.truth(node.operand))
         value = self.number(node.operand)
         return MINUS_ONE * value if isinstance(node.op, ast.USub) else value
 
@@ -261,7 +263,7 @@ class Builder:
             operator = type(node.op)
             first, rest = _chain(node, (operator,))
             parts = self.each(self.truth, [first, *(operand for _, operand in rest)])
-            return ex.logical(_LOGICAL[operator], *parts)
+            return truth.logical(_LOGICAL[operator], *parts)
         if isinstance(node.op, _SUM):
             return self._sum(*_chain(node, _SUM))
         if not isinstance(node.op, _PRODUCT):
@@ -315,10 +317,10 @@ class Builder:
             if type(op) not in _COMPARED:
                 self.fail(node, "only numbers are compared, with < <= > >= == !=")
             parts.append(comparison(self, nodes, _COMPARED[type(op)], left, right))
-        return ex.logical("and", *parts) if len(parts) > 1 else parts[0]
+        return truth.logical("and", *parts) if len(parts) > 1 else parts[0]
 
     def _logical(self, node: ast.BoolOp) -> Expr:
-        return ex.logical(_LOGICAL[type(node.op)], *self.each(self.truth, node.values))
+        return truth.logical(_LOGICAL[type(node.op)], *self.each(self.truth, node.values))
 
     def _attribute(self, node: ast.Attribute) -> Expr:
         if node.attr in _METHODS:
@@ -326,10 +328,10 @@ class Builder:
             return self.shaped(calls.apply(self, node, _METHODS[node.attr], (operand,), {}))
         fields = self.fields(node.value)
         if fields is None:
-            self.fail(node, self._unknown_attribute(node))
+            self.fail(_name_of(node), self._unknown_attribute(node))
         if node.attr not in fields:
             near = self.suggestion(node.attr, fields)
-            self.fail(node, f"unknown result {shown(node.attr)}; there are {', '.join(fields)}{near}")
+            self.fail(_name_of(node), f"unknown result {shown(node.attr)}; there are {', '.join(fields)}{near}")
         self.sources |= fields[node.attr].sources
         found = fields[node.attr].expr
         assert found is not None
@@ -391,6 +393,11 @@ def _bits(value: Fraction) -> int:
 def _is_moderate(value: Fraction) -> bool:
     bits = _bits(value)
     return bits < 1_000 or (bits <= _MAX_BITS // 8 and in_range(value))
+
+
+def _name_of(node: ast.Attribute) -> ast.expr:
+    """The name after the dot, for the place of a message."""
+    return ast.Name(node.attr, col_offset=(node.end_col_offset or 0) - len(node.attr.encode()))
 
 
 def _each_field(name: str, fields: Iterable[str]) -> str:

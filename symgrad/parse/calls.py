@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
-from symgrad import expr as ex
-from symgrad import functions
+from symgrad import functions, truth
 from symgrad.errors import shown
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
@@ -209,10 +208,10 @@ def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherw
         value, own = found[branch]
         value = value if boolean else _as_number(value)
         if condition.is_static and condition not in (TRUE, FALSE):
-            total = ex.where(condition, builder.whole(branch, value, own), builder.whole(branch, total, sources))
+            total = truth.where(condition, builder.whole(branch, value, own), builder.whole(branch, total, sources))
             sources = frozenset({total} if total.tensors else ())
         else:
-            total = ex.where(condition, value, total)
+            total = truth.where(condition, value, total)
             sources |= own | condition_sources
         builder.settled(branch, total)
     builder.sources |= sources
@@ -228,7 +227,7 @@ def _number_or_truth(builder: Builder) -> Callable[[ast.expr], Expr]:
 
 
 def _as_number(value: Expr) -> Expr:
-    return ex.where(value, ONE, ZERO) if value.is_boolean else value
+    return truth.where(value, ONE, ZERO) if value.is_boolean else value
 
 
 _EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, reduction of a single argument

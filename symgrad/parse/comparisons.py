@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from symgrad import expr as ex
+from symgrad import truth
 from symgrad.errors import shown
 from symgrad.expr import ONE, ZERO, Expr
 
@@ -26,11 +26,11 @@ def comparison(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr,
     if is_text(left) or is_text(right):
         return _compare_texts(builder, nodes, op, left, right)
     if left.is_boolean and right.is_boolean and op in ("eq", "ne"):
-        negated = [ex.logical("not", side) for side in (left, right)]
-        same = ex.logical("or", ex.logical("and", left, right), ex.logical("and", *negated))
-        return same if op == "eq" else ex.logical("not", same)
-    numbers = (ex.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
-    return ex.compare(op, *numbers)
+        negated = [truth.logical("not", side) for side in (left, right)]
+        same = truth.logical("or", truth.logical("and", left, right), truth.logical("and", *negated))
+        return same if op == "eq" else truth.logical("not", same)
+    numbers = (truth.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
+    return truth.compare(op, *numbers)
 
 
 def _compare_texts(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr, right: Expr) -> Expr:
@@ -45,4 +45,4 @@ def _compare_texts(builder: Builder, nodes: Sequence[ast.expr], op: str, left: E
         allowed = ", ".join(map(shown, choices[:10]))
         near = builder.suggestion(right["value"], choices)
         builder.fail(nodes[1], f"{left.name!r} is never {shown(right['value'])}, but one of {allowed}{near}")
-    return ex.compare(op, left, right)
+    return truth.compare(op, left, right)

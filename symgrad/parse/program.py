@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from symgrad.errors import Mistake, SpecError
 from symgrad.expr import Expr, symbol
+from symgrad.fitting import Fitting
 from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
@@ -126,7 +127,16 @@ class _Parser:
             fault = "depends on no tensor"
         elif shaped and output.grad and (kind := _without_gradient(shaped)):
             fault = f"{kind} has no gradient; write {{expr: ..., grad: false}}"
+        elif shaped and (conflict := self._contradicted(shaped)):
+            fault = f"the shapes under test.shapes do not fit: {conflict}"
         return self._unless(fault, output.formula, shaped)
+
+    def _contradicted(self, value: Expr) -> str | None:
+        """Why a value cannot be computed of tensors of the shapes that the test is to sample."""
+        shapes = {s: self.spec.test.shapes.get(s.name) for s in value.tensors}
+        given = {s: shape for s, shape in shapes.items() if shape is not None}
+        defaults = {h.name: h.default for h in self.spec.hyperparameters}
+        return Fitting([value], [defaults]).conflict(given) if given else None
 
     def _gradients(
         self, scope: Scope, outputs: Mapping[str, Bound], cotangents: Mapping[str, Expr]

@@ -7,8 +7,9 @@ from fractions import Fraction
 from functools import reduce
 
 from symgrad import expr as ex
-from symgrad.expr import ONE, Expr, compare, make, where
+from symgrad.expr import ONE, Expr, make
 from symgrad.rules.rule import Transformation
+from symgrad.truth import compare, where
 
 _MOST_TERMS = 40  # of an expanded sum
 _MOST_REPEATS = 8  # powers of sums that are multiplied out

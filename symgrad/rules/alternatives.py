@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.expr import HALF, ONE, PI, Expr, compare, sqrt, where
+from symgrad.expr import HALF, ONE, PI, Expr, sqrt
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -21,6 +21,7 @@ from symgrad.rules.words import (
     softplus,
     tanh,
 )
+from symgrad.truth import compare, where
 
 
 def _cos_pi(x: Expr) -> Expr:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad.expr import COMPARISONS, LOGICAL, NEGATED, ONE, ZERO, Expr, rebuild, where
+from symgrad import truth
+from symgrad.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.rules.rule import Transformation
+from symgrad.traversal import rebuild, substitute, topological
+from symgrad.truth import NEGATED, where
 
 # Where functions have simple values: a branch with that value is the function of this argument.
 _VALUES: dict[str, tuple[tuple[int, int], ...]] = {
@@ -34,8 +37,8 @@ _VALUES: dict[str, tuple[tuple[int, int], ...]] = {
 def _opposite(condition: Expr) -> Expr:
     """Where a condition does not hold; where its operands are not numbers, neither need hold."""
     if condition.op in ("eq", "ne"):
-        return ex.compare(NEGATED[condition.op], *condition.args)
-    return ex.logical("not", condition)
+        return truth.compare(NEGATED[condition.op], *condition.args)
+    return truth.logical("not", condition)
 
 
 def nested_choice(node: Expr) -> Expr | None:
@@ -50,8 +53,8 @@ def nested_choice(node: Expr) -> Expr | None:
         if deeper.is_static:
             continue
         if outer is second:
-            return where(ex.logical("and", reached, deeper), first, outer)
-        return where(ex.logical("and", reached, _opposite(deeper)), second, outer)
+            return where(truth.logical("and", reached, deeper), first, outer)
+        return where(truth.logical("and", reached, _opposite(deeper)), second, outer)
     return None
 
 
@@ -174,22 +177,22 @@ def choice_by_sign(node: Expr) -> Expr | None:
 
     Where x is no number, all comparisons fail; the result is then that of the last case, which reads x.
     """
-    subjects = {n.args: None for n in ex.topological(node) if n.op in _CASES and not n.is_static}
+    subjects = {n.args: None for n in topological(node) if n.op in _CASES and not n.is_static}
     for subject in subjects:
-        tests = [n for n in ex.topological(node) if n.op in COMPARISONS and n.args == subject]
-        choices = [n for n in ex.topological(node) if n.op == "where" and any(t is n.args[0] for t in tests)]
+        tests = [n for n in topological(node) if n.op in COMPARISONS and n.args == subject]
+        choices = [n for n in topological(node) if n.op == "where" and any(t is n.args[0] for t in tests)]
         if len(choices) < 2 or len(tests) < 2:
             continue
         cases = []
         for order in (1, 0, -1):
             facts = {t: ex.TRUE if _CASES[t.op](order) else ex.FALSE for t in tests}
-            cases.append(ex.substitute(node, facts))
+            cases.append(substitute(node, facts))
         above, equal, below = cases
         if above is below:
-            return where(ex.compare("eq", *subject), equal, above)
+            return where(truth.compare("eq", *subject), equal, above)
         last, first, test = (below, above, "gt") if below.tensors >= above.tensors else (above, below, "lt")
-        at = where(ex.compare("eq", *subject), equal, last) if equal is not first else last
-        return where(ex.compare(test if equal is not first else _WEAK[test], *subject), first, at)
+        at = where(truth.compare("eq", *subject), equal, last) if equal is not first else last
+        return where(truth.compare(test if equal is not first else _WEAK[test], *subject), first, at)
     return None
 
 
@@ -200,7 +203,7 @@ def tie_by_sign(node: Expr) -> Expr | None:
         return None
     x, k = condition.args
     for op, side, first in (("lt", k - x, 1), ("gt", x - k, 1), ("ge", k - x, 2), ("le", x - k, 2)):
-        if beyond.args[0] is ex.compare(op, x, k) and beyond.args[3 - first] is ZERO:
+        if beyond.args[0] is truth.compare(op, x, k) and beyond.args[3 - first] is ZERO:
             whole = beyond.args[first]
             return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side)) if _halved(whole) is at else None
     return None
@@ -227,14 +230,14 @@ def choice_of_coefficients(node: Expr) -> Expr | None:
     rest = ex.mul(*(f for f in otherwise.args if not f.is_static))
     vanishes = condition.op == "eq" and condition.args[1] is ZERO and condition.args[0] in scalars
     coefficient = ex.mul(*scalars)
-    if not _is_finite(ex.substitute(rest, {condition.args[0]: ZERO}) if vanishes else rest):
+    if not _is_finite(substitute(rest, {condition.args[0]: ZERO}) if vanishes else rest):
         return None
     return ex.mul(rest, coefficient if vanishes else where(condition, ZERO, coefficient))
 
 
 def _is_finite(node: Expr) -> bool:
     """Whether a value is finite for all finite tensors, as far as can be seen."""
-    for part in ex.topological(node):
+    for part in topological(node):
         if part.op == "pow" and not part.is_static:
             n = part.args[1].number
             if n is None or n < 0 or n.denominator != 1:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from symgrad import expr as ex
-from symgrad.expr import compare, make, where
+from symgrad.expr import make
 from symgrad.pattern import wild
 from symgrad.rules.rule import Rule
+from symgrad.truth import compare, where
 
 a, b, n = wild("a"), wild("b"), wild("n")
 

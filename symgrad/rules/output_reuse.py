@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.expr import Expr, make
 from symgrad.pattern import match, wild
+from symgrad.traversal import substitute
 
 a, b = wild("a"), wild("b")
 
@@ -27,7 +29,7 @@ class Reuse:
     def at(self, output: Expr) -> tuple[Expr, Expr] | None:
         """The part and its replacement for a concrete output; None where the output is another function."""
         for bindings in match(self.output, output, {}):
-            return ex.substitute(self.part, bindings), ex.substitute(self.replacement, bindings)
+            return substitute(self.part, bindings), substitute(self.replacement, bindings)
         return None
 
 
@@ -41,7 +43,7 @@ OUTPUT_REUSE = (
     Reuse(_f("softplus", a), _f("sigmoid", a), -_f("expm1", -_f("softplus", a))),
     Reuse(_f("logsigmoid", a), _f("sigmoid", -a), -_f("expm1", _f("logsigmoid", a))),
     Reuse(_f("expm1", a), _f("exp", a), 1 + _f("expm1", a), autograd=True),
-    Reuse(_f("relu", a), ex.compare("gt", a, 0), ex.compare("gt", _f("relu", a), 0), autograd=True),
+    Reuse(_f("relu", a), truth.compare("gt", a, 0), truth.compare("gt", _f("relu", a), 0), autograd=True),
     Reuse(1 / a, a**-2, (1 / a) ** 2, autograd=True),
     Reuse(_f("logaddexp", a, b), _f("sigmoid", a - b), _f("exp", a - _f("logaddexp", a, b))),
     Reuse(_f("asinh", a), _f("hypot", a, ex.ONE), _f("cosh", _f("asinh", a))),

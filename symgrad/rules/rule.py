@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from symgrad import expr as ex
 from symgrad.expr import Expr
 from symgrad.pattern import match_root
+from symgrad.traversal import substitute
 
 
 def _always(_: Mapping[Expr, Expr]) -> bool:
@@ -39,7 +40,7 @@ class Rule:
         """The rewritten node, or None where the rule does not match."""
         for bindings, rest in match_root(self.pattern, node):
             if self.condition(bindings):
-                result = ex.substitute(self.replacement, bindings)
+                result = substitute(self.replacement, bindings)
                 if rest is not None:
                     result = ex.add(result, rest) if node.op == "add" else ex.mul(result, rest)
                 if result is not node:

@@ -6,7 +6,7 @@ They come after differentiation, because their case distinctions would only burd
 from __future__ import annotations
 
 from symgrad import expr as ex
-from symgrad.expr import HALF, Expr, compare, sqrt, where
+from symgrad.expr import HALF, Expr, sqrt
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -25,6 +25,7 @@ from symgrad.rules.words import (
     softplus,
     tanh,
 )
+from symgrad.truth import compare, where
 
 _FAR = 4
 

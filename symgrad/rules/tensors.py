@@ -10,6 +10,7 @@ from symgrad import expr as ex
 from symgrad.expr import HALF, Expr, make
 from symgrad.rules.rule import Transformation
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.traversal import rebuild
 
 _OVERFLOWS = "exponentials overflow"
 
@@ -92,7 +93,7 @@ def inner_unsqueeze(node: Expr) -> Expr | None:
     varying = [a for a in inner.args if not a.is_static]
     if inner.op in TENSOR_OPS or inner.op == "where" or len(varying) != 1:
         return None
-    return ex.rebuild(inner, [a if a.is_static else make("unsqueeze", a, **dict(node.attrs)) for a in inner.args])
+    return rebuild(inner, [a if a.is_static else make("unsqueeze", a, **dict(node.attrs)) for a in inner.args])
 
 
 # ------------------------------------------------------------------------------------------------ places

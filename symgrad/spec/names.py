@@ -50,7 +50,8 @@ def name_fault(name: str) -> str | None:
     if len(name) > _MAX_NAME:
         return f"a name has at most {_MAX_NAME} characters"
     if not name.isidentifier():
-        return f"{shown(name)} is not a name (letters, digits and '_', no digit first)"
+        hint = "; inside of { } a formula with a comma takes quotes" if set(name) & set("()[]=") else ""
+        return f"{shown(name)} is not a name (letters, digits and '_', no digit first){hint}"
     if keyword.iskeyword(name) or name == "__debug__":
         return f"{name!r} is a keyword of Python"
     if name in CONSTANTS:

@@ -156,7 +156,8 @@ class ListOf:
             _wrong(self.expected, node, path, report)
             return None
         if len(node.items) < self.least:
-            report.at_value(path, f"must be {self.expected}, not an empty list")
+            found = "an empty list" if not node.items else f"a list of {len(node.items)}"
+            report.at_value(path, f"must be {self.expected}, not {found}")
             return None
         items = [self.item.read(item, (*path, index), report) for index, item in enumerate(node.items)]
         return None if any(item is None for item in items) else tuple(items)

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from symgrad.tensor_ops import along, einsum, products, reductions, shaping
-from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp, data_arguments, is_index, shape_only
+from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp, data_arguments, is_index, results, shape_only
 
-__all__ = ["TENSOR_OPS", "TENSOR_SPELLINGS", "Attribute", "Ref", "TensorOp", "data_arguments", "is_index", "shape_only"]
+__all__ = [
+    "TENSOR_OPS",
+    "TENSOR_SPELLINGS",
+    "Attribute",
+    "Ref",
+    "TensorOp",
+    "data_arguments",
+    "is_index",
+    "results",
+    "shape_only",
+]
 
 ROWS = (*reductions.ROWS, *along.ROWS, *products.ROWS, einsum.ROW, *shaping.TRANSPOSITIONS)
 

@@ -29,10 +29,9 @@ def canonical(equation: str, operands: int) -> str:
     for term in [*terms, output]:
         if not _SUBSCRIPT.fullmatch(term):
             raise ValueError(f"einsum: {term!r} is no subscript: letters, perhaps after '...'")
-        letters = term.replace("...", "")
-        repeated = sorted({c for c in letters if letters.count(c) > 1})
-        if repeated:
-            raise ValueError(f"einsum: {term!r} repeats {repeated[0]!r}; diagonals are not supported")
+    repeated = sorted(c for c in set(output) - {"."} if output.count(c) > 1)
+    if repeated:
+        raise ValueError(f"einsum: the result repeats {repeated[0]!r}")
     known = "".join(terms)
     if not arrow:
         output = "..." * ("..." in known) + "".join(sorted(c for c in set(known) - {"."} if known.count(c) == 1))
@@ -47,12 +46,14 @@ def canonical(equation: str, operands: int) -> str:
 def einsum(*operands: Expr, equation: str) -> Expr:
     """The sum of products. Raises ValueError for an equation that does not fit.
 
-    A letter that only one operand has, and not the result, is summed over before.
+    Diagonals are taken before, and a letter that only one operand has, and not the result, is summed over before.
     """
     terms, output = parts(canonical(equation, len(operands)))
     values = list(operands)
     for k, term in enumerate(terms):
         _sizes(term, extent(operands[k]))  # before the sums, which would hide that the ranks differ
+        term, values[k] = _without_repetitions(term, operands[k])
+        terms[k] = term
         around = "".join([output, *terms[:k], *terms[k + 1 :]])
         alone = [c for c in term if c not in around]
         if alone:
@@ -61,6 +62,16 @@ def einsum(*operands: Expr, equation: str) -> Expr:
             values[k] = make("sum", values[k], dim=places, keepdim=False)
             terms[k] = "".join(c for c in term if c not in alone)
     return _einsum(terms, output, values)
+
+
+def _without_repetitions(term: str, operand: Expr) -> tuple[str, Expr]:
+    """A subscript in which each letter stands once, and the diagonals that it is of."""
+    while repeated := [c for c in term if c != "." and term.count(c) > 1]:
+        letter = repeated[0]
+        first, second = term.index(letter) - len(term), term.rindex(letter) - len(term)
+        operand = make("diagonal", operand, dim1=first, dim2=second)
+        term = term[:first] + term[first + 1 : second] + (term[second:][1:] + letter)
+    return term, operand
 
 
 def _einsum(terms: Sequence[str], output: str, operands: Sequence[Expr]) -> Expr:

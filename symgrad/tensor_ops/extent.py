@@ -151,6 +151,7 @@ def position(dim: int, of: Extent, what: str) -> int | None:
 
 def positions(dims: object, of: Extent, what: str) -> tuple[int, ...] | None:
     """Several dimensions as `position` has them, None where one is not known."""
+    what = what.removesuffix("_values").removesuffix("_indices")  # as users call it
     listed_dims = dims if isinstance(dims, tuple) else (dims,)
     found: list[int] = []
     for dim in listed_dims:

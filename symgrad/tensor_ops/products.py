@@ -159,17 +159,15 @@ MATMUL_INTERNAL = (
 
 
 # ------------------------------------------------------------------------------------------------ convolutions
-CONVOLUTION = (
-    Attribute("stride", "ints", 1),
-    Attribute("padding", "ints", 0),
-    Attribute("dilation", "ints", 1),
-    Attribute("groups", "int", 1),
-)
-
-
 def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
     """The rows of the convolution over the last `dims` dimensions."""
     name = f"conv{dims}d"
+    steps = (
+        Attribute("stride", "ints", 1, least=1, items=dims),
+        Attribute("padding", "ints", 0, least=0, items=dims),
+        Attribute("dilation", "ints", 1, least=1, items=dims),
+        Attribute("groups", "int", 1, least=1),
+    )
 
     def attributes(node: Expr) -> dict[str, Any]:
         return dict(node.attrs)
@@ -207,9 +205,15 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
 
     def size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
         """A size of the result: convolutions alike of sizes alike have the same one."""
+        attributes = [node[name] for name in ("stride", "padding", "dilation")]
+        how = [a[k % len(a)] if isinstance(a, tuple) else a for a in attributes]
+        stride, padding, dilation = how
+        if isinstance(length, int) and isinstance(kernel, int) and all(isinstance(n, int) for n in how):
+            return _places(
+                length + 2 * padding - dilation * (kernel - 1) - 1, stride, f"{name} of {length} by {kernel}"
+            )
         known = not isinstance(length, tuple) and not isinstance(kernel, tuple)
-        how = (length, kernel, node["stride"], node["padding"], node["dilation"])
-        return ("size", name, k, *how) if known else ("size", node, k)
+        return ("size", name, k, length, kernel, *attributes) if known else ("size", node, k)
 
     def result(node: Expr, operands: tuple[Extent, ...]) -> Extent:
         x, weight, *bias = operands
@@ -218,16 +222,17 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
                 raise ShapeConflict(f"{name}: {found} is no shape of the {what}")
         if len(weight.dims) < dims + 2 or not (x.exact or len(x.dims) > dims):
             return unknown(node)
-        if node["groups"] == 1:
-            same(x.dims[-dims - 1], weight.dims[1], f"{name} of {x} with a weight {weight}")
+        _channels(node["groups"], x.dims[-dims - 1], weight.dims, f"{name} of {x} with a weight {weight}")
         for b in bias:
+            if b.exact and len(b.dims) > 1:
+                raise ShapeConflict(f"{name}: a bias has one dimension, not {b}")
             if b.exact and b.dims:
                 same(b.dims[-1], weight.dims[0], f"{name} with a weight {weight} and a bias {b}")
         sizes = tuple(size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims))
         return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
 
     common: dict[str, Any] = {
-        "attributes": CONVOLUTION,
+        "attributes": steps,
         "cost": 100.0,
         "recompute": False,
         "linear": True,
@@ -247,6 +252,23 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         TensorOp(f"{name}_input", operands=("grad", "weight", "like"), **left, **internal),
         TensorOp(f"{name}_weight", operands=("input", "grad", "like"), **right, **internal),
     )
+
+
+def _places(room: int, stride: int, what: str) -> int:
+    """How many places a kernel takes."""
+    if room < 0:
+        raise ShapeConflict(f"{what}: the kernel is larger than the input")
+    return room // stride + 1
+
+
+def _channels(groups: object, channels: Dim, weight: tuple[Dim, ...], what: str) -> None:
+    """Raise ShapeConflict for a weight that is not for so many channels in so many groups."""
+    if groups == 1:
+        same(channels, weight[1], what)
+    elif isinstance(groups, int) and isinstance(channels, int) and isinstance(weight[1], int):
+        same(channels, groups * weight[1], f"{what} in {groups} groups")
+    if isinstance(groups, int) and isinstance(weight[0], int) and weight[0] % groups:
+        raise ShapeConflict(f"{what}: {groups} groups do not divide {weight[0]}")
 
 
 CONV1D, CONV2D = _convolution(1), _convolution(2)

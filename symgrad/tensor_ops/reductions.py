@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.expr import ONE, ZERO, Expr, compare, make, num, power, symbol, where
+from symgrad.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.tensor_ops.extent import reduced
 from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
 from symgrad.tensor_ops.shaping import count, expand, restore
+from symgrad.truth import compare, where
 
 KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from symgrad.expr import Expr
+from symgrad.expr import Expr, make
 
 if TYPE_CHECKING:
     from symgrad.tensor_ops.extent import Extent
@@ -27,13 +27,16 @@ class Attribute:
     """A constant argument of a tensor operation.
 
     `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
-    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`.
+    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`. Integers are
+    at least `least`, and of several there are `items`.
     """
 
     name: str
     kind: str
     default: Any = None
     required: bool = False
+    least: int | None = None
+    items: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,11 @@ def is_index(node: Expr) -> bool:
     """Whether a value is made of integers that have no derivative: indices or a size."""
     row = TENSOR_OPS.get(node.op)
     return row is not None and not row.differentiable
+
+
+def results(node: Expr) -> tuple[Expr, ...]:
+    """All results of the operation that a node is a named result of, in torch's order; () for other nodes."""
+    name, _, _ = node.op.rpartition("_")
+    row = TENSOR_OPS.get(name)
+    operations = [operation for _, operation in row.fields] if row is not None else []
+    return tuple(make(op, *node.args, **dict(node.attrs)) for op in operations) if node.op in operations else ()

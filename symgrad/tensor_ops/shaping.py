@@ -5,8 +5,10 @@ Users write the transpositions. The others are written by the compiler.
 
 from __future__ import annotations
 
+from typing import Any
+
 from symgrad.expr import Expr, make
-from symgrad.tensor_ops.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, unknown
+from symgrad.tensor_ops.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
 from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
 
 DIM = Attribute("dim", "dims", required=True)
@@ -134,12 +136,41 @@ def plain_transpose(x: Expr) -> Expr:
     """
     if x.op == "matmul_right" and x.args[2].op == "T":
         a, g, like = x.args
-        return make("matmul_right", g, a, like.args[0])
+        of = extent(like)
+        if of.exact and len(of.dims) == 2:  # a vector is its own transpose
+            return make("matmul_right", g, a, like.args[0])
     return x.args[0] if x.op == "T" else make("T", x)
 
 
 def _swap(x: Expr, node: Expr) -> Expr:
     return make("transpose", x, dim0=node["dim0"], dim1=node["dim1"])
+
+
+def _diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of, (first, second) = operands[0], (node["dim1"], node["dim2"])
+    if min(first, second) < -len(of.dims):
+        return unknown(node)
+    size = same(of.dims[first], of.dims[second], f"a diagonal of {of}")
+    rank = len(of.dims)
+    return Extent((*(d for k, d in enumerate(of.dims) if k - rank not in (first, second)), size), of.lead)
+
+
+def _on_diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of, (first, second) = operands[0], sorted((node["dim1"], node["dim2"]))
+    if not of.dims or first < -len(of.dims) - 1:
+        return unknown(node)
+    rank, dims = len(of.dims) + 1, list(of.dims[:-1])
+    for place in (first, second):
+        dims.insert(rank + place, of.dims[-1])
+    return Extent(tuple(dims), of.lead)
+
+
+def _transposed_by(name: str) -> dict[str, Any]:
+    """vjp and jvp of an operation whose transposed has the same attributes."""
+    return {
+        "vjp": lambda node, g: (make(name, g, **dict(node.attrs)),),
+        "jvp": lambda node, t: None if t[0] is None else make(node.op, t[0], **dict(node.attrs)),
+    }
 
 
 TRANSPOSITIONS = (
@@ -175,7 +206,26 @@ TRANSPOSITIONS = (
     ),
 )
 
+_SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
+
 INTERNAL = (
+    TensorOp(  # the dimension that is left comes last
+        "diagonal",
+        attributes=_SQUARE,
+        torch="{0}.diagonal({attributes})",
+        **_transposed_by("diag_embed"),
+        extent=_diagonal,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "diag_embed",
+        attributes=_SQUARE,
+        torch="torch.diag_embed({0}, {attributes})",
+        **_transposed_by("diagonal"),
+        extent=_on_diagonal,
+        linear=True,
+    ),
     TensorOp(
         "sum_to",
         operands=("input", "like"),

@@ -5,7 +5,7 @@
     dy/dx     = bias[..., None]
     grad_bias = sum(grad_y * x, dim=[0, 2])
 
-Saved for backward: bias and x.
+Saved for backward: x and bias.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -33,7 +33,7 @@ def named_shapes(x: Tensor | float, bias: Tensor | float) -> Tensor:
     Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(bias)):
-        x, bias = _tensors("named_shapes", x, bias)
+        x, bias = _tensors("named_shapes", (), x=x, bias=bias)
     _check_shapes(
         "named_shapes",
         {
@@ -51,25 +51,22 @@ class NamedShapesFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, bias: Tensor) -> Tensor:
-        dtype = None
-        if x.dtype in _HALF or bias.dtype in _HALF:
-            x, bias, dtype = _widen(x, bias)
-        return _round(bias.unsqueeze(-1) * x, dtype)
+        return bias.unsqueeze(-1) * x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, bias = inputs
         ctx.inputs = _like(x, bias)
         wants_x, wants_bias = _wanted(ctx)
-        _save(ctx, (y,), bias if wants_x else None, x if wants_bias else None)
+        _save(ctx, (y,), x if wants_bias else None, bias if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
         wants_x, wants_bias = ctx.needs_input_grad
-        bias, x = ctx.saved_tensors
-        bias, x, grad_y, _ = _widen(bias, x, grad_y)
+        x, bias = ctx.saved_tensors
+        x, bias, grad_y, _ = _widen(x, bias, grad_y)
         grad_x = grad_bias = None
         if wants_x:
             grad_x = _fit(bias.unsqueeze(-1) * grad_y, ctx.inputs[0])
@@ -80,8 +77,8 @@ class NamedShapesFunction(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_bias: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            bias, x = saved
-            bias, x, tangent_x, tangent_bias, _ = _widen(bias, x, tangent_x, tangent_bias)
+            x, bias = saved
+            x, bias, tangent_x, tangent_bias, _ = _widen(x, bias, tangent_x, tangent_bias)
             terms = []
             if tangent_x is not None:
                 terms.append(bias.unsqueeze(-1) * tangent_x)
@@ -92,6 +89,7 @@ class NamedShapesFunction(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -100,16 +98,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -128,7 +134,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 
 def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
-    """Raise ValueError where a shape is not as declared: a name is one size, `...` any leading ones."""
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
         if t is None:
@@ -167,11 +173,6 @@ def _widen(*tensors: Any) -> Any:
         return *tensors, None
     wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
     return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -233,7 +234,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -241,11 +242,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -260,10 +261,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -2,8 +2,8 @@
 
     y = scale * sign(x)
 
-    dy/dscale = sign(x)
     grad_x    = where(abs(x) <= 1, grad_y, 0)  (override)
+    dy/dscale = sign(x)
 
 Saved for backward: x.
 
@@ -34,7 +34,7 @@ def override_linear(x: Tensor | float, scale: Tensor | float) -> Tensor:
     complex.
     """
     if not (_is_real(x) and _is_real(scale)):
-        x, scale = _tensors("override_linear", x, scale)
+        x, scale = _tensors("override_linear", (), x=x, scale=scale)
     return _apply(x, scale)
 
 
@@ -50,7 +50,7 @@ class OverrideLinearFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, scale = inputs
-        ctx.inputs = _like(x, scale)
+        ctx.inputs = _like(None, scale)
         _save(ctx, (y,), x)
 
     @staticmethod
@@ -61,7 +61,7 @@ class OverrideLinearFunction(Function):
         (x,) = saved = ctx.saved_tensors
         grad_x = grad_scale = None
         if wants_x:
-            grad_x = _fit(torch.where(torch.abs(x) <= 1, grad_y, 0), saved[0])
+            grad_x = _fit(_masked(grad_y, torch.abs(x) <= 1), saved[0])
         if wants_scale:
             grad_scale = _fit(torch.sign(x) * grad_y, ctx.inputs[1])
         return grad_x, grad_scale
@@ -72,14 +72,14 @@ class OverrideLinearFunction(Function):
             (x,) = saved
             terms = []
             if tangent_x is not None:
-                terms.append(torch.where(torch.abs(x) <= 1, tangent_x, 0))
+                terms.append(_masked(tangent_x, torch.abs(x) <= 1))
             if tangent_scale is not None:
                 terms.append(torch.sign(x) * tangent_scale)
             return _total(ctx, terms)
 
 
 def _detached(x: Tensor, scale: Tensor) -> Tensor:
-    """Return the outputs with their gradients, for the compilers, which may drop the rule of a Function."""
+    """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_x = x.detach()
     return _straight_through(
         OverrideLinearFunction.forward(x, scale),
@@ -89,6 +89,7 @@ def _detached(x: Tensor, scale: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -97,16 +98,24 @@ _Like = namedtuple("_Like", ("shape", "dtype"))
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -151,6 +160,13 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+
+
 def _fit(grad: Tensor, like: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
     if grad.shape != like.shape:
@@ -191,7 +207,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -199,11 +215,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -218,10 +234,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 

@@ -5,13 +5,13 @@
               sum(squared)))
 
 where reduction == 'mean':
-    grad_x = sum_to(2 * grad_loss * (x - target) / count(squared), x)
+    grad_x = 2 * grad_loss * (x - target) / count(squared)
 
 where reduction == 'none':
     dloss/dx = 2 * (x - target)
 
 where reduction == 'sum':
-    grad_x = sum_to(2 * grad_loss * (x - target), x)
+    grad_x = 2 * grad_loss * (x - target)
 
 Saved for backward: difference.
 
@@ -44,7 +44,7 @@ def str_choices(
     complex or a hyperparameter has another type, ValueError where reduction is out of range.
     """
     if not (_is_real(x) and _is_real(target)):
-        x, target = _tensors("str_choices", x, target)
+        x, target = _tensors("str_choices", (), x=x, target=target)
     _typed("str_choices", "reduction", reduction, str)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"str_choices: reduction must be none, mean or sum, not {reduction!r}")
@@ -74,39 +74,32 @@ class StrChoicesFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, target: Tensor, reduction: str) -> Tensor:
-        loss, *_ = _forward(x, target, reduction)
-        return loss
+        return _forward(x, target, reduction)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         x, target, reduction = inputs
-        ctx.inputs = _like(x, target)
         ctx.reduction = reduction
-        _save(ctx, (loss,), target, x)
+        _save(ctx, (loss,), x, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
         if grad_loss is None:
             return None, None, None
         reduction = ctx.reduction
-        target, x = saved = ctx.saved_tensors
-        if target.dtype in _HALF or x.dtype in _HALF or grad_loss.dtype in _HALF:
-            target, x, grad_loss, _ = _widen(target, x, grad_loss)
+        x, target = saved = ctx.saved_tensors
+        if x.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            x, target, grad_loss, _ = _widen(x, target, grad_loss)
         if reduction == "mean":
             grad_x = _fit(
-                (x - target)
-                * (
-                    2
-                    * grad_loss
-                    / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
-                ),
-                saved[1],
+                (x - target) * (2 * grad_loss / _broadcast_shapes(target.shape, x.shape).numel()),
+                saved[0],
             )
             return grad_x, None, None
         if reduction == "none":
-            grad_x = _fit(2 * (x - target) * grad_loss, saved[1])
+            grad_x = _fit(2 * (x - target) * grad_loss, saved[0])
             return grad_x, None, None
-        grad_x = _fit(2 * (x - target) * grad_loss, saved[1])
+        grad_x = _fit(2 * (x - target) * grad_loss, saved[0])
         return grad_x, None, None
 
     @staticmethod
@@ -115,8 +108,8 @@ class StrChoicesFunction(Function):
             return _zeros(ctx, 0)
         reduction = ctx.reduction
         with _primals(ctx) as saved:
-            target, x = saved
-            target, x, tangent_x, _ = _widen(target, x, tangent_x)
+            x, target = saved
+            x, target, tangent_x, _ = _widen(x, target, tangent_x)
             if reduction == "mean":
                 return _total(ctx, [2 * ((x - target) * tangent_x).mean()])
             if reduction == "none":
@@ -130,15 +123,13 @@ class _StrChoicesKeeping(Function):
     It is an output of its own, so that second derivatives pass through it.
     """
 
-    @staticmethod
-    def forward(x: Tensor, target: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
-        return _forward(x, target, reduction)
+    forward = staticmethod(_forward)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
-        x, target, reduction = inputs
+        x, _, reduction = inputs
         _, difference = outputs
-        ctx.inputs = _like(x, target)
+        ctx.inputs = _like(x)
         ctx.reduction = reduction
         _save(ctx, outputs, difference)
 
@@ -152,15 +143,7 @@ class _StrChoicesKeeping(Function):
         grad_x = None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_x = _summed(
-                    difference
-                    * (
-                        2
-                        * grad_loss
-                        / _broadcast_shapes(ctx.inputs[1].shape, ctx.inputs[0].shape).numel()
-                    ),
-                    ctx.inputs[0],
-                )
+                grad_x = _summed(difference * (2 * grad_loss / difference.numel()), ctx.inputs[0])
             if grad_difference is not None:
                 grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
             return _rounded(grad_x, ctx.inputs[0]), None, None
@@ -208,6 +191,7 @@ class _StrChoicesKeeping(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -217,16 +201,24 @@ _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -246,8 +238,9 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:
     """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types):
-        raise TypeError(f"{op}: {name} must be {types}, not {value!r}")
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        wanted = "float" if types == (float, int) else types.__name__
+        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:
@@ -342,7 +335,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -350,11 +343,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -369,12 +362,10 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(StrChoicesFunction, _StrChoicesKeeping, extra=True)
+_apply: Callable[..., Tensor] = _dispatcher(StrChoicesFunction, _StrChoicesKeeping, shown=0)

@@ -5,8 +5,8 @@
     quadrant = where(x > 0, 1, 0) + where(y > 0, 2, 0)
 
     dradius/dx = x / hypot(x, y)
-    dradius/dy = y / hypot(x, y)
     dangle/dx  = -y / hypot(x, y)**2
+    dradius/dy = y / hypot(x, y)
     dangle/dy  = x / hypot(x, y)**2
 
 Saved for backward: x and y; hypot(x, y) where nothing differentiates the backward.
@@ -37,12 +37,12 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
     complex.
     """
     if not (_is_real(x) and _is_real(y)):
-        x, y = _tensors("two_results", x, y)
+        x, y = _tensors("two_results", (), x=x, y=y)
     return _apply(x, y)
 
 
-def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-    """Return the outputs, and what a plain backward reuses."""
+def _forward(x: Tensor, y: Tensor) -> tuple[Any, ...]:
+    """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or y.dtype in _HALF:
         x, y, dtype = _widen(x, y)
@@ -52,18 +52,19 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     if dtype is None:
         return radius, angle, quadrant.detach(), radius
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return radius.to(dtype), angle.to(dtype), quadrant.detach().to(dtype)
+    return radius.to(dtype), angle.to(dtype), quadrant.detach().to(dtype), None
 
 
 class TwoResultsFunction(Function):
-    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in any mode."""
+    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in any
+    mode.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        radius, angle, quadrant, *_ = _forward(x, y)
-        return radius, angle, quadrant
+        return _forward(x, y)[:3]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any, *kept: Any) -> None:
@@ -111,26 +112,27 @@ class TwoResultsFunction(Function):
 class _TwoResultsPlain(Function):
     """TwoResultsFunction for a plain call, whose backward reuses intermediates of forward.
 
-    A second derivative must not: they would lose their part of it, so then backward recomputes them.
+    A second derivative would lose their part of it, so then backward recomputes them.
     """
 
     jvp = TwoResultsFunction.jvp
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        radius, angle, quadrant, *kept = _forward(x, y)
-        ctx._kept = bool(kept)
-        TwoResultsFunction.setup_context(ctx, (x, y), (radius, angle, quadrant), *kept)
+        radius, angle, quadrant, kept_radius = _forward(x, y)
+        TwoResultsFunction.setup_context(ctx, (x, y), (radius, angle, quadrant), kept_radius)
         return radius, angle, quadrant
 
     @staticmethod
     def backward(ctx: Any, grad_radius: Tensor | None, grad_angle: Tensor | None, _2: Any) -> Any:
-        if not ctx._kept or _differentiated():
+        if _differentiated():
             return TwoResultsFunction.backward(ctx, grad_radius, grad_angle, _2)
         if grad_radius is None and grad_angle is None:
             return None, None
         wants_x, wants_y = ctx.needs_input_grad
         x, y, radius = saved = ctx.saved_tensors
+        if radius is None:
+            return TwoResultsFunction.backward(_Unpacked(ctx, saved), grad_radius, grad_angle, _2)
         grad_x = grad_y = None
         if wants_x and grad_radius is not None:
             grad_x = _summed(grad_radius * x / radius, saved[0])
@@ -145,6 +147,7 @@ class _TwoResultsPlain(Function):
 
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
@@ -152,16 +155,24 @@ _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they ar
 
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and not value.is_complex()
+    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
 
 
-def _tensors(op: str, *values: Any) -> Any:
-    """Make tensors of numbers; refuse complex arguments."""
-    for value in values:
+def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
+    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
+    found: list[Tensor | None] = []
+    for name, value in values.items():
         if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported")
-    tensors = [v for v in values if isinstance(v, Tensor)]
-    return [v if v is None or isinstance(v, Tensor) else _number(v, tensors) for v in values]
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            found.append(value)
+            continue
+        try:
+            found.append(_number(value, tensors))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return found
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:
@@ -208,7 +219,7 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 
 
 def _mark_fixed(ctx: Any, *outputs: Tensor) -> None:
-    """Mark ``outputs`` as not differentiable; under vmap, what the function returns is inside of them."""
+    """Mark ``outputs`` as not differentiable, under vmap too, where they wrap the results."""
     if _in_functorch() and not torch.compiler.is_compiling():
         outputs = tuple(_unbatched(y) for y in outputs)
     ctx.mark_non_differentiable(*outputs)
@@ -273,7 +284,7 @@ def _primal(t: Any) -> Any:
 
 
 def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in the output's shape and dtype; zeros where there is none."""
+    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
@@ -281,11 +292,11 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, extra: bool = False
+    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; with ``extra`` its last output is for its own backward only.
+    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
@@ -300,12 +311,23 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
-        if extra:
-            *outputs, _ = direct(*args)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        return direct(*args)
+        outputs = direct(*args)
+        return outputs if shown is None else outputs[shown]
 
     return apply
+
+
+class _Unpacked:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, wants: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if wants is not None:
+            self.needs_input_grad = wants
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 _apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _dispatcher(

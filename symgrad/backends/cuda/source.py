@@ -16,12 +16,13 @@ from symgrad.backends.fused.writing import name_values
 from symgrad.backends.torch.docs import module_docstring
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer, constant_value
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.resources import environment, template_folder
+from symgrad.traversal import topological
 from symgrad.widening import WIDEN, as_before
 
 

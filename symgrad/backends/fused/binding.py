@@ -13,9 +13,10 @@ from symgrad.backends.fused.language import Language
 from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
-from symgrad.expr import topological
+from symgrad.differentials import absent
 from symgrad.machine import machine
-from symgrad.operation import Variant, absent
+from symgrad.operation import Variant
+from symgrad.traversal import topological
 
 
 @dataclass(frozen=True)

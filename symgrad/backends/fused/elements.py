@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.errors import SymgradError
-from symgrad.expr import Expr, make, rebuild, symbol
+from symgrad.expr import Expr, make, symbol
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.extent import SCALAR, extent
+from symgrad.traversal import rebuild, substitute, topological
 
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
 ROW = symbol("row_length", "int")  # how many of them a row has
@@ -140,9 +142,9 @@ class Elements:
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
         """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
         leaves = [s for s in value.symbols if s.tensors]
-        if any(n.op in ROW_OPS for n in ex.topological(value)) or any(self.views[s].dims for s in leaves):
+        if any(n.op in ROW_OPS for n in topological(value)) or any(self.views[s].dims for s in leaves):
             raise Unsupported("a view of a view")
-        return ex.substitute(value, {s: self._lifted_leaf(s, dims) for s in leaves})
+        return substitute(value, {s: self._lifted_leaf(s, dims) for s in leaves})
 
     def _lifted_leaf(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
         tensor = self.views[leaf].tensor
@@ -167,7 +169,7 @@ class Elements:
             return Value(value.expr)
         if value.dropped or value.total or value.dims is not None:
             raise Unsupported("a view of a reduction")
-        return Value(ex.substitute(value.expr, {s: self._viewed(s, dims) for s in value.expr.symbols if s.tensors}))
+        return Value(substitute(value.expr, {s: self._viewed(s, dims) for s in value.expr.symbols if s.tensors}))
 
     def _viewed(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
         view = self.views[leaf]
@@ -227,7 +229,7 @@ class Elements:
         if value.dropped or value.total or value.dims is not None:
             raise Unsupported("a reduction of a reduction")
         if dim is None and node.op in ("sum", "mean"):
-            if any(n.op in ROW_OPS for n in ex.topological(value.expr)):
+            if any(n.op in ROW_OPS for n in topological(value.expr)):
                 raise Unsupported("a reduction of a reduction")
             return Value(value.expr, total=node.op)
         places, keep = self._places(dim), node.get("keepdim", False)
@@ -235,7 +237,7 @@ class Elements:
             return Value(_ROWS[node.op](value.expr, node), dropped=not keep)
         if node.op not in ("sum", "mean") or not isinstance(keep, bool):
             raise Unsupported(_NOT_LAST)
-        if any(n.op in ROW_OPS for n in ex.topological(value.expr)):
+        if any(n.op in ROW_OPS for n in topological(value.expr)):
             raise Unsupported("a reduction of a reduction")
         return Value(value.expr if node.op == "sum" else value.expr / size_of(places), dims=places, kept=keep)
 
@@ -272,7 +274,7 @@ def _row_norm(value: Expr, node: Expr) -> Expr:
 
 def _row_logsumexp(value: Expr, node: Expr) -> Expr:
     largest = make("row_max", value)
-    shift = ex.where(ex.compare("lt", make("abs", largest), ex.OO), largest, ex.ZERO)  # inf - inf is no number
+    shift = truth.where(truth.compare("lt", make("abs", largest), ex.OO), largest, ex.ZERO)  # inf - inf is no number
     return make("log", make("row_sum", make("exp", value - shift))) + shift
 
 

@@ -20,8 +20,10 @@ from fractions import Fraction
 import mpmath as mp
 
 from symgrad import expr as ex
+from symgrad import truth
 from symgrad.evaluate import exact
-from symgrad.expr import Expr, make, rebuild, substitute, topological
+from symgrad.expr import Expr, make
+from symgrad.traversal import rebuild, substitute, topological
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,14 @@ def _is_negative(value: Expr) -> bool:
 def _written(u: Expr, f: Factor) -> Expr:
     """The factor as an expression in e."""
     e = make("exp", ex.mul(-1, make("abs", u)))
-    negative = ex.compare("lt", u, 0)
+    negative = truth.compare("lt", u, 0)
     common = min(f.below, f.above)
-    chosen = ex.where(negative, e ** (f.below - common), e ** (f.above - common))
+    chosen = truth.where(negative, e ** (f.below - common), e ** (f.above - common))
     parts = [e**common, chosen, (1 + e) ** f.a]
     if f.d:
-        parts.append(ex.where(negative, e * (e + 2) + 2, 2 * e * (e + 1) + 1) ** f.d)
+        parts.append(truth.where(negative, e * (e + 2) + 2, 2 * e * (e + 1) + 1) ** f.d)
     if f.n:
-        parts.append(ex.where(negative, e * (e + 2), 2 * e + 1) ** f.n)
+        parts.append(truth.where(negative, e * (e + 2), 2 * e + 1) ** f.n)
     return ex.mul(*parts)
 
 

@@ -13,11 +13,13 @@ from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, w
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.backends.fused.narrow import narrowed
 from symgrad.backends.torch.layout import Layout
+from symgrad.differentials import cotangent, tangent
 from symgrad.evaluate import FLOAT32, FLOAT64
-from symgrad.expr import Expr, make, symbol, topological
+from symgrad.expr import Expr, make, symbol
 from symgrad.machine import machine
-from symgrad.operation import Variant, cotangent, tangent
+from symgrad.operation import Variant
 from symgrad.shapes import declared_shape, extent, shape_sources
+from symgrad.traversal import substitute, topological
 from symgrad.widening import WIDEN
 from symgrad.workbench import Workbench
 
@@ -177,7 +179,7 @@ class _Passes:
         """A gradient in terms of what a pass is given: cotangents and outputs without shapes."""
         shaped = {cotangent(o, formula): cotangent(o) for o, formula in self.variant.formulas.items()}
         shaped |= {symbol(o, "tensor", declared_shape(f)): symbol(o, "tensor") for o, f in self.variant.outputs.items()}
-        return ex.substitute(gradient, shaped)
+        return substitute(gradient, shaped)
 
     def derivative(
         self,

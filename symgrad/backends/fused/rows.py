@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symgrad.backends.fused.elements import ROW_OPS
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
+from symgrad.traversal import topological
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from symgrad.backends.torch.schedule import choose_temporaries
-from symgrad.expr import COMPARISONS, LOGICAL, Expr, topological
+from symgrad.expr import COMPARISONS, LOGICAL, Expr
 from symgrad.naming import Names
+from symgrad.traversal import topological
 
 _STRUCTURE = frozenset({"sym", "num", "const", "true", "false", "add", "sub", "mul", "div", "neg", "pow", "where"})
 

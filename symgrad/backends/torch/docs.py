@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.expr import Expr, substitute, symbol, topological
+from symgrad.equations import derivatives
+from symgrad.expr import symbol
 from symgrad.formula import formula
-from symgrad.operation import Variant
-from symgrad.parse import Program
+from symgrad.traversal import substitute
 
 _WIDTH = 96
-_LONGEST, _TOO_LONG = 400, "(see backward)"  # formulas that nobody would read
+_INDENTED = 93  # characters of a line of a docstring at one level of indentation
 
 
 def listed(items: Sequence[str]) -> str:
@@ -72,30 +72,12 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 def _derivatives(layout: Layout) -> str:
     blocks = []
     for path, variant in layout.operation.derivative_variants():
-        rows = derivative_rows(variant, layout.operation.program)
+        rows = derivatives(variant, layout.operation.program)
         if rows:
-            shown = [(name, text if len(text) <= _LONGEST else _TOO_LONG) for name, text in rows]
-            blocks.append((path, _table(shown)))
+            blocks.append((path, _table(rows)))
     if len({block for _, block in blocks}) == 1:
         return blocks[0][1]
     return "\n\n".join(f"where {' and '.join(path)}:\n{block}" if path else block for path, block in blocks)
-
-
-def derivative_rows(variant: Variant, program: Program) -> list[tuple[str, str]]:
-    """The partial derivatives and overrides of a variant as (label, text), in the names of the spec."""
-    known = {value: symbol(name) for name, value in program.lets.items() if value.args}
-    kept = {node for s in variant.plan.base if s.source != "input" for node in topological(s.value)}
-    known |= {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
-
-    def text(value: Expr) -> str:
-        return formula(substitute(value, known))
-
-    rows = [(f"d{o}/d{t}", text(partial)) for (o, t), partial in variant.partials.items()]
-    for (o, t), gradient in variant.gradients.items():
-        if (o, t) not in variant.partials:
-            rows.append((f"grad_{t}", text(gradient)))
-    rows += [(f"grad_{t}", f"{text(v.gradient)}  (override)") for t, v in variant.overrides.items()]
-    return rows
 
 
 def _saved(layout: Layout) -> str:
@@ -140,7 +122,7 @@ def ulp_text(value: float) -> str:
 
 
 def class_docstring(layout: Layout) -> str:
-    """One line: the formula and in what it is differentiable."""
+    """The formula and in what it is differentiable."""
     spec = layout.spec
     wanted = layout.differentiable
     order = "once" if not spec.options.double_backward else "to any order and in any mode"
@@ -153,4 +135,10 @@ def class_docstring(layout: Layout) -> str:
     ending = f", differentiable in {listed(wanted)} {order}." if wanted else ", not differentiable."
     if any(v.overrides for v in layout.variants):
         ending = f", with its own gradient for {listed(list(layout.variants[0].overrides))}."
-    return escaped(text + ending)
+    return one_or_more_lines(text + ending)
+
+
+def one_or_more_lines(text: str) -> str:
+    """The inside of a docstring at one level of indentation; more than a line ends with a line break."""
+    lines = wrapped(text, _INDENTED)
+    return escaped(lines if len(text) <= _INDENTED - len('"""') else f"{lines}\n")

@@ -70,8 +70,18 @@ def _is_total(operands: Operands) -> bool:
 
 def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     """The dtype as source."""
+    alone = _alone(operands)
+    if len(alone) == 2:
+        return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
     texts = sorted(_operand(o, names) for o in operands)
     return f"_result_dtype({', '.join(texts)})"
+
+
+def _alone(operands: Operands) -> frozenset[Expr]:
+    """The tensors whose dtypes decide alone: there are none but totals, of each of these and perhaps of several."""
+    totals = [o.of for o in operands if isinstance(o, Total)]
+    alone = frozenset(t for of in totals if len(of) == 1 for t in of if isinstance(t, Expr))
+    return alone if len(totals) == len(operands) and all(of <= alone for of in totals) else frozenset()
 
 
 def _operand(operand: Expr | Total, names: Mapping[Expr, str]) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
 from symgrad.operation import Variant
 from symgrad.stabilise import Choice
+from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
 ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
@@ -41,7 +42,7 @@ def figures(layout: Layout) -> list[Figure]:
         for output, tensor, choice, form in _choices(variant):
             base = (f"D_{output}_D_{tensor}" if tensor else output).upper()
             taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
-            rows, ulps = _rows(layout, bench, choice, form, decisions)
+            rows, ulps = _rows(layout, bench, choice, form, variant, decisions)
             if not rows:
                 continue
             name = base if not any(f.name == base for f in found) else f"{base}_{len(found) + taken}"
@@ -75,7 +76,7 @@ def _choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice, Expr]]
 
 
 def _rows(
-    layout: Layout, bench: Workbench, choice: Choice, form: Expr, decisions: dict[str, Any]
+    layout: Layout, bench: Workbench, choice: Choice, form: Expr, variant: Variant, decisions: dict[str, Any]
 ) -> tuple[tuple[str, ...], tuple[float, float]]:
     """The rows of a table, and the largest errors of the form in float32 and float64."""
     judge = bench.judge(choice.formula)
@@ -83,7 +84,12 @@ def _rows(
     wide = choice.chosen.wide
     errors = judge.measure(form, FLOAT32, wide).errors
     ulps = judge.score(form, FLOAT32, wide).ulp, judge.score(form, FLOAT64).ulp
-    usable = [r for r in judge.references(FLOAT32) if not r.boolean and not math.isinf(errors[r.index])]
+    known = (r for r in judge.references(FLOAT32) if not r.boolean and math.isfinite(r.credit * r.ulp))
+    usable = [
+        r
+        for r in known
+        if not math.isinf(errors[r.index]) and _leads_to(variant, layout, {**decisions, **points[r.index]})
+    ]
     worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
     spread = [usable[i * len(usable) // _SPREAD] for i in range(_SPREAD)] if usable else []
     chosen = {r.index: r for r in (*worst, *spread)}
@@ -91,6 +97,14 @@ def _rows(
         _row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in sorted(chosen)
     )
     return rows, ulps
+
+
+def _leads_to(variant: Variant, layout: Layout, found: Mapping[Any, Any]) -> bool:
+    """Whether the values of hyperparameters, by symbol or name, are those of a call that comes to the variant."""
+    from symgrad.backends.torch.samples import variant_at
+
+    own = [(layout.symbol(h.name), h.name) for h in layout.spec.hyperparameters]
+    return variant_at(layout, [found.get(s, found[name]) for s, name in own]) is variant
 
 
 def _row(layout: Layout, point: Environment, decisions: dict[str, Any], true: float, credit: float) -> str:

@@ -8,13 +8,16 @@ from fractions import Fraction
 from functools import cached_property
 
 from symgrad.branches import Split
-from symgrad.expr import Expr, topological
+from symgrad.cost import is_product
+from symgrad.differentials import absent, cotangent, tangent
+from symgrad.expr import Expr
 from symgrad.machine import machine
 from symgrad.naming import Names
-from symgrad.operation import Body, Operation, Variant, absent, cotangent, tangent
+from symgrad.operation import Body, Operation, Variant
 from symgrad.plan import Saved
 from symgrad.spec import Spec
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.traversal import topological
 
 # Names that the methods of a generated module use themselves.
 _RESERVED = [
@@ -102,6 +105,9 @@ _SEVERAL_ROUNDINGS = frozenset({"log_softmax", "logsumexp", "prod", "cumsum", "c
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
+
+# Operations on whole tensors that do not, beside the views, which cost nothing.
+_MOVES = frozenset({"sum_to", "conform", "amax", "amin", "max_values", "min_values", "sort_values", "take_along"})
 
 
 @dataclass
@@ -216,7 +222,7 @@ class Layout:
         """Whether backward does."""
         if self.spec.options.accumulate == "same":
             return False
-        if self.wide_slopes:
+        if self.wide_slopes or (self.multiplies and self.widens):  # products want equal dtypes
             return True
         for variant in self.variants:
             kept = frozenset(s.value for s in variant.plan.base)
@@ -367,8 +373,10 @@ def _rounds_inside(node: Expr) -> bool:
 
 
 def _is_exact(node: Expr) -> bool:
-    """Multiplication by a power of two, and shape operations."""
-    if node.op in ("sum_to", "expand", "conform"):
+    """Multiplication by a power of two, and operations that only move elements; a sum of products rounds them first."""
+    if node.op == "sum_to" and is_product(node.args[0]):
+        return False
+    if node.op in _MOVES or (node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0):
         return True
     if node.op != "mul":
         return False

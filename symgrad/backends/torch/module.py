@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.backends.fused.binding import Fused
-from symgrad.backends.torch import docs, public
+from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
 from symgrad.formatting import format_python
@@ -40,7 +41,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     outputs = list(layout.outputs.values())
     names = [layout.arguments[a] for a in layout.argument_names]
     call = ", ".join(names)
-    inplace = public.inplace(layout)
+    inplace = dispatch.inplace(layout)
     keeping = bool(layout.keeps) or operation_keeps(layout)
     plain = methods.plain_backward() if fused is None else []
     return {
@@ -57,6 +58,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "call": call,
         "call_tuple": joined(names),
         "results": ", ".join(outputs),
+        "first": "0" if len(outputs) == 1 else f":{len(outputs)}",
         "results_argument": outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})",
         "output": outputs[0] if len(outputs) == 1 else "outputs",
         "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs]),
@@ -69,9 +71,9 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "plain": plain,
         "pivot": pivot,
         "inplace": inplace,
-        "detached": public.detached(layout),
-        "module": public.module(layout),
-        "dispatched": public.dispatched(layout, fused=fused is not None, plain=bool(plain)),
+        "detached": dispatch.detached(layout),
+        "module": owner(layout),
+        "dispatched": dispatch.dispatched(layout, fused=fused is not None, plain=bool(plain)),
         "fused": fused.context if fused else None,
         "several": len(outputs) > 1,
     }

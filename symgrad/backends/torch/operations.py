@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import ZERO, Expr, topological
+from symgrad.expr import ZERO, Expr
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 from symgrad.tensor_ops.extent import Dim
+from symgrad.traversal import topological
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer
@@ -53,12 +54,13 @@ def attribute(printer: Printer, value: object) -> str:
 # ------------------------------------------------------------------------------------------------ shapes
 def print_shape(printer: Printer, like: Expr) -> str:
     """The shape of a value: of the value itself if it is there, else of what it broadcasts from."""
-    known = _known_shape(printer, like) or _declared_shape(printer, like)
+    sources = shape_sources(like)
+    known = _known_shape(printer, like) or _declared_shape(printer, like) or _shape_of_alike(printer, sources)
     if known is not None:
         return known
     texts = [
         _known_shape(printer, source) or _shape_of_result(printer, source)
-        for source in sorted(shape_sources(like), key=lambda s: s.order)
+        for source in sorted(sources, key=lambda s: s.order)
     ]
     if not texts:
         return "torch.Size(())"
@@ -66,9 +68,18 @@ def print_shape(printer: Printer, like: Expr) -> str:
 
 
 def _known_shape(printer: Printer, value: Expr) -> str | None:
-    if value in printer.shapes:
-        return printer.shapes[value]
-    return f"{printer(value)}.shape" if value in printer.names else None
+    if value in printer.names and not (value.op == "sym" and value.is_differential):
+        return f"{printer(value)}.shape"
+    return printer.shapes.get(value)
+
+
+def _shape_of_alike(printer: Printer, sources: frozenset[Expr]) -> str | None:
+    """The shape of a value that is there and broadcasts from the same others; cotangents do not tell from what."""
+    for value, text in printer.names.items():
+        there = len(sources) > 1 and text.isidentifier() and value.tensors and not value.is_differential
+        if there and shape_sources(value) == sources:
+            return f"{text}.shape"
+    return None
 
 
 def _declared_shape(printer: Printer, like: Expr) -> str | None:
@@ -117,7 +128,7 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     leaves = [n for n in topological(node, leaves=at_hand) if n in at_hand or (n.op == "sym" and n.tensors)]
     names = {n: printer.names.get(n) or n.name for n in sorted(leaves, key=lambda n: n.order)}
     numbers = {n: text for n, text in printer.names.items() if n.is_static}
-    inner = printer.elsewhere({**numbers, **names})
+    inner = printer.anew({**numbers, **names})
     shapes = ", ".join(print_shape(printer, n) for n in names)
     return f"_shape_of(lambda {', '.join(names.values())}: {inner(node)}, {shapes})"
 
@@ -138,11 +149,20 @@ def _expand(printer: Printer, node: Expr) -> str:
     shape = print_shape(printer, like)
     if not is_number(value):
         return f"{printer.atom(value)}.expand({shape})"
-    # A number has no dtype: it takes that of a tensor that is there.
-    there = [s for s in sorted(like.tensors, key=lambda s: s.name) if s in printer.names]
-    if there:
-        return f"{printer.atom(there[0])}.new_full({shape}, {printer(value)})"
+    # A number has no dtype and no device: it takes those of a tensor that is there.
+    lender = _lender(printer, like)
+    if lender is not None:
+        return f"{printer.atom(lender)}.new_full({shape}, {printer(value)})"
     return f"torch.full({shape}, {printer(value)})"
+
+
+def _lender(printer: Printer, like: Expr) -> Expr | None:
+    """A tensor that surely is there: one that `like` is made of, else a cotangent or tangent, else any of floats."""
+    own = [n for n in printer.names if n in like.tensors]
+    floats = [n for n in printer.names if n.op == "sym" and n["kind"] in ("tensor", "cotangent", "tangent")]
+    differential = [n for n in floats if n in printer.shapes and n.is_differential]
+    found = own or differential or [n for n in floats if not n.is_differential]
+    return min(found, key=lambda n: n.name, default=None)
 
 
 def is_number(value: Expr) -> bool:
@@ -171,7 +191,7 @@ def _count(printer: Printer, node: Expr) -> str:
             return found[0] if len(found) == 1 else f"({' * '.join(found)})"
     if dim is None:
         known = printer.names.get(like)
-        return f"{known}.numel()" if known else f"{print_shape(printer, like)}.numel()"
+        return f"{known or print_shape(printer, like).removesuffix('.shape')}.numel()"
     shape = print_shape(printer, like)
     dims = dim if isinstance(dim, tuple) else (dim,)
     if extent(like).dims:  # not a scalar, which has one element along every dimension

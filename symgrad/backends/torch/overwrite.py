@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from symgrad.backends.torch.fusion import SPELLING
+from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
-from symgrad.expr import Expr, topological
+from symgrad.differentials import cotangent
+from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.operation import Variant, cotangent
+from symgrad.operation import Variant
 from symgrad.shapes import absorbed, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, shaping
+from symgrad.traversal import topological
 
-__all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable"]
+__all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable", "viewed"]
 
 MayOverwrite = Callable[[Expr, Expr], bool]  # whether a value of the first kind can hold one of the second
 
@@ -71,15 +73,22 @@ class OverwritingPrinter(Printer):
 
 def _is_new(value: Expr) -> bool:
     """Whether a value is a tensor of its own wherever it is computed, and neither a view nor one of its operands."""
-    if not value.args or value.is_static or value.op in _VIEWS:
+    if not value.args or value.is_static or viewed(value) is not value:
         return False
     return value.op != "where" or not value.args[0].is_static
 
 
+def viewed(value: Expr) -> Expr:
+    """What a value is a view of, perhaps: itself, where it is a tensor of its own."""
+    while value.op in _VIEWS or (value.op == "einsum" and len(value.args) == 1):
+        value = value.args[0]
+    return value
+
+
 def overwritable(temporaries: Iterable[Expr], order: Iterable[Expr]) -> set[Expr]:
     """The temporaries of which no view is taken in all that is computed."""
-    viewed = {a for node in order if node.op in _VIEWS for a in node.args}
-    return {n for n in temporaries if _is_new(n) and n not in viewed}
+    below = {a for node in order if viewed(node) is not node for a in node.args}
+    return {n for n in temporaries if _is_new(n) and n not in below}
 
 
 def _methods(node: Expr) -> tuple[tuple[int, str], ...]:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad import expr as ex
-from symgrad.backends.torch.fusion import SPELLING
+from symgrad.backends.torch.fusions import SPELLING
 from symgrad.evaluate import exact
-from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr, topological
+from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.traversal import topological
 
 # Binding strength of Python's operators, weakest first.
 _CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, ATOM = range(12)
@@ -49,13 +50,13 @@ class Printer:
         """The source of an expression."""
         return self._at(node, _CONDITIONAL)
 
-    def elsewhere(self, names: Mapping[Expr, str]) -> Printer:
-        """A printer for another scope, where these names are known and nothing is overwritten."""
-        return Printer(names, self.constants)
-
     def atom(self, node: Expr) -> str:
         """Source to which a method call or an index can be appended."""
         return self._at(node, ATOM)
+
+    def anew(self, names: Mapping[Expr, str]) -> Printer:
+        """A printer in a scope of its own, which owns none of the values that may be overwritten here."""
+        return Printer(names, self.constants)
 
     def local(self, name: str) -> str:
         """The local name of the symbol that the spec calls `name`."""
@@ -162,33 +163,37 @@ class Printer:
         """A Python choice; a number beside a tensor becomes a tensor of its shape."""
         condition, then, otherwise = node.args
         if not node.is_static:
-            then_text, otherwise_text = (self._filled(b, node) for b in (then, otherwise))
+            then_text, otherwise_text = self._filled(then, otherwise), self._filled(otherwise, then)
         else:
             then_text, otherwise_text = self._at(then, _OR), self._at(otherwise, _CONDITIONAL)
         return f"{then_text} if {self._at(condition, _OR)} else {otherwise_text}", _CONDITIONAL
 
-    def _filled(self, branch: Expr, choice: Expr) -> str:
+    def _filled(self, branch: Expr, other: Expr) -> str:
+        """A branch; where it is a number, that number in the shape of the other branch."""
         if not branch.is_static:
             return self._at(branch, _OR)
-        differential = [s for s in choice.tensors if s.is_differential]
-        like = self.names[min(differential or choice.tensors, key=lambda s: s.name)]
+        read = _broadcast_from(other)
+        differential = [s for s in other.tensors if s.is_differential]
+        named = [s for s in differential or other.tensors if s in read]
+        like = self.names[min(named, key=lambda s: s.name)] if named else self(other)
         return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
     def _float_tensor(self, condition: Expr) -> str | None:
         """Some tensor that decides the dtype of a choice between two numbers: one of the condition, else any.
 
-        None where there is no floating-point tensor: then torch decides.
+        Of cotangents and tangents only those that are surely there have a known shape. Where no tensor is there, an
+        input's dtype may be; None where there is no floating-point tensor: then torch decides.
         """
-        floats = [s for s in condition.tensors if s["kind"] not in ("bool_tensor", "int_tensor")]
-        if not floats:
-            floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
-        if not floats:  # of cotangents and tangents only those that are surely there have a known shape
-            floats = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
-        if not floats:
-            return None
-        first = min(floats, key=lambda s: s.name)
-        self.used[first] += 1
-        return self.names.get(first, first.name)
+        floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
+        own = [s for s in floats if s in condition.tensors]
+        differential = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
+        first = min(own or floats or differential, key=lambda s: s.name, default=None)
+        if first is not None:
+            self.used[first] += 1
+            return self.names[first]
+        saved = [s for s in self.shapes if s.op == "sym" and s["kind"] == "tensor"]
+        kept = [s for s in saved if s in condition.tensors] or saved
+        return self.shapes[min(kept, key=lambda s: s.name)].removesuffix(".shape") if kept else None
 
     def _pow(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args
@@ -369,6 +374,18 @@ def number(value: Fraction) -> tuple[str, int]:
 
 def _is_name(node: Expr) -> bool:
     return node.op == "sym" and not node.is_differential
+
+
+def _broadcast_from(root: Expr) -> set[Expr]:
+    """The symbols that broadcast to the shape of a value: those that no tensor operation reads before."""
+    found, pending = set(), [root]
+    while pending:
+        node = pending.pop()
+        if node.op == "sym":
+            found.add(node)
+        elif node.op not in TENSOR_OPS:
+            pending += node.args
+    return found
 
 
 def _is_power_of_two(node: Expr) -> bool:

@@ -1,19 +1,17 @@
-"""What users of a generated module call: typed functions, the in-place variant, the nn.Module."""
+"""The functions that users of a generated module call: signatures, docstrings, and checks of the arguments."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
-from symgrad.backends.torch.layout import Layout, branches
-from symgrad.backends.torch.printer import Printer, quoted
-from symgrad.machine import machine
+from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.printer import quoted
 from symgrad.naming import Names
-from symgrad.operation import Variant, tangent
-from symgrad.spec.model import Hyperparameter, Parameter, Tensor
+from symgrad.spec.model import Hyperparameter, Tensor
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ def exported(layout: Layout) -> list[str]:
     names = [layout.spec.op, f"{layout.class_name}Function"]
     if layout.spec.options.inplace:
         names.append(f"{layout.spec.op}_")
-        if not _reads_overwritten(layout):
+        if not reads_overwritten(layout):
             names.append(f"{layout.class_name}InplaceFunction")
     if layout.spec.module is not None:
         names.append(layout.class_name)
@@ -74,7 +72,7 @@ def literal(value: Any) -> str:
 def signature(layout: Layout) -> str:
     """Tensors, then hyperparameters with their defaults; without a default they come as keywords."""
     parts = [
-        f"{t.name}: {tensor_type(t, layout)}{' = None' if _may_be_left_out(t, layout) else ''}"
+        f"{t.name}: {tensor_type(t, layout)}{' = None' if may_be_left_out(t, layout) else ''}"
         for t in layout.spec.tensors
     ]
     optional = any(part.endswith("= None") for part in parts)
@@ -87,7 +85,7 @@ def signature(layout: Layout) -> str:
     return ", ".join(parts)
 
 
-def _may_be_left_out(tensor: Tensor, layout: Layout) -> bool:
+def may_be_left_out(tensor: Tensor, layout: Layout) -> bool:
     """An optional tensor has the default None if no required tensor follows it."""
     tensors = layout.spec.tensors
     return all(t.default is not None for t in tensors[tensors.index(tensor) :])
@@ -148,7 +146,7 @@ def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
             f"{own}, {target} = {own}.clone(), {own}  # derivatives need what is overwritten",
             f"return {target}.copy_(_apply({', '.join(layout.argument_names)}))",
         ]
-        if _reads_overwritten(original):
+        if reads_overwritten(original):
             body[-1:] = copied
         else:
             body[-1:] = ["if _forward_mode():", *(f"    {line}" for line in copied), body[-1]]
@@ -182,10 +180,11 @@ def _raises(layout: Layout) -> str:
         type_error += " or a hyperparameter has another type"
     text = f"Raises TypeError where {type_error}"
     checked = [h.name for h in spec.hyperparameters if h.domain is not None or h.choices]
-    if checked:
-        text += f", ValueError where {listed(checked)} {'is' if len(checked) == 1 else 'are'} out of range"
+    value_error = [f"{' or '.join(checked)} is out of range"] if checked else []
     if any(t.shape for t in spec.tensors):
-        text += ", ValueError where shapes do not fit"
+        value_error.append("shapes do not fit")
+    if value_error:
+        text += f", ValueError where {' or '.join(value_error)}"
     return text + "."
 
 
@@ -205,7 +204,9 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
         if len(names) > 3 and not layout.optional:
             everyone = f"all(map(_is_real, ({', '.join(names)})))"
         lines.append(f"if not {everyone}:")
-        lines.append(f'    {", ".join(names)} = _tensors("{op}", {", ".join(names)})')
+        optional = "".join(f'"{t.name}", ' for t in spec.tensors if t.default is not None)
+        values = ", ".join(f"{n}={n}" for n in names)
+        lines.append(f'    {", ".join(names)} = _tensors("{op}", ({optional.rstrip()}), {values})')
     else:
         lines.append(f"if not _is_real({names[0]}):")
         lines.append(f'    raise TypeError(f"{op}: expected a real tensor, not {{_kind({names[0]})}}")')
@@ -273,144 +274,3 @@ def _shape_checks(layout: Layout, op: str) -> list[str]:
         dims = ", ".join(literal(d) for d in t.shape or ())
         lines.append(f'    "{t.name}": ({t.name}, ({dims}{"," if len(t.shape or ()) == 1 else ""})),')
     return [*lines, "})"]
-
-
-# ------------------------------------------------------------------------------------------------ variants
-def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:
-    """The arguments of `_dispatcher`."""
-    name = f"{layout.class_name}Function"
-    if fused:
-        name += f", _{layout.class_name}Fused"
-    if plain:
-        name += f", _{layout.class_name}Plain"
-    if layout.operation.keeping is not None:
-        name += f", _{layout.class_name}Keeping, extra=True"
-    if detached(layout):
-        name += ", compiled=_detached"
-    return name
-
-
-def is_nonlinear(layout: Layout) -> bool:
-    """Whether some gradient is overridden by a rule that is not linear in the cotangent."""
-    return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
-
-
-def detached(layout: Layout) -> list[str]:
-    """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
-
-    The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
-    rule, and the formula itself for the others, each with the rest held fixed.
-    """
-    if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
-        return []
-    tensors = [layout.arguments[t.name] for t in layout.spec.tensors]
-    names = layout.names()
-    held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}
-    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
-    forward = f"{layout.class_name}Function.forward"
-    symbols = layout.symbols()
-    fixed = {layout.symbol(t): name for t, name in held.items()}
-    live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
-
-    def leaf(variant: Variant) -> list[str]:
-        surrogates = []
-        for output in layout.spec.outputs:
-            terms = [
-                (o.transposed or {})[output.name]
-                for o in variant.overrides.values()
-                if output.name in (o.transposed or {})
-            ]
-            rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
-            texts = [Printer({**symbols, **fixed, **live}, layout.constants)(e) for e in machine(terms)]
-            if rest:
-                arguments = [
-                    layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names
-                ]
-                value = f"{forward}({', '.join(arguments)})"
-                index = layout.spec.outputs.index(output)
-                texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
-            surrogates.append(" + ".join(texts) or f"torch.zeros_like({live[tangent(layout.spec.tensors[0].name)]})")
-        if len(surrogates) == 1:
-            return [f"return _straight_through({forward}({call}), {surrogates[0]})"]
-        pairs = [f"_straight_through(values[{k}], {s})" for k, s in enumerate(surrogates)]
-        return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
-
-    body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
-    used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
-    return [*(f"{h} = {t}.detach()" for t, h in used), *body]
-
-
-def inplace(layout: Layout) -> dict[str, Any] | None:
-    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten.
-
-    It serves reverse mode. The others copy the result over the tensor: a tangent cannot always be written over.
-    """
-    tensor = layout.spec.options.inplace
-    if tensor is None or _reads_overwritten(layout):
-        return None
-    output = next(iter(layout.outputs.values()))
-    return {
-        "tensor": layout.arguments[tensor],
-        "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {output})"],
-    }
-
-
-def _reads_overwritten(layout: Layout) -> bool:
-    """Whether backward needs the tensor that the in-place variant overwrites."""
-    tensor = layout.spec.options.inplace
-    assert tensor is not None
-    own = layout.symbol(tensor)
-    return any(own in s.value.symbols for v in layout.variants for s in v.plan.base if s.source != "output")
-
-
-# ------------------------------------------------------------------------------------------------ nn.Module
-def module(layout: Layout) -> dict[str, Any] | None:
-    """The parts of the nn.Module that owns the parameters."""
-    spec = layout.spec
-    if spec.module is None:
-        return None
-    parameters = spec.module.parameters
-    owned = {p.tensor for p in parameters}
-    sizes = list(dict.fromkeys(d for p in parameters for d in p.shape or () if isinstance(d, str)))
-    hypers = spec.hyperparameters
-    inputs = [t for t in spec.tensors if t.name not in owned]
-    init = [*(f"self.{s} = {s}" for s in sizes), *(f"self.{h.name} = {h.name}" for h in hypers)]
-    init += [f"self.initial_{p.tensor} = {p.tensor}" for p in parameters]
-    for p in parameters:
-        shape = ", ".join(str(d) for d in p.shape or ())
-        shape = f"({shape},)" if len(p.shape or ()) == 1 else f"({shape})"
-        init.append(f"self.{p.tensor} = torch.nn.Parameter(torch.empty({shape}, device=device, dtype=dtype))")
-    if parameters:
-        init.append("self.reset_parameters()")
-    call = [t.name if t.name not in owned else f"self.{t.name}" for t in spec.tensors]
-    call += [f"{h.name}=self.{h.name}" for h in hypers]
-    shown = [*sizes, *(h.name for h in hypers)]
-    pieces = [f"{s}={{self.{s}!r}}" for s in shown] + [f"{p.tensor}={{self.initial_{p.tensor}}}" for p in parameters]
-    owns = listed([p.tensor for p in parameters])
-    optional = " | None"
-    return {
-        "docstring": escaped(f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}."),
-        "parameters": [{"name": p.tensor} for p in parameters],
-        "signature": _module_signature(sizes, parameters, hypers),
-        "init": init,
-        "reset": [f"torch.nn.init.constant_(self.{p.tensor}, self.initial_{p.tensor})" for p in parameters],
-        "inputs": "".join(
-            f", {t.name}: Tensor{optional if t.default is not None else ''}"
-            + (" = None" if _may_be_left_out(t, layout) else "")
-            for t in inputs
-        ),
-        "call": f"{spec.op}({', '.join(call)})",
-        "repr": f'f"{", ".join(pieces)}"' if pieces else '""',
-    }
-
-
-def _module_signature(sizes: Sequence[str], parameters: Sequence[Parameter], hypers: Sequence[Hyperparameter]) -> str:
-    """Sizes, initial values, hyperparameters, then device and dtype."""
-    required = [f"{s}: int" for s in sizes] + [
-        f"{h.name}: {hyperparameter_type(h)}" for h in hypers if h.default is None
-    ]
-    optional = [f"{p.tensor}: float = {literal(float(p.init))}" for p in parameters]
-    optional += [f"{h.name}: {hyperparameter_type(h)} = {literal(h.default)}" for h in hypers if h.default is not None]
-    if parameters:
-        optional += ["device: torch.device | str | None = None", "dtype: torch.dtype | None = None"]
-    return ", ".join(["self", *required, *optional])

@@ -15,7 +15,8 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import sampled_range, settings
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import Environment, Exact
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
+from symgrad.traversal import topological
 
 Range: TypeAlias = "tuple[float, float]"
 

@@ -9,13 +9,15 @@ from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.branches import Split
+from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import exact
-from symgrad.expr import topological
-from symgrad.operation import Variant, absent
+from symgrad.fitting import Fitting, sizes
+from symgrad.operation import Variant
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import Ref
+from symgrad.traversal import topological
 from symgrad.workbench import hyperparameter_values
 
 Shape: TypeAlias = "tuple[int, ...] | None"
@@ -106,12 +108,37 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     else:
         found = _broadcast(len(spec.tensors), _BROADCAST)
         empty = [] if operations else _broadcast(len(spec.tensors), _EMPTY)
+    found = _fitting(layout, found)
     if any(n.op == "var" and n["correction"] != 0 for n in operations):  # that of one element is undefined
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
     return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
+    """Those of the shapes that the operations accept; first such ones as were looked for, where some do not fit."""
+    spec = layout.spec
+    read = _attributes(layout)
+    values = [dict(zip((h.name for h in spec.hyperparameters), v, strict=True)) for v in settings(layout)]
+    attributes = list({tuple(sorted((n, v) for n, v in s.items() if n in read)): s for s in values}.values())
+    fitting = Fitting([f for v in layout.variants for f in v.formulas.values()], attributes)
+    symbols = [layout.symbol(t.name) for t in spec.tensors]
+
+    def fits(shapes: Shapes) -> bool:
+        return not fitting.conflict({s: size for s, size in zip(symbols, shapes, strict=True) if size is not None})
+
+    fine = [shapes for shapes in found if fits(shapes)]
+    free = [s for s, t in zip(symbols, spec.tensors, strict=True) if t.shape is None]
+    if spec.test.shapes or len(fine) == len(found) or (fits(found[0]) and not free):
+        return fine or found
+    for named in sizes(_sizes(spec, {})):
+        declared = {s: shape or () for s, shape in zip(symbols, _sized(spec, named), strict=True) if s not in free}
+        whole = fitting.shapes(declared, free)
+        if whole is not None:
+            return [tuple(whole[s] for s in symbols), *fine]
+    return fine or found
 
 
 def _broadcast(count: int, patterns: Sequence[Sequence[tuple[int, ...]]]) -> list[Shapes]:
@@ -150,17 +177,21 @@ def _dimension_names(spec: Spec) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _sizes(spec: Spec, given: dict[str, int]) -> dict[str, int]:
+    return {n: given.get(n, _SIZES[k % len(_SIZES)]) for k, n in enumerate(_dimension_names(spec))}
+
+
 def _sized(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), first: int | None = None) -> Shapes:
-    sizes = {n: given.get(n, _SIZES[k % len(_SIZES)]) for k, n in enumerate(_dimension_names(spec))}
-    if first is not None and sizes:
-        sizes[next(iter(sizes))] = first
+    size_of = _sizes(spec, given)
+    if first is not None and size_of:
+        size_of[next(iter(size_of))] = first
 
     def shape(t: Tensor) -> tuple[int, ...]:
         if t.shape is None:
             return ()
         parts: list[int] = []
         for d in t.shape:
-            parts += leading if d == "..." else (sizes[d],) if isinstance(d, str) else (d,)
+            parts += leading if d == "..." else (size_of[d],) if isinstance(d, str) else (d,)
         return tuple(parts)
 
     return tuple(shape(t) for t in spec.tensors)

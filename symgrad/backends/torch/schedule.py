@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.backends.torch.fusion import fuse
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
-from symgrad.expr import Expr, topological
+from symgrad.expr import Expr
+from symgrad.functions import FUNCTIONS
+from symgrad.fusion import fuse
 from symgrad.machine import machine
 from symgrad.naming import Names
-from symgrad.tensor_ops import data_arguments
+from symgrad.tensor_ops import data_arguments, results
+from symgrad.traversal import topological
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 
@@ -62,6 +64,8 @@ def statements(
     order = [n for n in _computed(roots, leaves) if n not in named]
     users = _conditions_of_uses(roots, targets, order, leaves)
     temporaries = choose_temporaries(roots, order, named)
+    together = _computed_together(order, users)
+    temporaries.update(together)
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
     wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
     everyone = frozenset(c for t in targets for c in t.conditions)
@@ -78,7 +82,8 @@ def statements(
         surely = {n: name for n, name in named.items() if _holds(partly.get(n), condition)}
         before = (n for n, t in sequence[:place] if t is None)
         surely |= {n: names[n] for n in before if _covers(users.get(n), condition, everyone)}
-        return Printer(surely, constants, scope.shapes)
+        given = {n: f"{name}.shape" for n, name in named.items() if n.is_differential and _is_given(name, condition)}
+        return Printer(surely, constants, {**given, **scope.shapes})
 
     printers = [printer(place) for place in range(len(sequence))]
     texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
@@ -86,21 +91,36 @@ def statements(
         own = overwritable((n for n, target in sequence if target is None), order).difference(roots)
         dying = _last_reads([p.used for p in printers], own)
         printers = [
-            OverwritingPrinter(p.names, constants, scope.shapes, fits, last)
+            OverwritingPrinter(p.names, constants, p.shapes, fits, last)
             for p, last in zip(printers, dying, strict=True)
         ]
         texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
     blocks: list[tuple[frozenset[str] | None, str]] = []
+    done: set[Expr] = set()
     for (node, target), text in zip(sequence, texts, strict=True):
         if target is not None:
             blocks.append(
                 (frozenset(target.conditions) or None, target.template.format(target=target.name, value=text))
             )
             continue
+        if node in done:
+            continue
         condition = users[node]
         unconditional = condition is None or (len(everyone) > 1 and condition == everyone and _is_there(node, everyone))
-        blocks.append((None if unconditional else condition, f"{names[node]} = {text}"))
+        if node in together:
+            done.update(together[node])
+            text = text.rpartition(".")[0]  # without the name of the result
+        left = ", ".join(names[n] for n in together.get(node, (node,)))
+        blocks.append((None if unconditional else condition, f"{left} = {text}"))
     return _grouped(blocks, [c for t in targets for c in t.conditions])
+
+
+def _computed_together(
+    order: Sequence[Expr], users: Mapping[Expr, frozenset[str] | None]
+) -> dict[Expr, tuple[Expr, ...]]:
+    """The values of an operation all of whose results are needed, under the same conditions; each with all of them."""
+    found = {n: results(n) for n in order}
+    return {n: all_ for n, all_ in found.items() if all_ and all(r in found and users[r] == users[n] for r in all_)}
 
 
 def _sequence(
@@ -157,6 +177,11 @@ def _holds(whole: frozenset[str] | None, part: frozenset[str] | None) -> bool:
     return whole is None or (part is not None and all(whole.intersection(c.split(" and ")) for c in part))
 
 
+def _is_given(name: str, conditions: frozenset[str] | None) -> bool:
+    """Whether each of the conditions says that a cotangent or tangent is there."""
+    return bool(conditions) and all(f"{name} is not None" in c.split(" and ") for c in conditions or ())
+
+
 def _is_there(node: Expr, conditions: frozenset[str]) -> bool:
     """Whether a value can be computed where none of the conditions holds: it reads nothing that is None there."""
     tested = {part for c in conditions for part in c.split(" and ")}
@@ -185,7 +210,9 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
             uses[argument] = uses.get(argument, 0) + 1
     for root in roots:
         uses[root] = uses.get(root, 0) + 1
-    chosen = {n for n in order if n.args and not n.is_static and uses.get(n, 0) > 1}
+    for lender in filter(None, (_lends_its_dtype(node, named) for node in order)):
+        uses[lender] += 1
+    chosen = {n for n in order if n.args and not n.is_static and uses.get(n, 0) > 1 and not _is_free(n, named)}
     width: dict[Expr, int] = {}
     for node in order:
         width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
@@ -195,6 +222,22 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
                 chosen.add(widest)
                 width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
     return chosen
+
+
+def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
+    """An operand of which a number beside it takes the dtype, where no single tensor with a name can tell it."""
+    if node.is_static or node.op not in FUNCTIONS or not FUNCTIONS[node.op].tensor_args:
+        return None
+    if not any(a.is_static for a in node.args):
+        return None
+    operand = next(a for a in node.args if not a.is_static)
+    leaves = [n for n in topological(operand, leaves=named.keys()) if n in named and n.tensors and not n.is_boolean]
+    return operand if operand.args and len(leaves) != 1 else None
+
+
+def _is_free(node: Expr, named: Mapping[Expr, str]) -> bool:
+    """Whether a value is as short as a name and costs nothing: the transposed of what has a name."""
+    return node.op in ("T", "mT") and node.args[0] in named
 
 
 def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], chosen: set[Expr]) -> int:
@@ -209,8 +252,14 @@ def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence
     """Statements with equal conditions share one `if`."""
 
     def test(condition: frozenset[str]) -> str:
-        tests = sorted(condition, key=rank.index)
-        return " or ".join(f"({t})" if " and " in t and len(tests) > 1 else t for t in tests)
+        every = [c.split(" and ") for c in sorted(condition, key=rank.index)]
+        common = [part for part in every[0] if all(part in parts for parts in every)]
+        rest = [" and ".join(part for part in parts if part not in common) for parts in every]
+        if all(rest) and not all(set(rest).intersection(c.split(" and ")) for c in rank):  # else one of these holds
+            bracketed = [f"({r})" if " and " in r and len(rest) > 1 else r for r in rest]
+            choice = " or ".join(bracketed)
+            common.insert(0, f"({choice})" if common and len(rest) > 1 else choice)
+        return " and ".join(common)
 
     lines: list[str] = []
     previous: frozenset[str] | None = None

@@ -7,21 +7,23 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
-from symgrad.backends.torch import docs, public, samples
+from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import readers
+from symgrad.backends.torch.owner import Owner
 from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentiate import is_tensor_op
-from symgrad.expr import ZERO, Expr, topological
+from symgrad.expr import ZERO, Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
+from symgrad.traversal import topological
 
 _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copy", ()),
@@ -104,7 +106,7 @@ class _Facts:
         live = any(o.grad for o in outputs) and bool(layout.differentiable)
         differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
         overridden = tuple(self.places[t] for t in self._overridden())
-        nonlinear, overrides = public.is_nonlinear(layout), bool(overridden)
+        nonlinear, overrides = dispatch.is_nonlinear(layout), bool(overridden)
         once = not spec.options.double_backward
         derived = tuple(i for i in differentiable if i not in overridden)
         zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())
@@ -168,6 +170,7 @@ class _Facts:
             **self._versions(),
             "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
             "module": self._module(),
+            "ascii": all(map(str.isascii, self._declared())),  # torch.jit.load reads no other names
             "figures": figures(layout),
         }
         if overrides:
@@ -292,27 +295,33 @@ class _Facts:
         return self._branches(leaf)
 
     # ------------------------------------------------------------------------------------------ nn.Module
+    def _declared(self) -> list[str]:
+        """All names of the spec but those of dimensions."""
+        return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
+
     def _module(self) -> dict[str, Any] | None:
         spec = self.spec
         if spec.module is None:
             return None
         owned = {p.tensor: p for p in spec.module.parameters}
+        own = Owner(spec, spec.module)
         base = self.shapes[0]
         sizes: dict[str, int] = {}
         for t, shape in zip(spec.tensors, base, strict=True):
             for d, s in zip(reversed(t.shape or ()), reversed(shape or ()), strict=False):
                 if isinstance(d, str) and d != "...":
                     sizes[d] = s
-        needed = list(dict.fromkeys(d for p in owned.values() for d in p.shape or () if isinstance(d, str)))
-        arguments = [f"{n}={sizes.get(n, 3)}" for n in needed]
+        arguments = [f"{name}={sizes.get(n, 3)}" for n, name in own.sizes.items()]
         values = {
             h.name: h.default if h.default is not None else self.settings[0][k]
             for k, h in enumerate(spec.hyperparameters)
         }
-        required = [f"{h.name}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
+        taken = samples.variant_at(self.layout, list(values.values()))
+        assert taken is not None
+        required = [f"{own.names[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
         device = ['device="cpu"', "dtype=torch.float64"] if owned else []
-        shown = [f"{n}={sizes.get(n, 3)}" for n in needed]
-        shown += [f"{h}={v!r}" for h, v in values.items()] + [f"{p.tensor}={float(p.init)}" for p in owned.values()]
+        shown = [*arguments, *(f"{own.names[h]}={v!r}" for h, v in values.items())]
+        shown += [f"{own.names[p.tensor]}={float(p.init)}" for p in owned.values()]
         shapes = [
             () if t.name in owned and owned[t.name].shape is None else s
             for t, s in zip(spec.tensors, base, strict=True)
@@ -322,13 +331,19 @@ class _Facts:
             "meta": ", ".join([*arguments, *required, 'device="meta"']),
             "shapes": _literal(shapes),
             "call": ", ".join(
-                f"module.{t.name}" if t.name in owned else f"x[{self.places[t.name]}]" for t in spec.tensors
+                f"module.{own.names[t.name]}" if t.name in owned else f"x[{self.places[t.name]}]" for t in spec.tensors
             ),
             "inputs": ", ".join(f"x[{self.places[t.name]}]" for t in spec.tensors if t.name not in owned),
             "settings": _literal(tuple(values.values())),
             "repr": _literal(f"{self.layout.class_name}({', '.join(shown)})"),
             "parameters": [
-                {"name": p.tensor, "index": self.places[p.tensor], "init": float(p.init)} for p in owned.values()
+                {
+                    "name": own.names[p.tensor],
+                    "index": self.places[p.tensor],
+                    "init": float(p.init),
+                    "read": any(self.layout.symbol(p.tensor) in f.symbols for f in taken.formulas.values()),
+                }
+                for p in owned.values()
             ],
         }
 

@@ -1,5 +1,5 @@
 def _autocast_all(*tensors: Tensor) -> list[Tensor]:
-    """Cast as autocast casts the operands of a convolution; it does not know the derivatives of one."""
+    """Cast as autocast does for a convolution; it does not know the derivatives of one."""
     device = tensors[0].device.type
     if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return [*tensors]

@@ -1,5 +1,5 @@
 def _conform(value: Tensor, shape: Any) -> Tensor:
-    """Sum ``value`` where ``shape`` has a size of 1 or nothing, and expand it where it has so itself."""
+    """Sum ``value`` where ``shape`` has size 1 or no dimension, expand where it has so itself."""
     missing = len(shape) - value.dim()
     value = value.reshape((1,) * missing + value.shape)
     own = value.shape[value.dim() - len(shape) :]

@@ -1,5 +1,5 @@
 def _others(x: Tensor, dim: int | None) -> Tensor:
-    """Return, for each element, the product of all others along ``dim``: also right where one is 0."""
+    """Return the product of all other elements along ``dim``, also right where one is 0."""
     if dim is None:
         return _others(x.reshape(-1), 0).reshape(x.shape)
     if x.dim() == 0 or x.shape[dim] == 0:

@@ -1,5 +1,5 @@
 def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor, str]:
-    """Multiply ``a`` and ``b``, of dimensions ``p`` and ``q``, and sum over those that are not ``kept``."""
+    """Multiply ``a`` and ``b``, of dimensions ``p`` and ``q``; sum over those not ``kept``."""
     batch = [c for c in p if c in q and c in kept]
     summed = [c for c in p if c in q and c not in kept]
     left, right = [c for c in p if c not in q], [c for c in q if c not in p]

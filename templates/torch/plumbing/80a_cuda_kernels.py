@@ -1,5 +1,5 @@
 class _CudaKernels(_Kernels):
-    """The fused passes of this module over plain CUDA tensors, in Triton; they decline like those on a CPU."""
+    """The fused passes of this module over plain CUDA tensors, in Triton; they may decline."""
 
     kind = "cuda"
     as_is = frozenset({torch.bool})
@@ -41,7 +41,7 @@ class _CudaKernels(_Kernels):
         return super().prepare(entry, tensors, shapes, wanted, key)
 
     def load(self, dtype: torch.dtype, part: int) -> Any:
-        """Return the module with the passes, one for all dtypes. Raises ImportError, OSError and RuntimeError."""
+        """Return the module of the passes. Raises ImportError, OSError and RuntimeError."""
         library = next(iter(self.libraries.values()), None)
         if library is None:
             library = _triton_module(self.source, self.digest)

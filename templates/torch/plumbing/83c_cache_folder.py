@@ -1,5 +1,5 @@
 def _cache_folder() -> Path:
-    """Return where compiled passes are kept: $SYMGRAD_CACHE, or symgrad in the user's cache folder."""
+    """Return where compiled passes are kept: $SYMGRAD_CACHE, or the user's cache folder."""
     own = os.environ.get("SYMGRAD_CACHE")
     if own:
         return Path(own)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from symgrad.backends.torch.methods.backward import Backward
 from symgrad.backends.torch.methods.common import joined, readers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
@@ -26,17 +28,20 @@ class Methods(Forward, Backward, Jvp):
         return [*(unpacking(names, source, lines) for names, source in unpacked if reads(lines, names)), *lines]
 
     def keep(self) -> list[str]:
-        """What setup_context does, in a forward that has arguments and outputs by name: a call, unless short."""
+        """The body of a forward that keeps intermediates: what setup_context does is a call, unless it is short."""
         layout = self.layout
+        scope = self._scope()
+        outputs = list(layout.outputs.values())
+        kept = [scope.names.fresh(f"kept_{k}") if k in outputs else k for k in self._kept_names(scope)]
+        arguments = [layout.arguments[a] for a in layout.argument_names]
+        results = ", ".join(outputs)
         lines = self._setup_lines()
-        if len(layout.outputs) == 1 and not any("wants_" in line for line in lines):
-            return lines
-        results = ", ".join(layout.outputs.values())
-        inputs = joined([layout.arguments[a] for a in layout.argument_names])
-        return [
-            f"{layout.class_name}Function.setup_context("
-            f"ctx, ({inputs}), {results if len(layout.outputs) == 1 else f'({results})'}, *kept)"
-        ]
+        if len(outputs) == 1 and not any("wants_" in line for line in lines):
+            lines = [line.replace("*kept", ", ".join(kept)) for line in lines]
+        else:
+            passed = f"({joined(arguments)}), {results if len(outputs) == 1 else f'({results})'}, {', '.join(kept)}"
+            lines = [f"{layout.class_name}Function.setup_context(ctx, {passed})"]
+        return [f"{', '.join([results, *kept])} = _forward({', '.join(arguments)})", *lines, f"return {results}"]
 
     def _setup_lines(self) -> list[str]:
         layout = self.layout
@@ -45,8 +50,9 @@ class Methods(Forward, Backward, Jvp):
         if undifferentiable:
             mark = "_mark_fixed(ctx, " if self._fixed(layout.variants[0]) else "ctx.mark_non_differentiable("
             lines.append(f"{mark}{', '.join(undifferentiable)})")
-        if self._needs_shapes():
-            lines.append(f"ctx.inputs = _like({', '.join(layout.tensors)})")
+        if shaped := self._shapes_read():
+            shown = [t if k in shaped else "None" for k, t in enumerate(layout.tensors)]
+            lines.append(f"ctx.inputs = _like({', '.join(shown[: max(shaped) + 1])})")
         if layout.multiplies:
             lines.append(f"ctx.autocast = _autocast({self._always_given()})")
         if any("_zeros(" in line for line in self.backward()):
@@ -64,9 +70,10 @@ class Methods(Forward, Backward, Jvp):
         tensors = self.layout.spec.tensors
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
-    def _needs_shapes(self) -> bool:
-        """Whether backward or jvp read shapes and dtypes of the inputs."""
-        return any("ctx.inputs" in line for line in (*self.backward(), *self.jvp()))
+    def _shapes_read(self) -> set[int]:
+        """The places of the inputs of which a derivative reads shape or dtype."""
+        lines = (*self.backward(), *self.plain_backward(), *self.jvp())
+        return {int(place) for line in lines for place in re.findall(r"ctx\.inputs\[(\d+)\]", line)}
 
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout

@@ -7,8 +7,9 @@ import re
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Target, statements
+from symgrad.differentials import cotangent
 from symgrad.expr import Expr
-from symgrad.operation import Variant, cotangent
+from symgrad.operation import Variant
 
 _OVERWRITES = re.compile(r"\.\w+_\(")
 _WORTHWHILE = 2  # temporaries that are overwritten, for a backward of its own
@@ -34,14 +35,14 @@ class Backward(Common):
             return []
         lines = self._whole(body, defined=self._overwrites)  # an undefined cotangent is no tensor
         outputs = layout.spec.outputs
-        tests = ["not ctx._kept"] if layout.keeps and layout.widens else []
-        tests += [f"type(grad_{outputs[0].name}) is not Tensor"] if self._overwrites else []
+        tests = [f"type(grad_{outputs[0].name}) is not Tensor"] if self._overwrites else []
+        return [f"if {' or '.join([*tests, '_differentiated()'])}:", f"    {self._general_backward('ctx')}", *lines]
+
+    def _general_backward(self, ctx: str) -> str:
+        """The backward that serves every call, from a plain one."""
+        outputs = self.layout.spec.outputs
         grads = ", ".join(f"grad_{o.name}" if o.grad else f"_{k}" for k, o in enumerate(outputs))
-        return [
-            f"if {' or '.join([*tests, '_differentiated()'])}:",
-            f"    return {layout.class_name}Function.backward(ctx, {grads})",
-            *lines,
-        ]
+        return f"return {self.layout.class_name}Function.backward({ctx}, {grads})"
 
     @property
     def _overwrites(self) -> bool:
@@ -76,6 +77,9 @@ class Backward(Common):
             (name,) = (o.name for o in layout.spec.outputs if o.grad)
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
+        if plain and layout.keeps and layout.widens:  # of what is rounded, nothing is kept
+            nothing = " and ".join(f"{scope.known[s.value]} is None" for s in layout.keeps)
+            lines += [f"if {nothing}:", f"    {self._general_backward('_Unpacked(ctx, saved)')}"]
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
             if set(needed) < set(self._wanted_tensors(variant)):
@@ -99,7 +103,7 @@ class Backward(Common):
         fits = Room(variant).fits if plain and self._overwrites else None
         lines += statements(targets, scope, layout.constants, fused=True, fits=fits)
         lines.append(self._return(variant, rounds=rounds, plain=plain))
-        if any("saved[" in line for line in lines):
+        if any("saved[" in line or ", saved)" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
         return _direct(lines)
 
@@ -166,7 +170,8 @@ class Backward(Common):
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
         if len(grads) == 1 and rounds:
-            grads = [f"_round({grads[0]}, dtype)"]
+            given = "" if len(self._cotangents(variant)) == 1 else f"{grads[0]} if {grads[0]} is None else "
+            grads = [f"{given}_round({grads[0]}, dtype)"]
         found = f"{', '.join(grads)}{rest}"
         return f"return {found}" if plain else self._once(found)
 

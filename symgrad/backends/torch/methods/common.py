@@ -10,9 +10,10 @@ from symgrad import expr as ex
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
+from symgrad.differentials import absent
 from symgrad.expr import Expr
 from symgrad.naming import describe
-from symgrad.operation import Body, Variant, absent
+from symgrad.operation import Body, Variant
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops.row import is_index
@@ -125,7 +126,7 @@ class Common:
         return [o.name for o in self.layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])]
 
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
-        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask"]
+        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
 
     def _widened(self, names: Sequence[str], dtype: str = "_") -> list[str]:
         return widening(names, dtype, self.layout.wide_slopes)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.backends.torch.dtypes import Operands, cancelled_cast, printed, promoted
-from symgrad.backends.torch.methods.common import Common, joined, widening
+from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.operations import is_number
+from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, make
 from symgrad.operation import Variant
@@ -63,7 +64,7 @@ class Forward(Common):
         results = [widened.rounding[name].format(value=value) for name, value in values.items()]
         if not layout.keeps or not widened.test:
             return [*lines, f"return {', '.join([*results, *kept])}"]
-        narrow = results
+        narrow, nothing = results, ["None"] * len(kept)
         if set(widened.rounding.values()) == {_ROUND}:
             narrow, results = list(values.values()), [f"{value}.to(dtype)" for value in values.values()]
         return [
@@ -71,7 +72,7 @@ class Forward(Common):
             f"if {widened.test} is None:",
             f"    return {', '.join([*narrow, *kept])}",
             "# Computed wider than the result: recomputing is cheaper than keeping.",
-            f"return {joined(results)}",
+            f"return {', '.join([*results, *nothing])}",
         ]
 
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
@@ -114,7 +115,11 @@ class Forward(Common):
         if form.op == "expand":
             pattern = pattern.replace("{value}", f"{{value}}{cancelled_cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])
-        if form.op == "sym" or spread or form.is_static:
+        seen = viewed(form)
+        shared = seen.op == "sym" or (
+            seen is not form and any(seen in v.outputs.values() for v in self.layout.variants)
+        )
+        if shared or spread or form.is_static:
             return pattern.replace("{value}", "{value}.clone()")
         return pattern
 

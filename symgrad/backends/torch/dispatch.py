@@ -1,0 +1,101 @@
+"""The ways into an operation: which Function serves which call, the form for compilers, and the in-place Function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.printer import Printer
+from symgrad.differentials import tangent
+from symgrad.machine import machine
+from symgrad.operation import Variant
+
+
+def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:
+    """The arguments of `_dispatcher`."""
+    name = f"{layout.class_name}Function"
+    if fused:
+        name += f", _{layout.class_name}Fused"
+    if plain:
+        name += f", _{layout.class_name}Plain"
+    if layout.operation.keeping is not None:
+        count = len(layout.spec.outputs)
+        name += f", _{layout.class_name}Keeping, shown={0 if count == 1 else f'slice({count})'}"
+    if detached(layout):
+        name += ", compiled=_detached"
+    return name
+
+
+def is_nonlinear(layout: Layout) -> bool:
+    """Whether some gradient is overridden by a rule that is not linear in the cotangent."""
+    return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
+
+
+def detached(layout: Layout) -> list[str]:
+    """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
+
+    The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
+    rule, and the formula itself for the others, each with the rest held fixed.
+    """
+    if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
+        return []
+    tensors = [layout.arguments[t.name] for t in layout.spec.tensors]
+    names = layout.names()
+    held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}
+    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
+    forward = f"{layout.class_name}Function.forward"
+    symbols = layout.symbols()
+    fixed = {layout.symbol(t): name for t, name in held.items()}
+    live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
+
+    def leaf(variant: Variant) -> list[str]:
+        surrogates = []
+        for output in layout.spec.outputs:
+            terms = [
+                (o.transposed or {})[output.name]
+                for o in variant.overrides.values()
+                if output.name in (o.transposed or {})
+            ]
+            rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
+            texts = [Printer({**symbols, **fixed, **live}, layout.constants)(e) for e in machine(terms)]
+            if rest:
+                arguments = [
+                    layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names
+                ]
+                value = f"{forward}({', '.join(arguments)})"
+                index = layout.spec.outputs.index(output)
+                texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
+            surrogates.append(" + ".join(texts) or f"torch.zeros_like({live[tangent(layout.spec.tensors[0].name)]})")
+        if len(surrogates) == 1:
+            return [f"return _straight_through({forward}({call}), {surrogates[0]})"]
+        pairs = [f"_straight_through(values[{k}], {s})" for k, s in enumerate(surrogates)]
+        return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
+
+    body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
+    used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
+    optional = {layout.arguments[t.name] for t in layout.spec.tensors if t.default is not None}
+    fixing = [f"{h} = {f'None if {t} is None else ' if t in optional else ''}{t}.detach()" for t, h in used]
+    return [*fixing, *body]
+
+
+def inplace(layout: Layout) -> dict[str, Any] | None:
+    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten.
+
+    It serves reverse mode. The others copy the result over the tensor: a tangent cannot always be written over.
+    """
+    tensor = layout.spec.options.inplace
+    if tensor is None or reads_overwritten(layout):
+        return None
+    output = next(iter(layout.outputs.values()))
+    return {
+        "tensor": layout.arguments[tensor],
+        "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {output})"],
+    }
+
+
+def reads_overwritten(layout: Layout) -> bool:
+    """Whether backward needs the tensor that the in-place variant overwrites."""
+    tensor = layout.spec.options.inplace
+    assert tensor is not None
+    own = layout.symbol(tensor)
+    return any(own in s.value.symbols for v in layout.variants for s in v.plan.base if s.source != "output")

@@ -1,0 +1,18 @@
+"""How torch spells the operations of `symgrad.fusion`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SPELLING: Mapping[str, str] = {
+    "threshold_backward": "torch.ops.aten.threshold_backward({0}, {1}, 0)",
+    "masked": "_masked({0}, {1})",
+    "softmax_backward": "_softmax_back({0}, {1}, {2})",
+    "sigmoid_backward": "torch.ops.aten.sigmoid_backward({0}, {1})",
+    "tanh_backward": "torch.ops.aten.tanh_backward({0}, {1})",
+    "addcmul_scaled": "torch.addcmul({0}, {1}, {2}, value={3})",
+    "add_scaled": "torch.add({0}, {1}, alpha={2})",
+    "sub_scaled": "torch.sub({0}, {1}, alpha={2})",
+    "addcmul": "torch.addcmul({0}, {1}, {2})",
+    "subcmul": "torch.addcmul({0}, {1}, {2}, value=-1)",
+}

@@ -1,0 +1,118 @@
+"""The nn.Module that owns parameters: its constructor, its attributes and its forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from symgrad.backends.torch.docs import listed, one_or_more_lines, summary
+from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.public import hyperparameter_type, literal, may_be_left_out
+from symgrad.naming import Names
+from symgrad.spec.model import Module, Spec
+
+# What an nn.Module has already, beside names that begin with an underscore; a test holds it to torch.
+_MEMBERS = """
+    T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches
+    eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict
+    modules mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook
+    register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook
+    register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
+    reset_parameters set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu
+    zero_grad
+"""
+_READ = "self super device dtype torch Tensor Literal bool int str"  # in the class and its methods
+MEMBERS = frozenset(_MEMBERS.split())
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The names that a module gives to what its spec declares."""
+
+    spec: Spec
+    module: Module
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Of hyperparameters and parameters, as arguments of the constructor and as attributes."""
+        free = Names(MEMBERS | set(_READ.split()))
+        declared = [*(h.name for h in self.spec.hyperparameters), *(p.tensor for p in self.module.parameters)]
+        plain = {n: n if not n.startswith("_") else (n.strip("_") or "value") + "_" for n in declared}
+        return {n: free.reserve(plain[n]) for n in sorted(declared, key=lambda n: n != plain[n])}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, str]:
+        """Of the named dimensions of the parameters."""
+        free = Names(MEMBERS | {*_READ.split(), *self.names.values()})
+        shapes = [p.shape or () for p in self.module.parameters]
+        return {d: free.reserve(d) for d in dict.fromkeys(d for s in shapes for d in s if isinstance(d, str))}
+
+    @cached_property
+    def initial(self) -> Mapping[str, str]:
+        """The attributes that hold the initial values of parameters."""
+        free = Names((*self.names.values(), *self.sizes.values()))
+        return {p.tensor: free.reserve(f"initial_{self.names[p.tensor]}") for p in self.module.parameters}
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """The arguments of forward, by tensor."""
+        free, owned = Names(("self", self.spec.op)), self.initial
+        return {t.name: free.reserve(t.name) for t in self.spec.tensors if t.name not in owned}
+
+
+def owner(layout: Layout) -> dict[str, Any] | None:
+    """The parts of the nn.Module that owns the parameters."""
+    spec = layout.spec
+    if spec.module is None:
+        return None
+    own = Owner(spec, spec.module)
+    parameters, hypers, names = spec.module.parameters, spec.hyperparameters, own.names
+    kept = [*own.sizes.values(), *(names[h.name] for h in hypers)]
+    init = [f"self.{n} = {n}" for n in kept]
+    init += [f"self.{own.initial[p.tensor]} = {names[p.tensor]}" for p in parameters]
+    for p in parameters:
+        shape = ", ".join(own.sizes[d] if isinstance(d, str) else str(d) for d in p.shape or ())
+        shape = f"({shape},)" if len(p.shape or ()) == 1 else f"({shape})"
+        init.append(f"self.{names[p.tensor]} = torch.nn.Parameter(torch.empty({shape}, device=device, dtype=dtype))")
+    if parameters:
+        init.append("self.reset_parameters()")
+    call = [own.inputs.get(t.name) or f"self.{names[t.name]}" for t in spec.tensors]
+    call += [f"{h.name}=self.{names[h.name]}" for h in hypers]
+    pieces = [f"{n}={{self.{n}!r}}" for n in kept]
+    pieces += [f"{names[p.tensor]}={{self.{own.initial[p.tensor]}}}" for p in parameters]
+    owns = listed([p.tensor for p in parameters])
+    return {
+        "docstring": one_or_more_lines(f"{summary(layout)[:-1]}, as a module{f' that owns {owns}' if owns else ''}."),
+        "parameters": [{"name": names[p.tensor]} for p in parameters],
+        "signature": _signature(own),
+        "init": init,
+        "reset": [f"torch.nn.init.constant_(self.{names[p.tensor]}, self.{own.initial[p.tensor]})" for p in parameters],
+        "inputs": "".join(
+            f", {own.inputs[t.name]}: Tensor{' | None' if t.default is not None else ''}"
+            + (" = None" if may_be_left_out(t, layout) else "")
+            for t in spec.tensors
+            if t.name in own.inputs
+        ),
+        "call": f"{spec.op}({', '.join(call)})",
+        "repr": f'f"{", ".join(pieces)}"' if pieces else '""',
+    }
+
+
+def _signature(own: Owner) -> str:
+    """Sizes, initial values, hyperparameters, then device and dtype."""
+    hypers, names, parameters = own.spec.hyperparameters, own.names, own.module.parameters
+    required = [f"{s}: int" for s in own.sizes.values()]
+    required += [f"{names[h.name]}: {hyperparameter_type(h)}" for h in hypers if h.default is None]
+    optional = [f"{names[p.tensor]}: float = {literal(float(p.init))}" for p in parameters]
+    optional += [
+        f"{names[h.name]}: {hyperparameter_type(h)} = {literal(h.default)}" for h in hypers if h.default is not None
+    ]
+    if parameters:
+        optional += ["device: torch.device | str | None = None", "dtype: torch.dtype | None = None"]
+    return ", ".join(["self", *required, *optional])
+
+
+__all__ = ["MEMBERS", "Owner", "owner"]

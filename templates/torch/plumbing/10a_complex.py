@@ -1,0 +1,1 @@
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))

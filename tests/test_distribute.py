@@ -1,0 +1,30 @@
+"""Cotangents go into sums where that is cheaper, and change nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from random_expressions import X, Y, Z
+
+from symgrad import expr as ex
+from symgrad.distribute import distribute_cotangents
+from symgrad.expr import make, symbol
+
+G = symbol("grad_y", "cotangent")
+
+
+def test_a_cotangent_is_distributed_where_that_is_cheaper() -> None:
+    gradient = ex.mul(X + Y * Z, G)
+
+    def prefers(op: str) -> Any:
+        return lambda roots: 0.0 if roots[0].op == op else 1.0
+
+    assert distribute_cotangents([gradient], prefers("mul")) == [gradient]
+    (inside,) = distribute_cotangents([gradient], prefers("add"))
+    assert inside is ex.add(X * G, Y * Z * G)
+    (reduced,) = distribute_cotangents(
+        [make("sum_to", gradient, X)], lambda roots: 0.0 if roots[0].args[0].op == "add" else 1.0
+    )
+    assert reduced is make("sum_to", inside, X)
+    for alone in (G, X * G, ex.mul(X + 1, Y + 1, G), make("exp", X)):
+        assert distribute_cotangents([alone], lambda roots: 1.0) == [alone]

@@ -1,0 +1,73 @@
+"""The derivatives that readers are shown are right, complete, and no longer than they must be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compiled import Compiled, compiled_text
+
+from symgrad.equations import derivatives
+
+
+def shown(item: Compiled) -> dict[str, str]:
+    ((_, variant),) = item.operation.variants()
+    return dict(derivatives(variant, item.operation.program))
+
+
+def text(body: str) -> str:
+    return f"\nop: told\n{body}\n"
+
+
+def test_what_crosses_a_reduction_is_no_partial_derivative() -> None:
+    item = compiled_text(
+        text("tensors: {x: {shape: [n, k]}, w: {shape: [k]}}\noutputs: {y: 'w * (x - mean(x, dim=-1, keepdim=True))'}")
+    )
+    rows = shown(item)
+    assert list(rows) == ["grad_x", "dy/dw"]  # in the order of the tensors
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    w, grad_y = torch.randn(4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
+    (true,) = torch.autograd.grad(w * (x - x.mean(-1, keepdim=True)), x, grad_y)
+    found = eval(rows["grad_x"], {"grad_y": grad_y, "w": w, "sum": torch.sum, "k": 4})
+    torch.testing.assert_close(found, true)
+
+
+def test_long_parts_that_are_repeated_get_letters() -> None:
+    item = compiled_text(text("tensors: {x: , u: }\noutputs: {y: u * x * tanh(softplus(x))}"))
+    rows = shown(item)
+    letters = [name for name in rows if len(name) == 1]
+    assert letters and "u" not in letters  # which is a tensor
+    assert list(rows)[: len(letters)] == letters
+    space: dict[str, object] = {"exp": torch.exp, "clamp": torch.clamp, "sigmoid": torch.sigmoid, "where": torch.where}
+    x, u = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.7, 1.3))
+    space |= {"x": x.detach(), "u": u.detach(), "softplus": torch.nn.functional.softplus, "tanh": torch.tanh}
+    for name in letters:
+        space[name] = eval(rows[name], space)
+    slopes = torch.autograd.grad(u * x * torch.tanh(torch.nn.functional.softplus(x)), (x, u))
+    for name, slope in zip(("dy/dx", "dy/du"), slopes, strict=True):
+        torch.testing.assert_close(eval(rows[name], space), slope)
+
+
+def test_short_derivatives_have_no_letters() -> None:
+    rows = shown(compiled_text(text("tensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}")))
+    assert list(rows) == ["dy/dx", "dy/dbeta"]
+
+
+@pytest.mark.parametrize(
+    "body, row",
+    [
+        ("tensors: {x: {shape: [..., k]}, w: {shape: [m, k]}}\noutputs: {y: x @ w.T}", ("grad_w", "grad_y.mT @ x")),
+        ("tensors: {x: {shape: [n, k]}}\noutputs: {y: mean(x**2)}", ("grad_x", "2 * grad_y * x / (k * n)")),
+        ("tensors: {x: }\noutputs: {y: '0.1234567890123456789012345 * x'}", ("dy/dx", "0.123456789012")),
+        (
+            "tensors: {x: {shape: [n, k]}}\noutputs: {y: 'logsumexp(x, dim=-1)'}",
+            ("grad_x", "grad_y[..., None] * exp(x - logsumexp(x, dim=-1, keepdim=True))"),
+        ),
+    ],
+)
+def test_what_only_brings_shapes_in_line_is_left_out(body: str, row: tuple[str, str]) -> None:
+    assert row in shown(compiled_text(text(body))).items()
+
+
+def test_a_sum_drops_its_dimensions_by_itself() -> None:
+    item = compiled_text(text("tensors: {x: {shape: [n, c, h]}, gamma: {shape: [n, c]}}\noutputs: {y: gamma * x}"))
+    assert "squeeze" not in item.text.split("# ----")[0].replace("unsqueeze", "")
