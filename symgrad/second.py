@@ -17,6 +17,7 @@ from symgrad.parse import Program
 from symgrad.plan import Plan, Saved
 from symgrad.reuse import Derivatives
 from symgrad.shapes import declared_shape
+from symgrad.tensor_ops import data_arguments
 from symgrad.traversal import rebuild, substitute, topological
 from symgrad.workbench import Workbench
 
@@ -37,7 +38,7 @@ class Second:
     missing: str = ""
 
 
-_MOST_TENSORS = 3  # each pair has a formula, whose form takes as long to choose as that of a first partial
+_MOST_PARTIALS = 18  # of three tensors and as many outputs; each has a form, which takes time to choose
 
 
 def total_gradients(
@@ -71,19 +72,30 @@ def second_derivatives(
     names = {form: name for name, form in outputs.items() if form.op != "sym"}
     if any(s.value.op != "sym" and s.value not in names for s in saved):
         return Second(missing="a value that is kept")
-    if len(gradients) > _MOST_TENSORS:
-        return Second(missing=f"more than {_MOST_TENSORS} tensors")
     read = {s.value: _variable(names[s.value], s.value) for s in saved if s.value.op != "sym"}
     cotangents = frozenset(cotangent(o) for o in outputs)
     leaves = [leaf for s in saved if (leaf := read.get(s.value, s.value))["kind"] == "tensor"]
+    gradients = {tensor: substitute(gradient, read) for tensor, gradient in gradients.items()}
+    if sum(len(_data(g) & {*leaves, *cotangents}) for g in gradients.values()) > _MOST_PARTIALS:
+        return Second(missing=f"more than {_MOST_PARTIALS} second partials")
     known = frozenset(bench.slopes)
     pulled: dict[tuple[str, Expr], Expr] = {}
     for tensor, gradient in gradients.items():
-        seeds = {substitute(gradient, read): cotangent(f"grad_{tensor}", tensors[tensor])}
+        seeds = {gradient: cotangent(f"grad_{tensor}", tensors[tensor])}
         found = vjp(seeds, [*leaves, *cotangents], _linear_parts(bench.slope_form, cotangents))
         for leaf in [leaf for leaf in (*leaves, *map(cotangent, outputs)) if leaf in found]:
             pulled[tensor, leaf] = bench.finish(_bare(found[leaf], cotangents))
     return Second(pulled, any(choice.chosen.wide for flat, choice in bench.slopes.items() if flat not in known))
+
+
+def _data(root: Expr) -> set[Expr]:
+    """What a value is computed from, without what it has its shape from alone."""
+    found, pending = {root}, [root]
+    while pending:
+        below = set(data_arguments(pending.pop())) - found
+        found |= below
+        pending += below
+    return found
 
 
 def _variable(name: str, form: Expr) -> Expr:

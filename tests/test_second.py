@@ -53,8 +53,13 @@ def test_nothing_without_kernels_or_where_it_is_forbidden():
 
 
 def test_what_would_take_too_long_to_choose_says_so():
-    made = second("op: f\ntensors: {a: , b: , c: , d: }\noutputs: {y: a * b * c * d}\n")
-    assert made.missing == "more than 3 tensors" and not made.pulled
+    made = second("op: f\ntensors: {a: , b: , c: , d: , e: }\noutputs: {y: a * b * c * d * e}\n")
+    assert made.missing == "more than 18 second partials" and not made.pulled
+
+
+def test_what_counts_is_how_many_partials_there_are_not_how_many_tensors():
+    found = pulled("op: f\ntensors: {a: , b: , c: , d: , e: }\noutputs: {y: a * b + c * d + e}\n")
+    assert {(t, leaf) for t, leaf in found if leaf != "grad_y"} == {("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")}
 
 
 @pytest.mark.parametrize("formula", ["x * a", "sin(x) * a + x"])
