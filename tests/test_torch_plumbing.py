@@ -104,15 +104,18 @@ def test_numbers_become_tensors_that_leave_the_dtype() -> None:
     tensors = helpers("_tensors")["_tensors"]
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         x = torch.ones(3, dtype=dtype)
-        own, number = tensors("op", x, 2.5)
+        own, number = tensors("op", (), x=x, w=2.5)
         assert own is x
         assert (own * number).dtype == (dtype if dtype in (torch.float32, torch.float64) else (x * number).dtype)
         assert number.dim() == 0
-    assert tensors("op", torch.ones(3, dtype=torch.int64), 2.5)[1].dtype == torch.get_default_dtype()
-    assert tensors("op", torch.ones(3), None)[1] is None
+    assert tensors("op", (), x=torch.ones(3, dtype=torch.int64), w=2.5)[1].dtype == torch.get_default_dtype()
+    assert tensors("op", ("w",), x=torch.ones(3), w=None)[1] is None
     for wrong in (1j, torch.ones(2, dtype=torch.complex64)):
-        with pytest.raises(TypeError, match="op: complex"):
-            tensors("op", torch.ones(2), wrong)
+        with pytest.raises(TypeError, match="op: complex arguments are not supported, and w is one"):
+            tensors("op", (), x=torch.ones(2), w=wrong)
+    for other in (None, "a", [1.0]):
+        with pytest.raises(TypeError, match="op: w must be a tensor, not"):
+            tensors("op", (), x=torch.ones(2), w=other)
 
 
 def test_only_real_tensors_are_real() -> None:
