@@ -27,7 +27,7 @@ from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.stabilise import Candidate, Choice
 from symgrad.traversal import rebuild, substitute, topological
-from symgrad.workbench import Workbench
+from symgrad.workbench import Memory, Workbench
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,8 @@ def _compile(program: Program) -> Operation:
             roots = {n: ex.make("where", condition, substitute(r, {own: value}), r) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
     tree = split(roots, choices)  # type: ignore[arg-type]
-    return Operation(program, _map_leaves(tree, partial(_compile_variant, program, not isinstance(tree, Split))))
+    alone = not isinstance(tree, Split)
+    return Operation(program, _map_leaves(tree, partial(_compile_variant, program, Memory(), alone)))
 
 
 def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Variant) -> Variant:
@@ -263,11 +264,11 @@ def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
     return visit(tree)
 
 
-def _compile_variant(program: Program, alone: bool, roots: Roots) -> Variant:
+def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots) -> Variant:
     spec = program.spec
     formulas = {o.name: _as_tensor(program, o.name, roots[o.name]) for o in spec.outputs}
     overridden = {t: roots[f"grad of {t}"] for t in program.gradients}
-    bench = Workbench(program)
+    bench = Workbench(program, memory)
     read = {name: bench.recognise(root) for name, root in formulas.items()}
     recognised = {name: form for name, (form, _) in read.items()}
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}

@@ -32,6 +32,8 @@ _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
+_MOST_EFFORT = 20_000_000  # operations times points for all formulas of an operation: about as many microseconds
+_APPROXIMATION = 50_000  # of it for one approximation
 ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
 _SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
@@ -90,14 +92,34 @@ def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, 
     return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
 
 
+class Effort:
+    """What searches have left to spend: operations times points that are evaluated, for several formulas together."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_EFFORT
+
+    def spend(self, work: int) -> None:
+        self._left -= work
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether what follows must do with the directed rules and the cheap measures."""
+        return self._left <= 0
+
+
 def choose(
-    formula: Expr, judge: Judge, within: Callable[[Expr], Expr] = lambda form: form, *, may_widen: bool = True
+    formula: Expr,
+    judge: Judge,
+    within: Callable[[Expr], Expr] = lambda form: form,
+    *,
+    may_widen: bool = True,
+    effort: Effort | None = None,
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`.
 
-    `within` simplifies a form by what is known of its variables.
+    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     """
-    return _Search(formula, judge, within).choice(may_widen)
+    return _Search(formula, judge, within, effort or Effort()).choice(may_widen)
 
 
 _RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
@@ -124,8 +146,9 @@ def _extent(formula: Expr) -> int:
 class _Search:
     """The forms of one formula that were measured, and how each was derived."""
 
-    def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr]) -> None:
+    def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr], effort: Effort) -> None:
         self.formula = formula
+        self.effort = effort
         self.within = within
         self.judge = judge
         self.measured: dict[Expr, Candidate] = {}
@@ -143,7 +166,7 @@ class _Search:
             self.exponentials(form, steps)
             self.saturate(form, steps)
             for measure in (self.develop, self.join, self.approximate, self.join):
-                if self.best.accurate:
+                if self.settled:
                     break
                 measure()
             self.cheapen()
@@ -153,6 +176,11 @@ class _Search:
     @property
     def best(self) -> Candidate:
         return self.leading(1)[0]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the search is over: nothing is to be gained, or nothing is left to spend."""
+        return self.effort.is_spent or self.best.accurate
 
     def leading(self, count: int) -> list[Candidate]:
         """The best candidates of those that are equal to the formula; others are dropped when they get so far."""
@@ -194,6 +222,7 @@ class _Search:
     # ------------------------------------------------------------------------------------------ measuring
     def measure(self, form: Expr) -> Candidate:
         if form not in self.measured:
+            self.effort.spend(_extent(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
             self.measured[form] = Candidate(form, *scores, _price(form))
         return self.measured[form]
@@ -247,7 +276,7 @@ class _Search:
                 developed.add(candidate.form)
                 self.neighbours(candidate, effort)
             effort -= len(self.measured) + len(self.rejected) - before
-            if not beam or effort <= 0 or self.best.accurate:
+            if not beam or effort <= 0 or self.settled:
                 break
 
     def neighbours(self, candidate: Candidate, most: int) -> None:
@@ -297,7 +326,7 @@ class _Search:
                     for point in _POINTS:
                         moved = substitute(function, {V: V + ex.num(point)})
                         self._try(form, part, factor, Target(moved, variable, point))
-                        if self.best.accurate:
+                        if self.settled:
                             return
 
     def cancelling(self, form: Expr) -> list[Expr]:
@@ -309,6 +338,7 @@ class _Search:
     def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
         found = (near(target, interval, factor, part) for interval in self.intervals(form, target))
         inside = next((i for i in found if i is not None), None)
+        self.effort.spend(_APPROXIMATION)
         if inside is None:
             return
         why = "a rational approximation where everything cancels"
@@ -391,4 +421,4 @@ _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cance
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1))
 
 
-__all__ = ["ACCEPTABLE", "Candidate", "Choice", "choose", "directed", "recognise"]
+__all__ = ["ACCEPTABLE", "Candidate", "Choice", "Effort", "choose", "directed", "recognise"]

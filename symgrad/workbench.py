@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from symgrad.rewrite import Step, rewrite
 from symgrad.rules import TENSORS
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
-from symgrad.stabilise import Candidate, Choice, choose, recognise
+from symgrad.stabilise import Candidate, Choice, Effort, choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.ties import held, released
 from symgrad.traversal import rebuild, substitute, topological
@@ -47,14 +47,23 @@ class Slope:
         return substitute(form, self.stand_ins)
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What the variants of a program share: sample points, the forms that were chosen, and what searches may spend."""
+
+    samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    choices: dict[Expr, Choice] = field(default_factory=dict)
+    effort: Effort = field(default_factory=Effort)
+
+
 class Workbench:
     """Measures and remembers forms for the regions of one variant."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, memory: Memory | None = None) -> None:
         self._program = program
+        self._memory = memory or Memory()
         self.values: dict[Expr, Choice] = {}
         self.slopes: dict[Expr, Choice] = {}
-        self._samples: dict[tuple[frozenset[Expr], int], Sample] = {}
         self._forward: set[Expr] = set()
 
     @cached_property
@@ -106,9 +115,10 @@ class Workbench:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
         steps = [m for m in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
         key = (region.symbols, steps[-1])
-        if key not in self._samples:
-            self._samples[key] = Sample(self.points(region, steps[-1]))
-        return self._samples[key]
+        samples = self._memory.samples
+        if key not in samples:
+            samples[key] = Sample(self.points(region, steps[-1]))
+        return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
     def recognise(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
@@ -145,7 +155,7 @@ class Workbench:
         if flat not in self.slopes:
             simple = self._within(flat)
             simple = simple if simple.tensors else flat
-            self.slopes[flat] = choose(simple, self.judge(simple), self._within, may_widen=self._may_widen)
+            self.slopes[flat] = self._choose(simple)
         return substitute(self.slopes[flat].chosen.form, back)
 
     def slope_error(self, slope: Slope, form: Expr) -> float:
@@ -169,8 +179,15 @@ class Workbench:
         """How the form of a region of forward was chosen."""
         flat, _ = isolate(region)
         if flat not in self.values:
-            self.values[flat] = choose(flat, self.judge(flat), self._within, may_widen=self._may_widen)
+            self.values[flat] = self._choose(flat)
         return self.values[flat]
+
+    def _choose(self, region: Expr) -> Choice:
+        choices, effort = self._memory.choices, self._memory.effort
+        if region not in choices:
+            judge = self.judge(region)
+            choices[region] = choose(region, judge, self._within, may_widen=self._may_widen, effort=effort)
+        return choices[region]
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:
         _, back = isolate(region)
@@ -264,4 +281,4 @@ def hyperparameter_values(spec: Any, hyperparameter: Any) -> list[Any]:
     return list(dict.fromkeys([*tried, *inside]))[:3]
 
 
-__all__ = ["Slope", "Workbench", "hyperparameter_values", "isolate"]
+__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]

@@ -20,7 +20,7 @@ from symgrad.parse import parse_formulas
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec import parse_spec
 from symgrad.spec.interval import Interval, parse_interval
-from symgrad.stabilise import Candidate, Choice, choose, directed, recognise
+from symgrad.stabilise import Candidate, Choice, Effort, choose, directed, recognise
 from symgrad.workbench import Workbench
 
 BOUND = 4.0  # ulp of float32
@@ -247,6 +247,18 @@ def test_a_large_formula_takes_the_directed_rules_only() -> None:
     formula = make("exp", root) - 1
     found = choose(formula, Judge(formula, sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 4)))
     assert len(found.candidates) <= 3
+
+
+def test_a_spent_effort_leaves_the_directed_rules() -> None:
+    formula = make("exp", X) - make("cos", X) - make("sin", X)
+    symbols = {X: Interval(-3.0, 3.0, True, True)}
+    judge, effort = Judge(formula, sample_points(symbols, {}, 60)), Effort()
+    free = choose(formula, judge, effort=effort)
+    while not effort.is_spent:
+        effort.spend(1_000_000)
+    bounded = choose(formula, Judge(formula, sample_points(symbols, {}, 60)), effort=effort)
+    assert len(bounded.candidates) < len(free.candidates)
+    assert bounded.chosen.wide or bounded.chosen.form in (c.form for c in bounded.candidates)
 
 
 def test_a_power_of_a_negative_number_keeps_its_value() -> None:

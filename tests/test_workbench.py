@@ -13,7 +13,7 @@ from symgrad.expr import Expr, make
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.traversal import substitute, topological
-from symgrad.workbench import Slope, Workbench, hyperparameter_values, isolate
+from symgrad.workbench import Memory, Slope, Workbench, hyperparameter_values, isolate
 
 MEASURED = """
 op: measured
@@ -46,6 +46,16 @@ def test_a_region_is_measured_once() -> None:
     slope = workbench.slope_form(make("exp", X) * Y)
     assert workbench.slope_form(make("exp", X) * Y) is slope
     assert len(workbench.slopes) == 1
+
+
+def test_variants_share_what_was_chosen_and_what_may_be_spent() -> None:
+    program = parse_formulas(parse_spec(MEASURED))
+    memory = Memory()
+    first, second = Workbench(program, memory), Workbench(program, memory)
+    region = make("exp", X) - Y
+    assert first.chosen(region) is second.chosen(region)
+    assert first.judge(region).sample is second.judge(region).sample
+    assert set(second.values) == {region}, "only its own regions count for a variant"
 
 
 def test_regions_end_at_tensor_operations() -> None:
