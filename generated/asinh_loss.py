@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 7a31aee2c0bfa6e67eec6662f8498cd41d113696603331a4e065dffbaec96259
+# body-sha256: a5d8ea6eecd0d914c482888e4d99cef1ba8537f2122340ba414d63dffe54b8e1
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -46,7 +46,7 @@ def asinh_loss(x: Tensor, scale: float = 1.0) -> Tensor:
     return _apply(x, scale)
 
 
-def _forward(x: Tensor, scale: float) -> tuple[Any, ...]:
+def _forward(x: Tensor, scale: float) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 0ffbd4fa15d7b53db2a23314f0c0692b780ac6344db8df77d35bfaadeaa8890b
+# body-sha256: f717408dc89c5d88c10da11e73d59288419f3a6a1070038499631767c9066065
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -274,9 +274,10 @@ def _rows(x: Tensor) -> Tensor:
 
 def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
     """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
-    if grad.shape == y.shape and grad.dtype == y.dtype:
-        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
-    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+    if grad.shape != y.shape or grad.dtype != y.dtype:
+        return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+    product: Tensor = torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return product
 
 
 def _matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:

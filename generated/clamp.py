@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 16ffa22728249be9acf5d8c6d9b09f0a0755601fe03d04d3f8fef037c993dc9f
+# body-sha256: 1b6950d7bfdbe87656270633e56e0830e27d03df0c7dce8dafd5a433d18c63c3
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -126,7 +126,8 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
         return torch.where(mask, value, 0)
-    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    return chosen
 
 
 @contextmanager

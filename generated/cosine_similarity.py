@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: b3ec29f8c8433bfa3ec00a8928ba940a9b5521558600e897cf23f647cd4d5bba
+# body-sha256: a9e3193ed9b266ad4378b8a842bb3127a57403e9c4e2a05dec680d9f05fe5e93
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -64,7 +64,7 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     return _apply(a, b, eps)
 
 
-def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Any, ...]:
+def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if a.dtype in _HALF or b.dtype in _HALF:

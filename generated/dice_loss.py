@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 567e87e8e9f6969c47662f9007aee9333ef8255addb4e1def11784648899d235
+# body-sha256: 7daec7024eb161b601d2b7b322a23b5564beb3f7594c44e7585f8f1bfa31d880
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -55,7 +55,9 @@ def dice_loss(logits: Tensor | float, target: Tensor | float, smooth: float = 1.
     return _apply(logits, target, smooth)
 
 
-def _forward(logits: Tensor, target: Tensor, smooth: float) -> tuple[Any, ...]:
+def _forward(
+    logits: Tensor, target: Tensor, smooth: float
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = torch.promote_types(logits.dtype, target.dtype)
     rounded = None

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 1a0802ad046e8b3ca5fdc9a2913ad23883a0facd62f051e945cf0efc160660d3
+# body-sha256: 83a26964fe801b33eb770fd4b468ff5e108d2093db2d2b71d75df24950012c45
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -63,7 +63,9 @@ def focal_loss_with_logits(
     return _apply(logits, target, alpha, gamma)
 
 
-def _forward(logits: Tensor, target: Tensor, alpha: float, gamma: float) -> tuple[Any, ...]:
+def _forward(
+    logits: Tensor, target: Tensor, alpha: float, gamma: float
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if logits.dtype in _HALF or target.dtype in _HALF:

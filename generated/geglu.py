@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: c25b453ad5990f1e55a14bd19ba26c4241e3a3d08051d35db89508a88804b798
+# body-sha256: 72795b1eac170f61d6c48b0819d435e0b7c4363c97e7831c42c51a59b9178985
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -61,7 +61,7 @@ def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor
     return _apply(x, gate, up)
 
 
-def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: c8f44c34cd56f965fd88f425b84a74f741609e8e72c214ac749e675138642673
+# body-sha256: c57bde6afb4ca7cb1a1cec542f0060f535174e3441cf837b8e200b26ff2d7d85
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -45,7 +45,7 @@ def gelu(x: Tensor) -> Tensor:
     return _apply(x)
 
 
-def _forward(x: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, dtype = _widen_all(x)
     erfc = torch.erfc(-x / _SQRT_2)

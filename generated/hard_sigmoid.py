@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: db6bcd29a378fde7263508aa22ea257c98e7a25ddc4993cf1c524204f038294b
+# body-sha256: d090639429df56446f464906d3e0ec23ff9ab49cc0d2b5a85134fcb83954db79
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -140,7 +140,8 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
         return torch.where(mask, value, 0)
-    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    return chosen
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: f57e2b0b2a1877bb9a72e00e9d52875e462bd8aec6c929f0fee7f3c448ec45a1
+# body-sha256: 8ef02e26f0e7a0795116e9e9135cb94325b228a1b9c313bd27fcb1635cfebed9
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -60,7 +60,9 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     return _apply(query, key, temperature)
 
 
-def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Any, ...]:
+def _forward(
+    query: Tensor, key: Tensor, temperature: float
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if query.dtype in _HALF or key.dtype in _HALF:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 853270a09fc4dc3fe3a63ce8a4782ff61d325de6c5b628c83a8309b1ee71fc33
+# body-sha256: 3c0803e481220aef053987c03f8826138d5065cba35fd989ded97e1deb9592ad
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -258,7 +258,8 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
         return torch.where(mask, value, 0)
-    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    return chosen
 
 
 def _rows(x: Tensor) -> Tensor:

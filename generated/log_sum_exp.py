@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: ef12d230501309991bc33f0ffaaacb5f62de89cf09c686021a4d522097282102
+# body-sha256: ebf092628e0b1cbc627bb6ef3eedc6af3e99fd7f5323faf570eadaa976271a1a
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -40,7 +40,7 @@ def log_sum_exp(x: Tensor) -> Tensor:
     return _apply(x)
 
 
-def _forward(x: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:

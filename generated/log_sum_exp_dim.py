@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 2d2048163455f4f0b408029e05bab90e09e703fb5677d1e0d1fb6c36a742e30b
+# body-sha256: 47205bba38220f75441fc541615ecf46b54a65b7f9af5953fd4917105c97d029
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -46,7 +46,7 @@ def log_sum_exp_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     return _apply(x, dim, keepdim)
 
 
-def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Any, ...]:
+def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: e157ae7d223a85d3eee2a8dc60937f7e013fd3f0d16e52429b84a3d03bd5338d
+# body-sha256: f11ba41b3d72c1743d7659d9bef0f4387c85f3724a77f2a79c7629ddf46fb89f
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -65,7 +65,9 @@ def lora_linear(
     return _apply(x, weight, down, up, scale)
 
 
-def _forward(x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float) -> tuple[Any, ...]:
+def _forward(
+    x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
+) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, weight, down, up, dtype = _widen(x, weight, down, up)
     product = scale * (x @ down.T)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 08c05900cbefddfd55953bd6b5781fc4207e3c73431df63dacff5c72bf0b98de
+# body-sha256: 682d7ae7010f8f0cc81b054db0293d2e352abbe68ceaffc776df70f1d6261b90
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -56,7 +56,9 @@ def lsq_fake_quantise(
     return _apply(x, step, low, high, grad_scale)
 
 
-def _forward(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -> tuple[Any, ...]:
+def _forward(
+    x: Tensor, step: Tensor, low: int, high: int, grad_scale: float
+) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or step.dtype in _HALF:
@@ -281,7 +283,8 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
         return torch.where(mask, value, 0)
-    return torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    return chosen
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

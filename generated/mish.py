@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 9a7c0bc26825b1d66c410eabfc58de234b523672052563698caac947029fd3ef
+# body-sha256: 27a0cb79f07ab1eb06eb227a3a02888ddfa2638526b98f15f3d540cc61d3ce15
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -44,7 +44,7 @@ def mish(x: Tensor) -> Tensor:
     return _apply(x)
 
 
-def _forward(x: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:

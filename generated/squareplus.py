@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 1db0e625b0eb98de502e51642c6e89b43ad41bf6ca42509381c1315074320265
+# body-sha256: afd56583ccec9eefa3832218389aa9f19076aa874be3e5bdbd7120b299d2c666
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -50,7 +50,7 @@ def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
     return _apply(x, b)
 
 
-def _forward(x: Tensor, b: float) -> tuple[Any, ...]:
+def _forward(x: Tensor, b: float) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 019d231f622856c45e3c8da8d9baffe82465bc05a683d6876c2c06fcd78f4f70
+# body-sha256: 028c1b79b7b660e775ee73c8c43ac4e70a15af78e48bee303aa5cdab29a21fdd
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -56,7 +56,7 @@ def swiglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tenso
     return _apply(x, gate, up)
 
 
-def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:

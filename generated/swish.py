@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 99a532d68ec828c53a1126469a0d2adc3f6314684316f2b214fce6133007d48c
+# body-sha256: 81f115250e1795ad059f3669ce358ae1261eba23c0934868499ad2763e602714
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -46,7 +46,7 @@ def swish(x: Tensor | float, beta: Tensor | float) -> Tensor:
     return _apply(x, beta)
 
 
-def _forward(x: Tensor, beta: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or beta.dtype in _HALF:

@@ -40,7 +40,7 @@ def kept_intermediate(x: Tensor | float, scale: Tensor | float) -> Tensor:
     return _apply(x, scale)
 
 
-def _forward(x: Tensor, scale: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or scale.dtype in _HALF:

@@ -41,7 +41,7 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
     return _apply(x, y)
 
 
-def _forward(x: Tensor, y: Tensor) -> tuple[Any, ...]:
+def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if x.dtype in _HALF or y.dtype in _HALF:
