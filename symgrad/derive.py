@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symgrad.backends.torch.docs import ulp_text
+from symgrad.candidates import Choice
 from symgrad.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
 from symgrad.equations import derivatives
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
-from symgrad.stabilise import Choice
 
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 

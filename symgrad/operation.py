@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from symgrad import expr as ex
 from symgrad.branches import Roots, Split, split
+from symgrad.candidates import Candidate, Choice
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import is_linear, jvp, vjp
 from symgrad.distribute import distribute_cotangents
@@ -25,7 +26,6 @@ from symgrad.second import Second, second_derivatives, total_gradients
 from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
-from symgrad.stabilise import Candidate, Choice
 from symgrad.traversal import rebuild, substitute, topological
 from symgrad.workbench import Memory, Workbench
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from symgrad import expr as ex
@@ -17,6 +17,7 @@ from symgrad import truth
 from symgrad.accuracy import Judge, Score
 from symgrad.approximate import Interval, Target, V, near, readings
 from symgrad.branches import may_need_guard
+from symgrad.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
 from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.exponentials import rational_forms
@@ -32,51 +33,9 @@ _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
 _LEAST_TRIED, _MOST_TRIED = 24, 250
-_MOST_EFFORT = 20_000_000  # operations times points for all formulas of an operation: about as many microseconds
 _APPROXIMATION = 50_000  # of it for one approximation
-ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
 _SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A form of a formula with its figures; `wide` means evaluated in float64 for float32 inputs."""
-
-    form: Expr
-    float32: Score
-    float64: Score
-    cost: float
-    wide: bool = False
-
-    @property
-    def key(self) -> tuple[float, ...]:
-        """Smaller is better: non-finite results, then error where it matters, then cost."""
-        worst = max(_graded(self.float32.ulp), _graded(self.float64.ulp / _LENIENT))
-        return (self.float32.failures + self.float64.failures, worst, self.cost)
-
-    @property
-    def accurate(self) -> bool:
-        """Nothing to gain from another form but time."""
-        return not any(self.key[:2])
-
-
-_LENIENT = 3.2  # float64 may err this much more than float32 before anything is given for it
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The chosen form of one formula, how it was derived and what it was chosen from."""
-
-    formula: Expr
-    chosen: Candidate
-    candidates: tuple[Candidate, ...]
-    steps: tuple[Step, ...]
-
-
-def _graded(ulp: float) -> float:
-    """Errors that nobody would trade a pass over memory for are equal: up to 2.5 ulp, then in steps of a half more."""
-    return max(0, math.ceil(math.log(ulp / 2.5, 1.5))) if ulp > 2.5 else 0
 
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
@@ -90,21 +49,6 @@ def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Ste
 def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, tuple[Step, ...]]:
     """Apply the rules that introduce stable atoms, before differentiation."""
     return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
-
-
-class Effort:
-    """What searches have left to spend: operations times points that are evaluated, for several formulas together."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_EFFORT
-
-    def spend(self, work: int) -> None:
-        self._left -= work
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether what follows must do with the directed rules and the cheap measures."""
-        return self._left <= 0
 
 
 def choose(
@@ -379,7 +323,7 @@ class _Search:
         for candidate in sorted(self.measured.values(), key=lambda c: c.cost):
             if candidate.cost > best.cost - _SEVERAL:
                 break
-            worst = max(candidate.float32.ulp, candidate.float64.ulp / _LENIENT)
+            worst = max(candidate.float32.ulp, candidate.float64.ulp / LENIENT)
             finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
             if finite and worst <= ACCEPTABLE and self.equal(candidate.form):
                 return candidate
@@ -394,7 +338,7 @@ class _Search:
         for candidate in self.leading(_MOST_WIDE):
             score = self.judge.score(candidate.form, FLOAT32, wide=True)
             options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
-        return min(options, key=lambda c: (c.float32.failures, _graded(c.float32.ulp), *c.key))
+        return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
 
 
 def _rounded_up(distance: float, bits: int) -> Fraction:
@@ -421,4 +365,4 @@ _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cance
 _POINTS = (Fraction(0), Fraction(1), Fraction(-1))
 
 
-__all__ = ["ACCEPTABLE", "Candidate", "Choice", "Effort", "choose", "directed", "recognise"]
+__all__ = ["choose", "directed", "recognise"]

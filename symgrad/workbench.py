@@ -15,6 +15,7 @@ from typing import Any
 from symgrad.accuracy import Judge, Sample
 from symgrad.alignment import cancelled
 from symgrad.branches import guard
+from symgrad.candidates import Candidate, Choice, Effort
 from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
@@ -26,7 +27,7 @@ from symgrad.rewrite import Step, rewrite
 from symgrad.rules import TENSORS
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
-from symgrad.stabilise import Candidate, Choice, Effort, choose, recognise
+from symgrad.stabilise import choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.ties import held, released
 from symgrad.traversal import rebuild, substitute, topological

@@ -14,13 +14,14 @@ from random_expressions import TENSORS, X, Y, expressions
 
 from symgrad import expr as ex
 from symgrad.accuracy import Judge, Score
+from symgrad.candidates import Candidate, Choice, Effort
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.expr import Expr, make
 from symgrad.parse import parse_formulas
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec import parse_spec
 from symgrad.spec.interval import Interval, parse_interval
-from symgrad.stabilise import Candidate, Choice, Effort, choose, directed, recognise
+from symgrad.stabilise import choose, directed, recognise
 from symgrad.workbench import Workbench
 
 BOUND = 4.0  # ulp of float32

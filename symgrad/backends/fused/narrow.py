@@ -8,9 +8,9 @@ from itertools import combinations
 from symgrad import expr as ex
 from symgrad.accuracy import Score
 from symgrad.backends.torch.layout import Layout
+from symgrad.candidates import ACCEPTABLE
 from symgrad.evaluate import FLOAT32
 from symgrad.expr import Expr
-from symgrad.stabilise import ACCEPTABLE
 from symgrad.traversal import substitute
 from symgrad.widening import with_wide_angles
 from symgrad.workbench import Workbench

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.backends.torch.layout import Layout
+from symgrad.candidates import Choice
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.expr import Expr
 from symgrad.operation import Variant
-from symgrad.stabilise import Choice
 from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
