@@ -83,3 +83,10 @@ def test_passes_take_angles_in_float64_and_the_rest_in_float32(tmp_path) -> None
     for special in (math.inf, -math.inf, math.nan):
         assert module.waves(torch.full((20,), special), torch.ones(20))[0].isnan().all()
     assert math.copysign(1, module.waves(torch.full((20,), -0.0), torch.ones(20))[1][3].item()) == -1
+
+
+def test_a_hyperparameter_in_an_angle_is_not_rounded_to_float32() -> None:
+    (found,) = with_wide_angles([make("sin", W * X)])
+    assert {n.args[0] for n in topological(found) if n.op == "widen"} == {W, X}
+    triton = compiled(WAVE).passes["waves_cuda.py"]
+    assert "wide_w: tl.float64" in triton and "wide_w = " not in triton
