@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: a9e3193ed9b266ad4378b8a842bb3127a57403e9c4e2a05dec680d9f05fe5e93
+# body-sha256: b4a33b63285a3ac103b2a988e2151536ca2ae20e2e0ac789b3f3147549463fdc
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -54,14 +54,20 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     _typed("cosine_similarity", "eps", eps, (float, int))
     if not eps > 0:
         raise ValueError(f"cosine_similarity: eps must be in (0, oo), not {eps}")
-    _check_shapes(
-        "cosine_similarity",
-        {
-            "a": (a, ("...", "features")),
-            "b": (b, ("...", "features")),
-        },
-    )
+    _check_shapes(a, b)
     return _apply(a, b, eps)
+
+
+def _check_shapes(a: Any, b: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (a.dim() >= 1 and b.shape[-1:] == a.shape[-1:]):
+        _refuse_shapes(
+            "cosine_similarity",
+            {
+                "a": (a, ("...", "features")),
+                "b": (b, ("...", "features")),
+            },
+        )
 
 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
@@ -272,7 +278,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

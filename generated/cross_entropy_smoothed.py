@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 33487b925765c5164b5fea84733731b7200eac7abef69ee39d774069e731d42f
+# body-sha256: a34b78bb85cc45fd1539cc14a75e4c5f6a21790617b6dedc8c062a811b68f579
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -53,14 +53,20 @@ def cross_entropy_smoothed(
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
-    _check_shapes(
-        "cross_entropy_smoothed",
-        {
-            "logits": (logits, ("N", "classes")),
-            "target": (target, ("N", "classes")),
-        },
-    )
+    _check_shapes(logits, target)
     return _apply(logits, target, smoothing)
+
+
+def _check_shapes(logits: Any, target: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (logits.dim() == 2 and target.shape == logits.shape):
+        _refuse_shapes(
+            "cross_entropy_smoothed",
+            {
+                "logits": (logits, ("N", "classes")),
+                "target": (target, ("N", "classes")),
+            },
+        )
 
 
 class CrossEntropySmoothedFunction(Function):
@@ -188,7 +194,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

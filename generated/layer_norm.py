@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: bd131459aecaf9a02ae67bf9d4d1f9548a77d5f2a1affd6149b1fd8cb87d3748
+# body-sha256: 2d6dbd6203023a62a1b67b2ec5434e537925ba116a8ad5300fd7c0d3bb5ab71f
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -55,15 +55,21 @@ def layer_norm(
     _typed("layer_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"layer_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "layer_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-            "bias": (bias, ("features",)),
-        },
-    )
+    _check_shapes(x, weight, bias)
     return _apply(x, weight, bias, eps)
+
+
+def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:] and bias.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "layer_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+                "bias": (bias, ("features",)),
+            },
+        )
 
 
 class LayerNormFunction(Function):
@@ -285,7 +291,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 823d36a5cfa3b92283fdbc5d64f1a4ec4ac8db5a463a26bef4ad01a5dc10ef7c
+# body-sha256: 9946e5ac922445ac5ceadf6e154b3f523447bed97b10a5964511c77a9482594c
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -25,7 +25,7 @@ the formula, with correctly rounded elementary functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from typing import Any
 
@@ -47,15 +47,21 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     """
     if not (_is_real(x) and _is_real(y) and _is_real(gamma)):
         x, y, gamma = _tensors("rbf_kernel", (), x=x, y=y, gamma=gamma)
-    _check_shapes(
-        "rbf_kernel",
-        {
-            "x": (x, ("rows", "features")),
-            "y": (y, ("columns", "features")),
-            "gamma": (gamma, ()),
-        },
-    )
+    _check_shapes(x, y, gamma)
     return _apply(x, y, gamma)
+
+
+def _check_shapes(x: Any, y: Any, gamma: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 2 and y.dim() == 2 and y.shape[1] == x.shape[1] and gamma.dim() == 0):
+        _refuse_shapes(
+            "rbf_kernel",
+            {
+                "x": (x, ("rows", "features")),
+                "y": (y, ("columns", "features")),
+                "gamma": (gamma, ()),
+            },
+        )
 
 
 def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -91,7 +97,7 @@ class RbfKernelFunction(Function):
         if grad_k is None:
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
-        with torch.autocast(**ctx.autocast):
+        with _autocast_as(ctx.autocast):
             x, y, gamma, *_ = saved = ctx.saved_tensors
             x, y, gamma, grad_k, _ = _widen(x, y, gamma, grad_k)
             grad_x = grad_y = grad_gamma = None
@@ -180,7 +186,7 @@ class _RbfKernelPlain(Function):
         if grad_k is None:
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
-        with torch.autocast(**ctx.autocast):
+        with _autocast_as(ctx.autocast):
             x, y, gamma, total = saved = ctx.saved_tensors
             if total is None:
                 return RbfKernelFunction.backward(_Unpacked(ctx, saved), grad_k)
@@ -250,7 +256,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -311,16 +317,20 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _autocast(like: Tensor) -> dict[str, Any]:
+def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if not torch.amp.is_autocast_available(device):
-        return {"device_type": "cpu", "enabled": False}
-    return {
-        "device_type": device,
-        "enabled": torch.is_autocast_enabled(device),
-        "dtype": torch.get_autocast_dtype(device),
-    }
+    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+        return "cpu", False, None
+    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+
+def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+    """Return a context with this state of autocast: entering torch's own costs 14 us."""
+    device, enabled, dtype = state
+    if not enabled and not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device, dtype, enabled)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: e452029837c46e23f26a76ae5cc84a095e5ad21b74d0c45e73852e81a53ca68b
+# body-sha256: e7272013d96b17f34d72e76a7b3c2df4930f172ab07f8badafd69d46e097f297
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -50,14 +50,20 @@ def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> T
     _typed("rms_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"rms_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "rms_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-        },
-    )
+    _check_shapes(x, weight)
     return _apply(x, weight, eps)
+
+
+def _check_shapes(x: Any, weight: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "rms_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+            },
+        )
 
 
 class RmsNormFunction(Function):
@@ -238,7 +244,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 01c1e7577a32bbc1d04ac5f1454984cf3202e1b98bda42e41302a0d673fd35a8
+# body-sha256: 34ca7bf9e2777c7117cdc8d2bd56c16fe9333a3cf909f3199495aeacdccb5f01
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -49,14 +49,20 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
     """
     if not (_is_real(x) and _is_real(alpha)):
         x, alpha = _tensors("snake", (), x=x, alpha=alpha)
-    _check_shapes(
-        "snake",
-        {
-            "x": (x, ("N", "C", "T")),
-            "alpha": (alpha, ("C",)),
-        },
-    )
+    _check_shapes(x, alpha)
     return _apply(x, alpha)
+
+
+def _check_shapes(x: Any, alpha: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 3 and alpha.shape == x.shape[1:2]):
+        _refuse_shapes(
+            "snake",
+            {
+                "x": (x, ("N", "C", "T")),
+                "alpha": (alpha, ("C",)),
+            },
+        )
 
 
 class SnakeFunction(Function):
@@ -193,7 +199,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

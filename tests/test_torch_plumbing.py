@@ -126,7 +126,7 @@ def test_only_real_tensors_are_real() -> None:
 
 
 def test_shapes_are_checked_by_name() -> None:
-    check = helpers("_check_shapes")["_check_shapes"]
+    check = helpers("_refuse_shapes")["_refuse_shapes"]
     x, b = torch.ones(2, 3, 5), torch.ones(3)
     check("op", {"x": (x, ("N", "C", "T")), "b": (b, ("C",)), "none": (None, ("C",))})
     check("op", {"x": (x, ("...", "C", 5)), "b": (b, ("C",))})

@@ -11,6 +11,7 @@ from symgrad.backends.torch.methods import Methods, joined
 from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
+from symgrad.backends.torch.shape_check import shape_check
 from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation
@@ -46,12 +47,14 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     plain = methods.plain_backward() if fused is None else []
     return {
         **bodies,
+        "op": layout.spec.op,
         "name": layout.class_name,
         "docstring": docs.module_docstring(layout, fused.context["note"] if fused else ""),
         "class_docstring": docs.class_docstring(layout),
         "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],
         "functions": public.functions(layout),
+        "shapes": shape_check(layout),
         "returns": public.returns(layout),
         "applied": public.returns(layout),
         "arguments": public.method_signature(layout),

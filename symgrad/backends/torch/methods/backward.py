@@ -63,7 +63,7 @@ class Backward(Common):
             lines.append(self._wants_line("ctx.needs_input_grad", wants))
         lines += self._hyperparameters(body)
         if layout.multiplies:
-            body = ["with torch.autocast(**ctx.autocast):", *(f"    {line}" for line in body)]
+            body = ["with _autocast_as(ctx.autocast):", *(f"    {line}" for line in body)]
         return [*lines, *body]
 
     def _plain_backward(self, variant: Variant) -> list[str]:
