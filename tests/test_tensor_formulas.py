@@ -26,6 +26,20 @@ FORMULAS = {
         outputs:
           loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'
     """,
+    "a cotangent whose shape depends on the branch, beside another one": """
+        op: centred_loss
+        tensors:
+          x: {shape: [N, D]}
+          z: {shape: [N, D]}
+        hyperparameters:
+          reduction: {type: str, default: mean, choices: [none, mean]}
+        let:
+          shift: tanh(mean(z, dim=1, keepdim=True))
+          error: x - shift
+        outputs:
+          loss: 'where(reduction == "mean", mean(error), error)'
+          centre: sin(shift)
+    """,
     "two convolutions that may broadcast": """
         op: gated_convolution
         tensors:

@@ -174,14 +174,14 @@ class Layout:
         taken, arguments, outputs = self._names
         return Names({*taken._taken, *arguments.values(), *outputs.values()})
 
-    def symbols(self) -> dict[Expr, str]:
-        """Python names of all symbols."""
+    def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
+        """Python names of all symbols; the cotangents of one variant have the shapes that its outputs have."""
         program = self.operation.program
         known = {program.symbols[name]: local for name, local in self.arguments.items()}
         for output in self.spec.outputs:
             symbols = [
                 cotangent(output.name),
-                *(cotangent(output.name, v.formulas[output.name]) for v in self.variants),
+                *(cotangent(output.name, v.formulas[output.name]) for v in ([variant] if variant else self.variants)),
             ]
             known |= dict.fromkeys(symbols, f"grad_{output.name}")
         for tensor in self.spec.tensors:

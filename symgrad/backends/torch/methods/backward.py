@@ -71,7 +71,7 @@ class Backward(Common):
 
     def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
-        scope = self._scope()
+        scope = self._scope(layout.symbols(variant))
         scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
