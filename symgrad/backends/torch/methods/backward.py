@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from symgrad.backends.torch.methods.common import Common, only_read, widening
+from symgrad.backends.torch.methods.common import Common, alike, only_read
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.differentials import cotangent
@@ -86,12 +86,15 @@ class Backward(Common):
             if set(needed) < set(self._wanted_tensors(variant)):
                 scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         rounds = self._rounds(variant)
-        if plain and layout.keeps and not layout.wide_slopes:
-            rounds = False  # nothing was widened
-        elif layout.widens_slopes:
-            names = [*self._float_names(variant, scope), *cotangents]
+        names = [*self._float_names(variant, scope), *cotangents]
+        if plain and layout.keeps and not layout.wide_slopes:  # nothing was widened
+            rounds = False
+            if layout.mixes:
+                kept = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
+                lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *kept, *cotangents])], "bool")
+        else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
-            lines += widening(names, "dtype" if rounds else "_", layout.wide_slopes, given=given)
+            lines += self._widened(names, "dtype" if rounds else "_", given=given)
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1

@@ -87,7 +87,12 @@ class Forward(Common):
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
         everyone = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
         if all(operands == everyone for operands in sources.values()):
-            lines = widening(layout.tensors, "dtype", layout.wide_values, given=given)
+            names = [
+                local
+                for t, local in zip(layout.spec.tensors, layout.tensors, strict=True)
+                if layout.symbol(t.name) in everyone
+            ]
+            lines = widening(names, "dtype", layout.wide_values, given=given)
             rounding = {name: _ROUND if name in sources else "{value}" for name in variant.outputs}
             return _Widening(tuple(lines), rounding, "dtype")
         lines, patterns, locals_ = list[str](), dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
