@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from symgrad.alignment import ShapeConflict, side_by_side
+from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.expr import Expr, symbol
 from symgrad.fitting import Fitting
@@ -87,7 +89,7 @@ class _Parser:
         lets = self._lets(scope)
         outputs = {output.name: self._formula(output.formula, scope) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name]) for o in spec.outputs}
-        cotangents = {o.name: symbol(f"grad_{o.name}", "cotangent") for o in spec.outputs if o.grad}
+        cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
         if self.mistakes:
             raise SpecError(self.mistakes)
@@ -147,24 +149,26 @@ class _Parser:
             for o in self.spec.outputs
             if not o.grad
         }
-        for output, cotangent in cotangents.items():
-            name = cotangent.name
+        for output, own in cotangents.items():
+            name = own.name
             if names.pop(name, None):
                 elsewhere[name] = f"{name!r} is declared, and is the gradient of {output!r} too; rename one"
             else:
-                names[name] = Bound(cotangent, sources_of(cotangent))
+                names[name] = Bound(own, sources_of(own))
         inner = Scope(names, scope.choices, elsewhere)
         return {
-            name: self._gradient(formula, self._formula(formula, inner))
+            name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)
             for name, formula in self.spec.gradients.items()
         }
 
-    def _gradient(self, formula: Formula, bound: Bound) -> Expr | None:
+    def _gradient(self, formula: Formula, bound: Bound, tensor: Expr | None) -> Expr | None:
         fault = ""
         if bound.fields:
             fault = _several(bound)
         elif bound.expr and (bound.expr.is_boolean or is_text(bound.expr)):
             fault = "a gradient is a number; write where(condition, a, b)"
+        elif bound.expr and tensor and (conflict := _conflict(bound.expr, tensor)):
+            fault = f"not of the shape of {tensor.name!r}: {conflict}"
         return self._unless(fault, formula, bound.expr)
 
     def _unless(self, fault: str, formula: Formula, value: Expr | None) -> Expr | None:
@@ -188,6 +192,15 @@ class _Parser:
 
 def _known(values: Mapping[str, Expr | None]) -> dict[str, Expr]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _conflict(*values: Expr) -> str:
+    """Why values do not broadcast; empty where they may."""
+    try:
+        side_by_side(*values)
+    except ShapeConflict as conflict:
+        return str(conflict)
+    return ""
 
 
 def _without_gradient(expr: Expr) -> str:
