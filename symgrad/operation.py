@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
+from symgrad.absence import without
 from symgrad.branches import Roots, Split, split
 from symgrad.candidates import Candidate, Choice
 from symgrad.differentials import absent, cotangent, tangent
@@ -53,6 +54,12 @@ class Variant:
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     second: Second = field(default_factory=Second)  # for fused passes
+
+    @cached_property
+    def tensors(self) -> frozenset[Expr]:
+        """The tensors that are read; an optional one that is not among them may be absent."""
+        given = [*self.formulas.values(), *(o.gradient for o in self.overrides.values())]
+        return frozenset[Expr]().union(*(form.tensors for form in given))
 
     def gradients_of(self, tensor: str) -> list[Expr]:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
@@ -175,9 +182,8 @@ def _compile(program: Program) -> Operation:
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor in spec.tensors:
         if tensor.default is not None:
-            condition, value = absent(tensor.name), ex.num(Fraction(str(tensor.default)))
-            own = program.symbols[tensor.name]
-            roots = {n: ex.make("where", condition, substitute(r, {own: value}), r) for n, r in roots.items()}
+            condition, own, value = absent(tensor.name), program.symbols[tensor.name], Fraction(str(tensor.default))
+            roots = {n: make("where", condition, without(r, own, value, program.given), r) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
     tree = split(roots, choices)  # type: ignore[arg-type]
     alone = not isinstance(tree, Split)
@@ -343,7 +349,7 @@ def _as_tensor(program: Program, output: str, root: Expr) -> Expr:
     """The formula of an output; where the branch taken leaves a number, in the shape that all of its tensors have."""
     if root.tensors:
         return root
-    given = [program.symbols[t.name] for t in program.spec.tensors if t.default is None]
+    given = program.given
     own = [s for s in given if s in program.outputs[output].tensors]
     floats = [s for s in own or given if s["kind"] == "tensor"]
     return with_shape(root, floats or own or given)

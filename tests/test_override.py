@@ -73,7 +73,7 @@ def test_the_gradient_of_a_total_along_rows_aligns_by_name() -> None:
 
 
 def test_a_gradient_that_fits_its_tensor_in_no_way_is_a_mistake() -> None:
-    with pytest.raises(SpecError, match="gradients.x: not of the shape of 'x': .*do not broadcast"):
+    with pytest.raises(SpecError, match=r"gradients\.x: not of the shape of 'x': .*do not broadcast"):
         compiled_text(
             f"{{op: f, tensors: {{x: {{shape: {ROWS}}}, z: {{shape: [M, D]}}}}, "
             'outputs: {y: "sum(x) + sum(z)"}, gradients: {x: grad_y * z}}'

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
+from symgrad.absence import without
 from symgrad.alignment import ShapeConflict, side_by_side
 from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
@@ -44,6 +46,11 @@ class Program:
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
     cotangents: Mapping[str, Expr]
+
+    @property
+    def given(self) -> list[Expr]:
+        """The tensors that are never absent."""
+        return [self.symbols[t.name] for t in self.spec.tensors if t.default is None]
 
 
 def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
@@ -91,9 +98,24 @@ class _Parser:
         shaped = {o.name: self._output(o, outputs[o.name]) for o in spec.outputs}
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
+        program = Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+        self._check_absence(program)
         if self.mistakes:
             raise SpecError(self.mistakes)
-        return Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+        return program
+
+    def _check_absence(self, program: Program) -> None:
+        """Note where a formula has no value without an optional tensor."""
+        formulas = {**{o.name: o.formula for o in self.spec.outputs}, **self.spec.gradients}
+        for tensor in self.spec.tensors:
+            if tensor.default is None:
+                continue
+            own, value = program.symbols[tensor.name], Fraction(str(tensor.default))
+            for name, root in (*program.outputs.items(), *program.gradients.items()):
+                try:
+                    without(root, own, value, program.given)
+                except ShapeConflict as conflict:
+                    self._unless(f"where {tensor.name!r} is None: {conflict}", formulas[name], root)
 
     def _choices(self, symbols: Mapping[str, Expr]) -> dict[Expr, tuple[str, ...]]:
         texts = [h for h in self.spec.hyperparameters if h.type == "str" and h.choices is not None]

@@ -175,9 +175,12 @@ class Layout:
         return Names({*taken._taken, *arguments.values(), *outputs.values()})
 
     def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
-        """Python names of all symbols; the cotangents of one variant have the shapes that its outputs have."""
+        """Python names of all symbols; for one variant, of its cotangents and of tensors that it may read."""
         program = self.operation.program
         known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        if variant is not None:
+            optional = {program.symbols[t.name] for t in self.spec.tensors if t.default is not None}
+            known = {s: name for s, name in known.items() if s not in optional or s in variant.tensors}
         for output in self.spec.outputs:
             symbols = [
                 cotangent(output.name),

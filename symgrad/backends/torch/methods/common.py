@@ -105,7 +105,8 @@ class Common:
         for symbol in [s for s in scope.known if s.tensors and not s.is_differential]:
             del scope.known[symbol]
         for i, tensor in enumerate(layout.spec.tensors):
-            scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
+            if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
+                scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)
