@@ -105,7 +105,8 @@ class Backward(Common):
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         fits = Room(variant).fits if plain and self._overwrites else None
-        lines += statements(targets, scope, layout.constants, fused=True, fits=fits)
+        certain = len(wanted) == len(layout.differentiable)
+        lines += statements(targets, scope, layout.constants, fused=True, fits=fits, certain=certain)
         lines.append(self._return(variant, rounds=rounds, plain=plain))
         if any("saved[" in line or ", saved)" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")

@@ -106,7 +106,8 @@ class Jvp(Common):
         if not targets:
             return [f"return {', '.join(results)}"]
         targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
-        lines += statements(targets, scope, layout.constants, fused=True)
+        certain = len({t.conditions for t in targets}) == len(layout.differentiable)
+        lines += statements(targets, scope, layout.constants, fused=True, certain=certain)
         return only_read([*lines, self._once(", ".join(results))])
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
