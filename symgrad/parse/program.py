@@ -12,6 +12,7 @@ from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.expr import Expr, symbol
 from symgrad.fitting import Fitting
+from symgrad.integers import is_integer
 from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
@@ -229,8 +230,6 @@ def _without_gradient(expr: Expr) -> str:
     """What kind of value it is, if torch cannot differentiate it."""
     if expr.is_boolean:
         return "a truth value"
-    if expr.op == "sym" and expr["kind"] == "int_tensor":
-        return "an integer"
     if expr.op in TENSOR_OPS and not TENSOR_OPS[expr.op].differentiable:
         return "an index"
-    return ""
+    return "an integer" if is_integer(expr) else ""
