@@ -14,7 +14,7 @@ from symgrad.tensor_ops.extent import Extent, ShapeConflict, broadcast, extent
 from symgrad.tensor_ops.shaping import unsqueeze
 from symgrad.traversal import rebuild, transform
 
-__all__ = ["ShapeConflict", "aligned", "cancelled"]
+__all__ = ["ShapeConflict", "aligned", "cancelled", "side_by_side"]
 
 
 def aligned(root: Expr) -> Expr:
@@ -32,6 +32,11 @@ def aligned(root: Expr) -> Expr:
 
 
 _KEY = "aligned"
+
+
+def side_by_side(*values: Expr) -> tuple[Expr, ...]:
+    """The values as they broadcast with each other, aligned. Raises ShapeConflict."""
+    return tuple(_operands(values))
 
 
 def cancelled(root: Expr) -> Expr:

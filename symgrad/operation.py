@@ -9,13 +9,15 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from symgrad import expr as ex
+from symgrad.absence import without
 from symgrad.branches import Roots, Split, split
 from symgrad.candidates import Candidate, Choice
 from symgrad.differentials import absent, cotangent, tangent
-from symgrad.differentiate import is_linear, jvp, vjp
+from symgrad.differentiate import jvp, vjp
 from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
+from symgrad.override import Override, override
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.pivot import Pivot, find_pivot, with_output
@@ -23,19 +25,10 @@ from symgrad.plan import Plan, plan, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
 from symgrad.second import Second, second_derivatives, total_gradients
-from symgrad.shapes import declared_shape
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
-from symgrad.traversal import rebuild, substitute, topological
+from symgrad.traversal import substitute
 from symgrad.workbench import Memory, Workbench
-
-
-@dataclass(frozen=True)
-class Override:
-    """A gradient that the spec gives; `transposed` is the jvp of a linear one (output -> tangent), else None."""
-
-    gradient: Expr
-    transposed: Mapping[str, Expr] | None
 
 
 @dataclass(frozen=True)
@@ -61,6 +54,12 @@ class Variant:
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     second: Second = field(default_factory=Second)  # for fused passes
+
+    @cached_property
+    def tensors(self) -> frozenset[Expr]:
+        """The tensors that are read; an optional one that is not among them may be absent."""
+        given = [*self.formulas.values(), *(o.gradient for o in self.overrides.values())]
+        return frozenset[Expr]().union(*(form.tensors for form in given))
 
     def gradients_of(self, tensor: str) -> list[Expr]:
         """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
@@ -183,9 +182,8 @@ def _compile(program: Program) -> Operation:
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor in spec.tensors:
         if tensor.default is not None:
-            condition, value = absent(tensor.name), ex.num(Fraction(str(tensor.default)))
-            own = program.symbols[tensor.name]
-            roots = {n: ex.make("where", condition, substitute(r, {own: value}), r) for n, r in roots.items()}
+            condition, own, value = absent(tensor.name), program.symbols[tensor.name], Fraction(str(tensor.default))
+            roots = {n: make("where", condition, without(r, own, value, program.given), r) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
     tree = split(roots, choices)  # type: ignore[arg-type]
     alone = not isinstance(tree, Split)
@@ -293,7 +291,7 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
             pushed = jvp([root], {program.symbols[t]: tangent(t)}, bench.slope_form)
             if root in pushed:
                 tangents[output.name, t] = bench.finish(pushed[root])
-    overrides = {t: _override(program, formulas, t, g, bench) for t, g in overridden.items()}
+    overrides = {t: override(program, formulas, t, g, bench) for t, g in overridden.items()}
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
@@ -326,7 +324,7 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     second = Second()
     if spec.options.kernels and spec.options.double_backward:
         totals = total_gradients(program, {o: recognised[o] for o in differentiable}, derived, chosen)
-        shaped = {cotangent(o): make("expand", cotangent(o), recognised[o]) for o in differentiable}
+        shaped = {program.cotangents[o]: make("expand", cotangent(o), recognised[o]) for o in differentiable}
         totals |= {t: substitute(bench.recognise(g)[0], shaped) for t, g in overridden.items()}
         values = {o: outputs[o] for o in differentiable}
         second = second_derivatives(totals, program.symbols, values, chosen.base, bench)
@@ -351,42 +349,7 @@ def _as_tensor(program: Program, output: str, root: Expr) -> Expr:
     """The formula of an output; where the branch taken leaves a number, in the shape that all of its tensors have."""
     if root.tensors:
         return root
-    given = [program.symbols[t.name] for t in program.spec.tensors if t.default is None]
+    given = program.given
     own = [s for s in given if s in program.outputs[output].tensors]
     floats = [s for s in own or given if s["kind"] == "tensor"]
     return with_shape(root, floats or own or given)
-
-
-def _override(
-    program: Program, formulas: Mapping[str, Expr], tensor: str, gradient: Expr, bench: Workbench
-) -> Override:
-    cotangents = frozenset(s for s in gradient.symbols if s["kind"] == "cotangent")
-    recognised, _ = bench.recognise(gradient)
-    settled = bench.finish(bench.settle(recognised))
-    if not is_linear(gradient, cotangents):
-        return Override(settled, None)
-    transposed: dict[str, Expr] = {}
-    for output in program.spec.outputs:
-        own = cotangent(output.name)
-        if own in cotangents:
-            # A cotangent stands for a value of the output's shape while the map is transposed.
-            value = formulas[output.name]
-            stand_in = symbol(own.name, "tensor", declared_shape(value))
-            forward = substitute(gradient, {own: stand_in})
-            pulled = vjp({forward: tangent(tensor)}, [stand_in])
-            if stand_in in pulled:
-                pushed = _without_reductions(pulled[stand_in], stand_in)
-                transposed[output.name] = bench.finish(substitute(pushed, {stand_in: value}))
-    return Override(settled, transposed)
-
-
-def _without_reductions(root: Expr, stand_in: Expr) -> Expr:
-    """Sums to the shape of the cotangent are no-ops: an override has its output's shape."""
-    mapped: dict[Expr, Expr] = {}
-    for node in topological(root):
-        args = [mapped[a] for a in node.args]
-        if node.op == "sum_to" and node.args[1] is stand_in:
-            mapped[node] = args[0]
-        else:
-            mapped[node] = rebuild(node, args)
-    return mapped[root]

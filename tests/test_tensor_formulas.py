@@ -26,6 +26,35 @@ FORMULAS = {
         outputs:
           loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'
     """,
+    "a cotangent whose shape depends on the branch, beside another one": """
+        op: centred_loss
+        tensors:
+          x: {shape: [N, D]}
+          z: {shape: [N, D]}
+        hyperparameters:
+          reduction: {type: str, default: mean, choices: [none, mean]}
+        let:
+          shift: tanh(mean(z, dim=1, keepdim=True))
+          error: x - shift
+        outputs:
+          loss: 'where(reduction == "mean", mean(error), error)'
+          centre: sin(shift)
+    """,
+    "a tensor that no gradient reads, beside several that share what they read": """
+        op: masked_products
+        tensors:
+          unused: {shape: [A]}
+          y: {shape: [A]}
+          z: {shape: [D, 1]}
+          mask: {shape: [D, A], dtype: bool, grad: false}
+        let:
+          w: where(mask, z, 0)
+        outputs:
+          back: y @ w.mT @ w
+          pole: 1 / (1 + z**2)
+          there: y @ w.mT
+        options: {save: memory}
+    """,
     "two convolutions that may broadcast": """
         op: gated_convolution
         tensors:
@@ -171,6 +200,40 @@ def test_scalars_have_one_dimension_under_vmap_too(formula: str) -> None:
     x = torch.tensor([0.5, -1.5], dtype=torch.float64)
     torch.testing.assert_close(vmap(grad(item.function))(x), 2 * x)
     torch.testing.assert_close(vmap(hessian(item.function))(x), torch.full_like(x, 2))
+
+
+@pytest.mark.parametrize(
+    ("formula", "right"),
+    [
+        ("x * where(mask, 0.1, 0.3)", [0.1, 0.3]),
+        ("x * where(mask, a, 1/3)", [0.7, 1 / 3]),
+        ("x / where(x > 0, 10, 1) + 0 * where(mask, 1, 0)", [0.1, 0.1]),
+        ("x * sum(where(mask, 0.1, 0.3), dim=-1)", [0.4, 0.4]),
+    ],
+)
+def test_a_choice_between_numbers_keeps_their_digits(formula: str, right: list[float]) -> None:
+    item = compiled_text(
+        f"{{op: f, tensors: {{x: , mask: {{dtype: bool, grad: false}}}}, hyperparameters: {{a: 0.7}}, "
+        f"outputs: {{y: '{formula}'}}}}"
+    )
+    x, mask = torch.ones(2, dtype=torch.float64, requires_grad=True), torch.tensor([True, False])
+    for f in item.function, item.composite:
+        y = f(x, mask, 0.7)
+        for found in y, *torch.autograd.grad(y.sum(), x):
+            torch.testing.assert_close(found, torch.tensor(right, dtype=torch.float64), rtol=1e-15, atol=0)
+
+
+def test_a_share_of_a_mean_keeps_its_digits_where_terms_tie() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {x: {shape: [B, D]}}
+        hyperparameters: {a: 0.5}
+        let: {p: "softmax(a * x, dim=0)"}
+        outputs: {y: "mean(max(p, max(p, a * x)), dim=0)"}
+    """)
+    x = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    own, right = (torch.autograd.grad(f(x, 0.5).sum(), x)[0] for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])

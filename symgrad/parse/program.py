@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
+from symgrad.absence import without
+from symgrad.alignment import ShapeConflict, side_by_side
+from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.expr import Expr, symbol
 from symgrad.fitting import Fitting
+from symgrad.integers import is_integer
 from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
@@ -42,6 +47,11 @@ class Program:
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
     cotangents: Mapping[str, Expr]
+
+    @property
+    def given(self) -> list[Expr]:
+        """The tensors that are never absent."""
+        return [self.symbols[t.name] for t in self.spec.tensors if t.default is None]
 
 
 def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:
@@ -87,11 +97,26 @@ class _Parser:
         lets = self._lets(scope)
         outputs = {output.name: self._formula(output.formula, scope) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name]) for o in spec.outputs}
-        cotangents = {o.name: symbol(f"grad_{o.name}", "cotangent") for o in spec.outputs if o.grad}
+        cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
+        program = Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+        self._check_absence(program)
         if self.mistakes:
             raise SpecError(self.mistakes)
-        return Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+        return program
+
+    def _check_absence(self, program: Program) -> None:
+        """Note where a formula has no value without an optional tensor."""
+        formulas = {**{o.name: o.formula for o in self.spec.outputs}, **self.spec.gradients}
+        for tensor in self.spec.tensors:
+            if tensor.default is None:
+                continue
+            own, value = program.symbols[tensor.name], Fraction(str(tensor.default))
+            for name, root in (*program.outputs.items(), *program.gradients.items()):
+                try:
+                    without(root, own, value, program.given)
+                except ShapeConflict as conflict:
+                    self._unless(f"where {tensor.name!r} is None: {conflict}", formulas[name], root)
 
     def _choices(self, symbols: Mapping[str, Expr]) -> dict[Expr, tuple[str, ...]]:
         texts = [h for h in self.spec.hyperparameters if h.type == "str" and h.choices is not None]
@@ -147,24 +172,26 @@ class _Parser:
             for o in self.spec.outputs
             if not o.grad
         }
-        for output, cotangent in cotangents.items():
-            name = cotangent.name
+        for output, own in cotangents.items():
+            name = own.name
             if names.pop(name, None):
                 elsewhere[name] = f"{name!r} is declared, and is the gradient of {output!r} too; rename one"
             else:
-                names[name] = Bound(cotangent, sources_of(cotangent))
+                names[name] = Bound(own, sources_of(own))
         inner = Scope(names, scope.choices, elsewhere)
         return {
-            name: self._gradient(formula, self._formula(formula, inner))
+            name: self._gradient(formula, self._formula(formula, inner), scope.names.get(name, Bound()).expr)
             for name, formula in self.spec.gradients.items()
         }
 
-    def _gradient(self, formula: Formula, bound: Bound) -> Expr | None:
+    def _gradient(self, formula: Formula, bound: Bound, tensor: Expr | None) -> Expr | None:
         fault = ""
         if bound.fields:
             fault = _several(bound)
         elif bound.expr and (bound.expr.is_boolean or is_text(bound.expr)):
             fault = "a gradient is a number; write where(condition, a, b)"
+        elif bound.expr and tensor and (conflict := _conflict(bound.expr, tensor)):
+            fault = f"not of the shape of {tensor.name!r}: {conflict}"
         return self._unless(fault, formula, bound.expr)
 
     def _unless(self, fault: str, formula: Formula, value: Expr | None) -> Expr | None:
@@ -190,12 +217,19 @@ def _known(values: Mapping[str, Expr | None]) -> dict[str, Expr]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _conflict(*values: Expr) -> str:
+    """Why values do not broadcast; empty where they may."""
+    try:
+        side_by_side(*values)
+    except ShapeConflict as conflict:
+        return str(conflict)
+    return ""
+
+
 def _without_gradient(expr: Expr) -> str:
     """What kind of value it is, if torch cannot differentiate it."""
     if expr.is_boolean:
         return "a truth value"
-    if expr.op == "sym" and expr["kind"] == "int_tensor":
-        return "an integer"
     if expr.op in TENSOR_OPS and not TENSOR_OPS[expr.op].differentiable:
         return "an index"
-    return ""
+    return "an integer" if is_integer(expr) else ""

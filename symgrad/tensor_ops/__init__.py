@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from symgrad.tensor_ops import along, einsum, products, reductions, shaping
-from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp, data_arguments, is_index, results, shape_only
+from symgrad.tensor_ops.row import (
+    TENSOR_OPS,
+    Attribute,
+    Ref,
+    TensorOp,
+    data_arguments,
+    is_index,
+    is_number,
+    results,
+    shape_only,
+)
 
 __all__ = [
     "TENSOR_OPS",
@@ -13,6 +23,7 @@ __all__ = [
     "TensorOp",
     "data_arguments",
     "is_index",
+    "is_number",
     "results",
     "shape_only",
 ]

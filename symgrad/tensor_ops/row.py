@@ -107,6 +107,12 @@ def is_index(node: Expr) -> bool:
     return row is not None and not row.differentiable
 
 
+def is_number(node: Expr) -> bool:
+    """Whether a value is a Python number: of hyperparameters and of sizes."""
+    inner = node.op not in TENSOR_OPS and node.args != () and all(map(is_number, node.args))
+    return node.is_static or node.op == "count" or inner
+
+
 def results(node: Expr) -> tuple[Expr, ...]:
     """All results of the operation that a node is a named result of, in torch's order; () for other nodes."""
     name, _, _ = node.op.rpartition("_")

@@ -7,7 +7,8 @@ from fractions import Fraction
 from symgrad import expr as ex
 from symgrad.backends.cpu.spellings import SPELLINGS
 from symgrad.backends.fused.writing import PassPrinter
-from symgrad.backends.torch.printer import constant_name, constant_value, is_decimal
+from symgrad.backends.torch.exactness import is_decimal
+from symgrad.backends.torch.printer import constant_name, constant_value
 from symgrad.expr import COMPARISONS, Expr
 from symgrad.widening import WIDEN
 

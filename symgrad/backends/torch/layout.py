@@ -174,14 +174,17 @@ class Layout:
         taken, arguments, outputs = self._names
         return Names({*taken._taken, *arguments.values(), *outputs.values()})
 
-    def symbols(self) -> dict[Expr, str]:
-        """Python names of all symbols."""
+    def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
+        """Python names of all symbols; for one variant, of its cotangents and of tensors that it may read."""
         program = self.operation.program
         known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        if variant is not None:
+            optional = {program.symbols[t.name] for t in self.spec.tensors if t.default is not None}
+            known = {s: name for s, name in known.items() if s not in optional or s in variant.tensors}
         for output in self.spec.outputs:
             symbols = [
                 cotangent(output.name),
-                *(cotangent(output.name, v.formulas[output.name]) for v in self.variants),
+                *(cotangent(output.name, v.formulas[output.name]) for v in ([variant] if variant else self.variants)),
             ]
             known |= dict.fromkeys(symbols, f"grad_{output.name}")
         for tensor in self.spec.tensors:
@@ -242,7 +245,20 @@ class Layout:
     def multiplies(self) -> bool:
         """Whether there are products or convolutions, which autocast casts."""
         nodes = topological(*(form for v in self.variants for form in v.outputs.values()))
-        return any(not TENSOR_OPS[n.op].recompute and TENSOR_OPS[n.op].linear for n in nodes if n.op in TENSOR_OPS)
+        return any(map(_multiplies, nodes))
+
+    @cached_property
+    def mixes(self) -> bool:
+        """Whether cotangents and tangents of a product may have another dtype than its operands.
+
+        They cannot where each operand is made of one tensor, and nothing else is beside the product.
+        """
+        for variant in self.variants:
+            present = _floats(*variant.formulas.values())
+            for product in filter(_multiplies, topological(*variant.formulas.values())):
+                if _floats(product) != present or any(len(_floats(a)) > 1 for a in product.args):
+                    return True
+        return False
 
     @cached_property
     def keeps(self) -> tuple[Saved, ...]:
@@ -269,6 +285,17 @@ class Layout:
         """Optional tensors whose absence backward and jvp must know."""
         used = conditions(self.operation.derivative_body)
         return [t.name for t in self.spec.tensors if absent(t.name) in used]
+
+
+def _multiplies(node: Expr) -> bool:
+    """Whether an operation wants operands of equal dtypes: a product or a convolution."""
+    row = TENSOR_OPS.get(node.op)
+    return row is not None and row.linear and not row.recompute
+
+
+def _floats(*values: Expr) -> frozenset[Expr]:
+    """The tensors of floats that values are made of."""
+    return frozenset(s for v in values for s in v.tensors if s["kind"] == "tensor")
 
 
 def derivatives(variant: Variant) -> list[Expr]:

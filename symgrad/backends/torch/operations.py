@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.expr import ZERO, Expr
 from symgrad.shapes import extent, shape_sources
-from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.tensor_ops import TENSOR_OPS, Ref, is_number
 from symgrad.tensor_ops.extent import Dim
 from symgrad.traversal import topological
 
@@ -163,12 +163,6 @@ def _lender(printer: Printer, like: Expr) -> Expr | None:
     differential = [n for n in floats if n in printer.shapes and n.is_differential]
     found = own or differential or [n for n in floats if not n.is_differential]
     return min(found, key=lambda n: n.name, default=None)
-
-
-def is_number(value: Expr) -> bool:
-    """Whether a value is a Python number: of hyperparameters and of sizes."""
-    inner = value.op not in TENSOR_OPS and value.args != () and all(map(is_number, value.args))
-    return value.is_static or value.op == "count" or inner
 
 
 def _sum_to(printer: Printer, node: Expr) -> str:

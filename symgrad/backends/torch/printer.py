@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad import expr as ex
+from symgrad.backends.torch.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.evaluate import exact
 from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.traversal import topological
 
 # Binding strength of Python's operators, weakest first.
@@ -125,7 +126,7 @@ class Printer:
         left, right = node.args
         if node.op == "mul" and _is_name(left) and _is_name(right):
             left, right = sorted(node.args, key=lambda a: a.order)
-        loose = right in self.names or (_is_power_of_two(left) if node.op == "mul" else node.op == "add")
+        loose = right in self.names or (is_power_of_two(left) if node.op == "mul" else node.op == "add")
         closed = strength if loose and node.op in ("mul", "add") else strength + 1
         return f"{self._at(left, strength)} {symbol} {self._at(right, closed)}", strength
 
@@ -147,15 +148,21 @@ class Printer:
         condition, then, otherwise = node.args
         if condition.is_static:
             return self._conditional(node)
-        if then.is_static and otherwise.is_static and not node.is_boolean:
+        if is_number(then) and is_number(otherwise) and not node.is_boolean:
             like = self._float_tensor(condition)
             if like is None:
                 return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
             if (then, otherwise) == (ONE, ZERO):
                 return f"{self._at(condition, ATOM)}.to({like}.dtype)", ATOM
-            if like not in (self.names.get(s, s.name) for s in condition.tensors):
+            if like in (self.names.get(s, s.name) for s in condition.tensors):
+                filled = f"torch.full_like({like}, {self(then)})"
+            elif is_exact(then) and is_exact(otherwise):
                 return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({like}.dtype)", ATOM
-            filled = f"torch.full_like({like}, {self(then)})"
+            elif like.isidentifier():
+                filled = f"{like}.new_full((), {self(then)})"
+            else:
+                there = next(self.names[n] for n in topological(condition) if n.tensors and n in self.names)
+                filled = f"torch.full((), {self(then)}, dtype={like}.dtype, device={there}.device)"
             return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", ATOM
         return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
 
@@ -386,19 +393,6 @@ def _broadcast_from(root: Expr) -> set[Expr]:
         elif node.op not in TENSOR_OPS:
             pending += node.args
     return found
-
-
-def _is_power_of_two(node: Expr) -> bool:
-    """A factor that is exact wherever it stands in a product."""
-    value = node.number
-    return value is not None and value > 0 and all(n & (n - 1) == 0 for n in (value.numerator, value.denominator))
-
-
-def is_decimal(denominator: int) -> bool:
-    for prime in (2, 5):
-        while denominator % prime == 0:
-            denominator //= prime
-    return denominator == 1
 
 
 _TENSOR: dict[str, Callable[[Printer, Expr], tuple[str, int]]] = {

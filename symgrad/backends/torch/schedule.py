@@ -50,12 +50,14 @@ def statements(
     *,
     fused: bool = False,
     fits: MayOverwrite | None = None,
+    certain: bool = True,
 ) -> list[str]:
     """Source lines that compute the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
     uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions of all
-    targets together at least one holds. With `fits`, temporaries are overwritten where it allows it.
+    targets together at least one holds, if that is `certain`. With `fits`, temporaries are overwritten where it
+    allows it.
     """
     known = dict(scope.known)
     lowered = machine([*(t.value for t in targets), *known])
@@ -71,7 +73,7 @@ def statements(
     temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
     wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
-    everyone = frozenset(c for t in targets for c in t.conditions)
+    everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset()
     sequence = _sequence(roots, targets, [n for n in order if n in temporaries], wished, leaves)
     names = dict(named)
     for node, target in sequence:
@@ -115,7 +117,7 @@ def statements(
             text = text.rpartition(".")[0]  # without the name of the result
         left = ", ".join(names[n] for n in together.get(node, (node,)))
         blocks.append((None if unconditional else condition, f"{left} = {text}"))
-    return _grouped(blocks, [c for t in targets for c in t.conditions])
+    return _grouped(blocks, [c for t in targets for c in t.conditions], certain)
 
 
 def _computed_together(
@@ -251,14 +253,15 @@ def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], cho
     return width.get(node, 4)
 
 
-def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str]) -> list[str]:
-    """Statements with equal conditions share one `if`."""
+def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str], certain: bool) -> list[str]:
+    """Statements with equal conditions share one `if`; is it `certain` that one of all conditions holds?"""
 
     def test(condition: frozenset[str]) -> str:
         every = [c.split(" and ") for c in sorted(condition, key=rank.index)]
         common = [part for part in every[0] if all(part in parts for parts in every)]
         rest = [" and ".join(part for part in parts if part not in common) for parts in every]
-        if all(rest) and not all(set(rest).intersection(c.split(" and ")) for c in rank):  # else one of these holds
+        one_holds = certain and all(set(rest).intersection(c.split(" and ")) for c in rank)
+        if all(rest) and not one_holds:
             bracketed = [f"({r})" if " and " in r and len(rest) > 1 else r for r in rest]
             choice = " or ".join(bracketed)
             common.insert(0, f"({choice})" if common and len(rest) > 1 else choice)

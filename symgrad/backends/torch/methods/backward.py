@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from symgrad.backends.torch.methods.common import Common, only_read, widening
+from symgrad.backends.torch.methods.common import Common, alike, only_read
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.differentials import cotangent
@@ -71,7 +71,7 @@ class Backward(Common):
 
     def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
-        scope = self._scope()
+        scope = self._scope(layout.symbols(variant))
         scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
@@ -86,12 +86,15 @@ class Backward(Common):
             if set(needed) < set(self._wanted_tensors(variant)):
                 scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         rounds = self._rounds(variant)
-        if plain and layout.keeps and not layout.wide_slopes:
-            rounds = False  # nothing was widened
-        elif layout.widens_slopes:
-            names = [*self._float_names(variant, scope), *cotangents]
+        names = [*self._float_names(variant, scope), *cotangents]
+        if plain and layout.keeps and not layout.wide_slopes:  # nothing was widened
+            rounds = False
+            if layout.mixes:
+                kept = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
+                lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *kept, *cotangents])], "bool")
+        else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
-            lines += widening(names, "dtype" if rounds else "_", layout.wide_slopes, given=given)
+            lines += self._widened(names, "dtype" if rounds else "_", given=given)
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
@@ -102,7 +105,8 @@ class Backward(Common):
         for tensor in wanted:
             targets += self._gradient_targets(tensor, variant, many)
         fits = Room(variant).fits if plain and self._overwrites else None
-        lines += statements(targets, scope, layout.constants, fused=True, fits=fits)
+        certain = len(wanted) == len(layout.differentiable)
+        lines += statements(targets, scope, layout.constants, fused=True, fits=fits, certain=certain)
         lines.append(self._return(variant, rounds=rounds, plain=plain))
         if any("saved[" in line or ", saved)" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")

@@ -105,7 +105,8 @@ class Common:
         for symbol in [s for s in scope.known if s.tensors and not s.is_differential]:
             del scope.known[symbol]
         for i, tensor in enumerate(layout.spec.tensors):
-            scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
+            if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
+                scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)
@@ -139,8 +140,12 @@ class Common:
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
         return [scope.known[s.value] for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
 
-    def _widened(self, names: Sequence[str], dtype: str = "_") -> list[str]:
-        return widening(names, dtype, self.layout.wide_slopes)
+    def _widened(self, names: Sequence[str], dtype: str = "_", *, given: bool = False) -> list[str]:
+        """Widen what a derivative is computed from, as far as it needs that."""
+        layout = self.layout
+        if layout.mixes and not layout.wide_slopes:
+            return alike(names, "float32" if layout.widens_slopes else "bool")
+        return widening(names, dtype, layout.wide_slopes, given=given) if layout.widens_slopes else []
 
     def _rounds(self, variant: Variant) -> bool:
         """Whether the only gradient needs no more than rounding to its input's dtype."""
@@ -170,6 +175,11 @@ def widening(names: Sequence[str], dtype: str, wide: bool, *, given: bool = Fals
         return [call]
     lines = [f"if {' or '.join(f'{n}.dtype in _HALF' for n in names)}:", f"    {call}"]
     return lines if dtype == "_" else [f"{dtype} = None", *lines]
+
+
+def alike(names: Sequence[str], least: str) -> list[str]:
+    """Give tensors one dtype, no narrower than `least`."""
+    return [f"{', '.join(names)} = _alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
 
 
 def joined(names: Sequence[str], *, trailing: bool = True) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from symgrad.backends.torch.dtypes import Operands, cancelled_cast, printed, promoted
 from symgrad.backends.torch.methods.common import Common, widening
-from symgrad.backends.torch.operations import is_number
 from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, make
 from symgrad.operation import Variant
 from symgrad.shapes import shape_sources
+from symgrad.tensor_ops import is_number
 
 _ROUND = "_round({value}, dtype)"
 
@@ -39,7 +39,7 @@ class Forward(Common):
         values: dict[str, str] = {}
         fixed = self._fixed(variant)
         single = len(variant.outputs) == 1 and not layout.keeps and not fixed
-        scope = self._scope()
+        scope = self._scope(layout.symbols(variant))
         scope.shared = self._in_all_variants(lambda v: list(v.outputs.values()))
         widened = self._widening(variant, scope)
         for name, short in variant.outputs.items():
@@ -86,8 +86,11 @@ class Forward(Common):
         sources = {name: promoted(formula) for name, formula in rounded.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
         everyone = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
+        names = [
+            n for t, n in zip(layout.spec.tensors, layout.tensors, strict=True) if layout.symbol(t.name) in everyone
+        ]
         if all(operands == everyone for operands in sources.values()):
-            lines = widening(layout.tensors, "dtype", layout.wide_values, given=given)
+            lines = widening(names, "dtype", layout.wide_values, given=given)
             rounding = {name: _ROUND if name in sources else "{value}" for name in variant.outputs}
             return _Widening(tuple(lines), rounding, "dtype")
         lines, patterns, locals_ = list[str](), dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
@@ -101,7 +104,7 @@ class Forward(Common):
                 lines.append(f"{local} = {printed(operands, symbols)}")
             if operands:
                 patterns[name] = f"_round({{value}}, {condition}{locals_[operands]})"
-        lines += widening(layout.tensors, test, layout.wide_values, given=given)
+        lines += widening(names, test, layout.wide_values, given=given)
         return _Widening(tuple(lines), patterns, test if layout.keeps else "")
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:

@@ -57,8 +57,7 @@ class Jvp(Common):
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         rounds = self._keeps_shape()
-        if layout.widens_slopes:
-            lines += self._widened([*self._float_names(variant, scope), name], "dtype" if rounds else "_")
+        lines += self._widened([*self._float_names(variant, scope), name], "dtype" if rounds else "_")
         scope.shapes[tangent(tensor)] = f"{name}.shape"  # it is there
         result = "{value}" if rounds else "_total(ctx, [{value}])"
         if rounds and layout.widens_slopes:
@@ -84,7 +83,7 @@ class Jvp(Common):
         scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
-        if layout.widens_slopes and names:
+        if names:
             if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(v)):
                 names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
             lines += self._widened(names)
@@ -107,7 +106,8 @@ class Jvp(Common):
         if not targets:
             return [f"return {', '.join(results)}"]
         targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
-        lines += statements(targets, scope, layout.constants, fused=True)
+        certain = len({t.conditions for t in targets}) == len(layout.differentiable)
+        lines += statements(targets, scope, layout.constants, fused=True, certain=certain)
         return only_read([*lines, self._once(", ".join(results))])
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:

@@ -1,0 +1,87 @@
+"""Gradients that a spec gives in place of the derived ones, and what forward mode makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from symgrad import expr as ex
+from symgrad.alignment import side_by_side
+from symgrad.differentials import cotangent, tangent
+from symgrad.differentiate import is_linear, vjp
+from symgrad.expr import Expr, make, symbol
+from symgrad.parse import Program
+from symgrad.shapes import absorbed, declared_shape, same_shape, shape_sources
+from symgrad.tensor_ops.shaping import squeeze
+from symgrad.traversal import substitute, transform
+from symgrad.workbench import Workbench
+
+__all__ = ["Override", "override"]
+
+
+@dataclass(frozen=True)
+class Override:
+    """A gradient that the spec gives; `transposed` is the jvp of a linear one (output -> tangent), else None."""
+
+    gradient: Expr
+    transposed: Mapping[str, Expr] | None
+
+
+def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradient: Expr, bench: Workbench) -> Override:
+    """The gradient of a tensor that the spec gives, where the outputs are `formulas`.
+
+    It may be smaller than the tensor, which it then broadcasts to, as the gradient of a sum does.
+    """
+    own = {o: cotangent(o, formulas[o]) for o in program.cotangents}
+    gradient = substitute(gradient, {program.cotangents[o]: symbol_ for o, symbol_ in own.items()})
+    cotangents = frozenset(own.values()) & gradient.symbols
+    values = {symbol_: formulas[o] for o, symbol_ in own.items()}
+    gradient = _of_shape(gradient, program.symbols[tensor], values)
+    recognised, _ = bench.recognise(gradient)
+    settled = bench.finish(bench.settle(recognised))
+    if not is_linear(gradient, cotangents):
+        return Override(settled, None)
+    transposed: dict[str, Expr] = {}
+    for output in [o for o, symbol_ in own.items() if symbol_ in cotangents]:
+        # A cotangent stands for a value of the output's shape while the map is transposed.
+        value = formulas[output]
+        stand_in = symbol(own[output].name, "tensor", declared_shape(value))
+        forward = substitute(gradient, {own[output]: stand_in})
+        pulled = vjp({forward: tangent(tensor)}, [stand_in])
+        if stand_in in pulled:
+            pushed = _without_reductions(
+                substitute(pulled[stand_in], {stand_in: value}), value, program.symbols[tensor], tangent(tensor)
+            )
+            transposed[output] = bench.finish(pushed)
+    return Override(settled, transposed)
+
+
+def _of_shape(gradient: Expr, tensor: Expr, values: Mapping[Expr, Expr]) -> Expr:
+    """A gradient with at least the shape of its tensor, to which it is summed in the end.
+
+    `values` are those that have the shapes of the cotangents.
+    """
+    if gradient is ex.ZERO:
+        return gradient
+    if gradient.is_static:
+        return make("expand", gradient, tensor)
+    gradient, like = side_by_side(gradient, tensor)
+    whole = shape_sources(substitute(gradient, values))
+    if like is not tensor:
+        return squeeze(make("conform", gradient, like), *like["dim"])
+    if same_shape(whole | shape_sources(like), substitute(gradient, values)):
+        return gradient
+    return make("conform", gradient, like)
+
+
+def _without_reductions(root: Expr, like: Expr, tensor: Expr, pushed: Expr) -> Expr:
+    """A tangent without sums to the shape of its output, `like`, where the tensor and others have no larger one."""
+    own = shape_sources(like)
+
+    def visit(node: Expr) -> Expr:
+        if node.op != "sum_to" or node.args[1] is not like:
+            return node
+        sources = shape_sources(substitute(node.args[0], {pushed: tensor}))
+        return node.args[0] if absorbed(sources | own) == own else make("conform", *node.args)
+
+    return transform(root, visit)

@@ -1,0 +1,81 @@
+"""Optional tensors in operations on whole tensors: None stands for a tensor of the declared shape."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compiled import compiled_text
+
+from symgrad.errors import SpecError
+
+WHOLE = [
+    "x * sum(b)",
+    "sum(x * b) / (1 + sum(b))",
+    "x / (1 + sum(b, dim=-1, keepdim=True))",
+    "sum(b)",
+    "sum(b, dim=0)",
+    "mean(b) + x",
+    "x + cumsum(b, dim=-1)",
+    "cumsum(x * b, dim=-1)",
+    "x * softmax(b, dim=-1)",
+    "x + max(b, dim=-1, keepdim=True).values",
+    "x * sort(b).values",
+    "sort(x * b).values",
+    "var(b) * x",
+    "prod(b) * x",
+    "norm(b) * x",
+    "logsumexp(b, dim=-1)",
+    "x + b.mT",
+    "x @ b + x",
+    "b.T @ x",
+    "einsum('ij,kj->ik', b, x) + x",
+]
+
+
+@pytest.mark.parametrize("default", [0, 1])
+@pytest.mark.parametrize("formula", WHOLE)
+def test_none_is_a_tensor_of_the_default(formula: str, default: int) -> None:
+    item = compiled_text(
+        f"{{op: f, tensors: {{x: {{shape: [N, N]}}, b: {{shape: [N, N], default: {default}}}}}, "
+        f'outputs: {{y: "{formula}"}}}}'
+    )
+    x = torch.rand(3, 3, dtype=torch.float64, requires_grad=True)
+    full = torch.full((3, 3), default, dtype=torch.float64)
+    for f in item.function, item.composite:
+        found, right = (_value_and_gradient(f(x, b), x) for b in (None, full))
+        torch.testing.assert_close(found, right)
+
+
+def test_the_shape_of_what_is_absent_comes_from_several_tensors() -> None:
+    item = compiled_text("""
+        op: f
+        tensors:
+          x: {shape: [N, I]}
+          w: {shape: [O, I]}
+          scale: {shape: [N, O], default: 1}
+        outputs:
+          y: x @ w.T * scale
+          total: sum(scale, dim=0)
+    """)
+    x, w = torch.rand(2, 3), torch.rand(4, 3)
+    found, right = (item.function(x, w, scale) for scale in (None, torch.ones(2, 4)))
+    torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize(
+    ("formula", "reason"),
+    [
+        ("x @ b", "the shape of x @ b is not known"),
+        ("softmax(b, dim=0) + x", "the shape of b is not known"),
+        ("transpose(sum(x, dim=-1) + b, 0, 1)", "transpose has no dimension"),
+    ],
+)
+def test_a_formula_without_a_value_for_none_is_a_mistake(formula: str, reason: str) -> None:
+    with pytest.raises(SpecError, match=rf"outputs\.y: where 'b' is None: .*{reason}"):
+        compiled_text(f"{{op: f, tensors: {{x: {{shape: [N, M]}}, b: {{default: 0}}}}, outputs: {{y: '{formula}'}}}}")
+
+
+def _value_and_gradient(y: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
+    if not y.requires_grad:
+        return [y, torch.zeros_like(x)]
+    return [y.detach(), *torch.autograd.grad(y.sin().sum(), x, allow_unused=True, materialize_grads=True)]

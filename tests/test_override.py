@@ -1,0 +1,80 @@
+"""Gradients that a spec gives: of whatever shape the formulas make them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compiled import compiled_text
+from torch.func import grad, jvp, vmap
+
+from symgrad.errors import SpecError
+
+ROWS = "[N, D]"
+
+
+@pytest.mark.parametrize("shape", ["", f"shape: {ROWS}"])
+@pytest.mark.parametrize(
+    ("output", "rule"),
+    [
+        ("sum(x)", "grad_y"),
+        ("sum(x)", "grad_y * x"),
+        ("sum(x)", "grad_y * sum(x)"),
+        ("sum(x, dim=0)", "grad_y * x"),
+        ("sum(x, dim=-1, keepdim=True)", "2 * grad_y"),
+        ("x", "sum(grad_y)"),
+        ("x", "mean(grad_y, dim=-1, keepdim=True)"),
+        ("mean(x) + 0 * z", "grad_y"),
+    ],
+)
+def test_a_gradient_broadcasts_to_its_tensor_and_forward_mode_is_its_transposed(
+    output: str, rule: str, shape: str
+) -> None:
+    item = compiled_text(
+        f"{{op: f, tensors: {{x: {{{shape}}}, z: {{{shape}}}}}, "
+        f'outputs: {{y: "{output}"}}, gradients: {{x: "{rule}"}}}}'
+    )
+    x, z, t = torch.rand(3, 3, 4, dtype=torch.float64)
+    y, pushed = jvp(lambda x: item.function(x, z), (x,), (t,))
+    g = torch.rand_like(y)
+    x.requires_grad_()
+    (pulled,) = torch.autograd.grad(item.function(x, z), x, g)
+    right = (
+        torch.zeros_like(x)
+        + {
+            "grad_y": g,
+            "grad_y * x": g * x,
+            "grad_y * sum(x)": g * x.sum(),
+            "2 * grad_y": 2 * g,
+            "sum(grad_y)": g.sum(),
+            "mean(grad_y, dim=-1, keepdim=True)": g.mean(-1, keepdim=True),
+        }[rule]
+    )
+    torch.testing.assert_close(pulled, right.detach())
+    assert pushed.shape == y.shape
+    torch.testing.assert_close((pushed * g).sum(), (t * pulled).sum())
+    assert vmap(grad(lambda x: item.function(x, z).sum()))(torch.stack([t, t])).shape == (2, 3, 4)
+
+
+def test_a_gradient_without_tensors_is_one_number_for_every_element() -> None:
+    item = compiled_text("{op: f, tensors: {x: }, outputs: {y: mean(x)}, gradients: {x: 1/2}}")
+    x = torch.rand(3, 4, requires_grad=True)
+    item.function(x).backward()
+    torch.testing.assert_close(x.grad, torch.full((3, 4), 0.5))
+
+
+def test_the_gradient_of_a_total_along_rows_aligns_by_name() -> None:
+    item = compiled_text(
+        f'{{op: f, tensors: {{x: {{shape: {ROWS}}}}}, outputs: {{y: "sum(x, dim=1)"}}, gradients: {{x: grad_y * x}}}}'
+    )
+    x = torch.rand(3, 3, requires_grad=True)
+    g = torch.rand(3)
+    item.function(x).backward(g)
+    torch.testing.assert_close(x.grad, g[:, None] * x.detach())
+
+
+def test_a_gradient_that_fits_its_tensor_in_no_way_is_a_mistake() -> None:
+    with pytest.raises(SpecError, match=r"gradients\.x: not of the shape of 'x': .*do not broadcast"):
+        compiled_text(
+            f"{{op: f, tensors: {{x: {{shape: {ROWS}}}, z: {{shape: [M, D]}}}}, "
+            'outputs: {y: "sum(x) + sum(z)"}, gradients: {x: grad_y * z}}'
+        )
