@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 593277b23909e9ee38f0fc562bb37d0e282ff2505d14d2ff4ebd68d9568f2287
+# body-sha256: b41d73433a2f047efe2f1d47665810ffc646358b4202a7cd1b8a434b181dfb4b
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -84,6 +84,7 @@ class ClippedGradientLinearFunction(Function):
         limit = ctx.limit
         with torch.autocast(**ctx.autocast):
             x, weight = ctx.saved_tensors
+            x, weight, grad_y, _ = _widen(x, weight, grad_y)
             grad_x = grad_weight = None
             if wants_x:
                 grad_x = _fit(torch.clamp(grad_y @ weight, min=-limit, max=limit), ctx.inputs[0])
@@ -100,7 +101,8 @@ class ClippedGradientLinearFunction(Function):
         if tangent_weight is None:
             return _zeros(ctx, 0)
         with _primals(ctx) as saved:
-            x, _ = saved
+            x, weight = saved
+            x, weight, tangent_weight, _ = _widen(x, weight, tangent_weight)
             return _total(ctx, [x @ tangent_weight.T])
 
 
@@ -186,6 +188,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
     return reduce(torch.promote_types, dtypes, torch.bool)
+
+
+def _widen(*tensors: Any) -> Any:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
+        return *tensors, None
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
