@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 72795b1eac170f61d6c48b0819d435e0b7c4363c97e7831c42c51a59b9178985
+# body-sha256: d730cd0c5f1a1aca80897ac9a8fb42c49d3b2672ee4eb89bf970a5d73c2a0f83
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -174,26 +174,29 @@ class _GegluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_y) is not Tensor
+            or _is_batched(grad_y)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return GegluFunction.backward(ctx, grad_y)
-        if grad_y is None:
-            return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
             if matmul is None and matmul2 is None:
                 return GegluFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_gate = grad_up = None
-            erfc = torch.erfc(-_SQRT_1_2 * matmul)
+            erfc = (-_SQRT_1_2 * matmul).erfc_()
             if wants_x or wants_gate:
-                total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                total = (0.5 * erfc).addcmul_(
+                    (matmul * matmul).mul_(-0.5).exp_(), matmul, value=_SQRT_1_2_SQRT_PI
                 )
-                product = matmul2 * total * grad_y
+                product = total.mul_(matmul2).mul_(grad_y)
             if wants_x or wants_up:
-                product2 = 0.5 * erfc * matmul * grad_y
+                product2 = erfc.mul_(matmul).mul_(grad_y).mul_(0.5)
             if wants_x:
-                grad_x = _fit(product @ gate + product2 @ up, saved[0])
+                grad_x = _fit((product @ gate).add_(product2 @ up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
             if wants_up:
@@ -208,6 +211,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 05455572bec51bee73144a9dea2975e2c596407349119cacd78a1cdfd373b215
+# body-sha256: dc846ed0ad84afeeb46c9ae046d083dbc4f8b184217c465e4350404fb7139dbf
 """Huber loss.
 
     d    = input - target
@@ -131,6 +131,10 @@ class _HuberKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
+        if grad_d is None and not (
+            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        ):
+            return _HuberKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None
         wants_input, wants_target, _ = ctx.needs_input_grad
@@ -149,6 +153,22 @@ class _HuberKeeping(Function):
         if wants_target and grad_d is not None:
             grad_target = _plus(grad_target, _summed(-grad_d, ctx.inputs[1]))
         return _rounded(grad_input, ctx.inputs[0]), _rounded(grad_target, ctx.inputs[1]), None
+
+    @staticmethod
+    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        wants_input, wants_target, _ = ctx.needs_input_grad
+        delta = ctx.delta
+        (d,) = ctx.saved_tensors
+        if d.dtype in _HALF or grad_loss.dtype in _HALF:
+            d, grad_loss, _ = _widen(d, grad_loss)
+        grad_input = grad_target = None
+        product = torch.where(torch.abs(d) <= delta, d, torch.sign(d).mul_(delta)).mul_(grad_loss)
+        if wants_input:
+            grad_input = _fit(product, ctx.inputs[0])
+        if wants_target:
+            grad_target = _fit(-product, ctx.inputs[1])
+        return grad_input, grad_target, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, tangent_target: Tensor | None, *_: Any) -> Any:
@@ -189,6 +209,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -266,6 +287,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 8ef02e26f0e7a0795116e9e9135cb94325b228a1b9c313bd27fcb1635cfebed9
+# body-sha256: c66ace19fa0a808112c91a8f82cc31e15485919883a967d675b56e9ddb25317c
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -12,7 +12,7 @@
     u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
                  temperature
     grad_query = u @ key - grad_loss * key / N / temperature
-    grad_key   = (query.mT @ u).T - grad_loss * query / N / temperature
+    grad_key   = u.mT @ query - grad_loss * query / N / temperature
 
 Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
 key.T / temperature where nothing differentiates the backward.
@@ -112,7 +112,7 @@ class InfoNceFunction(Function):
                 grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[1]
+                    torch.addcmul(product.mT @ query, query, ratio2, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
@@ -154,10 +154,13 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_loss) is not Tensor
+            or _is_batched(grad_loss)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return InfoNceFunction.backward(ctx, grad_loss)
-        if grad_loss is None:
-            return None, None, None
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
@@ -165,14 +168,12 @@ class _InfoNcePlain(Function):
             if logsumexp is None and product is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
-            ratio = grad_loss / query.shape[0] / temperature
-            product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
+            ratio = (grad_loss / query.shape[0]).div_(temperature)
+            product2 = (product - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
             if wants_query:
-                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[0])
+                grad_query = _fit((product2 @ key).addcmul_(key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit(
-                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[1]
-                )
+                grad_key = _fit((product2.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
             return grad_query, grad_key, None
 
 
@@ -182,6 +183,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: bd131459aecaf9a02ae67bf9d4d1f9548a77d5f2a1affd6149b1fd8cb87d3748
+# body-sha256: b306f1f07112a9b894ec6d9d5ef667c7ec94aaf05c55149cb66cce597c8b8bb3
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -166,7 +166,7 @@ class _LayerNormPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return LayerNormFunction.backward(ctx, grad_y)
         wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -181,9 +181,12 @@ class _LayerNormPlain(Function):
             total = diff_squared.mean(dim=-1, keepdim=True) + eps
             root_total = torch.sqrt(total)
         if wants_x:
-            ratio = (product * diff).sum(dim=-1, keepdim=True).div_(
-                diff_squared.shape[-1]
-            ) / total**1.5
+            ratio = (
+                (product * diff)
+                .sum(dim=-1, keepdim=True)
+                .div_(diff_squared.shape[-1])
+                .div_(total**1.5)
+            )
             diff2 = (product / root_total).addcmul_(diff, ratio, value=-1)
             grad_x = _fit(
                 diff2.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root_total),
@@ -239,6 +242,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

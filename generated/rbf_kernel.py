@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 823d36a5cfa3b92283fdbc5d64f1a4ec4ac8db5a463a26bef4ad01a5dc10ef7c
+# body-sha256: cce7fc2f833113139c556541af4d83b1acd60a72a1b5f20bb6327977be6c44db
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -10,9 +10,8 @@
     u         = sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T
     v         = exp(-gamma * u)
     w         = gamma * grad_k * v
-    r         = grad_k * v
-    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(r, dim=-1, keepdim=True)
-    grad_y    = 2 * y * (-gamma * sum(r, dim=0))[..., None] + ((2 * x).mT @ w).T
+    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(grad_k * v, dim=-1, keepdim=True)
+    grad_y    = 2 * y * (-gamma * sum(grad_k * v, dim=0))[..., None] + 2 * (w.mT @ x)
     dk/dgamma = -u * v
 
 Saved for backward: x, y and gamma; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
@@ -95,28 +94,22 @@ class RbfKernelFunction(Function):
             x, y, gamma, *_ = saved = ctx.saved_tensors
             x, y, gamma, grad_k, _ = _widen(x, y, gamma, grad_k)
             grad_x = grad_y = grad_gamma = None
-            product = 2 * x
-            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
-            product2 = torch.exp(-(diff * gamma)) * grad_k
+            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
+            product = torch.exp(-(diff * gamma)) * grad_k
             if wants_x or wants_y:
-                product3 = product2 * gamma
+                product2 = product * gamma
             if wants_x:
                 grad_x = _fit(
                     torch.addcmul(
-                        2 * product3 @ y,
-                        x,
-                        2 * product2.sum(dim=-1, keepdim=True) * gamma,
-                        value=-1,
+                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
                     ),
                     saved[0],
                 )
             if wants_y:
-                column = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
-                grad_y = _fit(
-                    torch.addcmul((product.mT @ product3).T, column, y, value=2), saved[1]
-                )
+                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                grad_y = _fit(torch.addcmul(2 * product2.mT @ x, column, y, value=2), saved[1])
             if wants_gamma:
-                grad_gamma = _fit(-(product2 * diff), saved[2])
+                grad_gamma = _fit(-(product * diff), saved[2])
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -175,10 +168,13 @@ class _RbfKernelPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_k) is not Tensor
+            or _is_batched(grad_k)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return RbfKernelFunction.backward(ctx, grad_k)
-        if grad_k is None:
-            return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, y, gamma, total = saved = ctx.saved_tensors
@@ -190,18 +186,16 @@ class _RbfKernelPlain(Function):
                 product2 = product * gamma
             if wants_x:
                 grad_x = _fit(
-                    torch.addcmul(
-                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
-                    ),
+                    (product2 @ y)
+                    .mul_(2)
+                    .addcmul_(x, product.sum(dim=-1, keepdim=True).mul_(gamma).mul_(2), value=-1),
                     saved[0],
                 )
             if wants_y:
-                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
-                grad_y = _fit(
-                    torch.addcmul(((2 * x).mT @ product2).T, column, y, value=2), saved[1]
-                )
+                column = product.sum(dim=0).mul_(gamma).neg_().unsqueeze(-1)
+                grad_y = _fit((product2.mT @ x).mul_(2).addcmul_(column, y, value=2), saved[1])
             if wants_gamma:
-                grad_gamma = _fit(-(product * total), saved[2])
+                grad_gamma = _fit(product.mul_(total).neg_(), saved[2])
             return grad_x, grad_y, grad_gamma
 
 
@@ -211,6 +205,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 028c1b79b7b660e775ee73c8c43ac4e70a15af78e48bee303aa5cdab29a21fdd
+# body-sha256: a12a11a99a4afbdd96b071d0a577cc024576f2d2a45dcffcd9c832f3637111fa
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -171,10 +171,13 @@ class _SwigluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_y) is not Tensor
+            or _is_batched(grad_y)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return SwigluFunction.backward(ctx, grad_y)
-        if grad_y is None:
-            return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
@@ -183,14 +186,14 @@ class _SwigluPlain(Function):
             grad_x = grad_gate = grad_up = None
             sig_matmul = torch.sigmoid(matmul)
             if wants_x or wants_gate:
-                product = matmul2 * torch.addcmul(
-                    sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul
-                )
-                product2 = product * grad_y
+                product = torch.addcmul(
+                    sig_matmul, (-matmul).sigmoid_().mul_(sig_matmul), matmul
+                ).mul_(matmul2)
+                product2 = product.mul_(grad_y)
             if wants_x or wants_up:
-                product3 = sig_matmul * matmul * grad_y
+                product3 = sig_matmul.mul_(matmul).mul_(grad_y)
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
+                grad_x = _fit((product2 @ gate).add_(product3 @ up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
@@ -205,6 +208,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
