@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: a12a11a99a4afbdd96b071d0a577cc024576f2d2a45dcffcd9c832f3637111fa
+# body-sha256: 4762e5ed4fd5ed2b14151b3105c8078ecd5df8677c97159f9f775a630939e222
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -208,7 +208,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -302,6 +302,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -1,7 +1,7 @@
 """Source that overwrites its own temporaries: a fresh large tensor costs more in page faults than in arithmetic.
 
-Only for a backward that nothing differentiates or batches, and where autocast is off. What is overwritten is a result of
-this method that nothing else reads, has the shape and dtype of what is written over it, and is neither saved nor an
+Only for a backward that nothing differentiates or batches, and where autocast is off. What is overwritten is a result
+of this method that nothing else reads, has the shape and dtype of what is written over it, and is neither saved nor an
 argument.
 """
 

@@ -1,1 +1,3 @@
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
