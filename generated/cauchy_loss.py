@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: a170f6ddc2e4c4b27d387a33d1e2fee3a43629189b8ce0ae1c296c4ebc03cac8
+# body-sha256: 22c9ad0fc87d2a4b84b3576b89911808f1f07c96d2cf688a576d49916c33fd7c
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -105,7 +105,7 @@ class _CauchyLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return CauchyLossFunction.backward(ctx, grad_loss)
         c = ctx.c
         (x,) = ctx.saved_tensors
@@ -123,6 +123,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

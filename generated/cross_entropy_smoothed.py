@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: a34b78bb85cc45fd1539cc14a75e4c5f6a21790617b6dedc8c062a811b68f579
+# body-sha256: 1fdebf18e55fde4effe6ff4b01fd9f1640b711cc973226d1580f671aceb25b58
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -53,20 +53,14 @@ def cross_entropy_smoothed(
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
-    _check_shapes(logits, target)
+    _check_shapes(
+        "cross_entropy_smoothed",
+        {
+            "logits": (logits, ("N", "classes")),
+            "target": (target, ("N", "classes")),
+        },
+    )
     return _apply(logits, target, smoothing)
-
-
-def _check_shapes(logits: Any, target: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (logits.dim() == 2 and target.shape == logits.shape):
-        _refuse_shapes(
-            "cross_entropy_smoothed",
-            {
-                "logits": (logits, ("N", "classes")),
-                "target": (target, ("N", "classes")),
-            },
-        )
 
 
 class CrossEntropySmoothedFunction(Function):
@@ -128,6 +122,37 @@ class CrossEntropySmoothedFunction(Function):
             return _total(ctx, [torch.sub(product, diff.mean(dim=-1), alpha=smoothing).mean()])
 
 
+class _CrossEntropySmoothedPlain(Function):
+    """CrossEntropySmoothedFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = CrossEntropySmoothedFunction.forward
+    setup_context: Any = CrossEntropySmoothedFunction.setup_context
+    jvp = CrossEntropySmoothedFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+            return CrossEntropySmoothedFunction.backward(ctx, grad_loss)
+        smoothing = ctx.smoothing
+        logits, target = saved = ctx.saved_tensors
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        log_softmax = torch.log_softmax(logits, dim=-1)
+        ratio = grad_loss / logits.shape[0]
+        ratio2 = (-smoothing * ratio).expand((logits.shape[0], 1)) / log_softmax.shape[-1]
+        product = target * ratio.mul_(1 - smoothing)
+        grad_logits = _fit(
+            torch.addcmul(
+                ratio2,
+                torch.exp(log_softmax),
+                (ratio2 - product).sum(dim=-1, keepdim=True),
+                value=-1,
+            ).sub_(product),
+            saved[0],
+        )
+        return grad_logits, None, None
+
+
 class CrossEntropySmoothed(torch.nn.Module):
     """Cross-entropy of logits and class probabilities, with label smoothing, as a module."""
 
@@ -148,6 +173,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -194,7 +220,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -248,6 +274,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
 
 
 def _forward_mode() -> bool:
@@ -322,4 +353,6 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CrossEntropySmoothedFunction)
+_apply: Callable[..., Tensor] = _dispatcher(
+    CrossEntropySmoothedFunction, _CrossEntropySmoothedPlain
+)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 65d46216e3eb6ab662271cfa9a1a9a16349acf26311218f71ba687299185a5e6
+# body-sha256: b88935be4699aa2c198b5877ffc276139d0109f62921a2c344cc22675b604f00
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -100,7 +100,7 @@ class _GeometricMeanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return GeometricMeanFunction.backward(ctx, grad_y)
         wants_a, wants_b = ctx.needs_input_grad
         a, b = saved = ctx.saved_tensors
@@ -122,6 +122,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: a23be03eb7e2963ca01f6123a559b9c85b988349fbfdba750b6905cc6668f4c1
+# body-sha256: 9fc214da2b5cd6354deb2dd034bb3104f7abd7dea69d0ab23bafb4fc2e1dfaac
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -96,12 +96,12 @@ class _SineActivationPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return SineActivationFunction.backward(ctx, grad_y)
         omega = ctx.omega
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen_all(x, grad_y)
-        grad_x = ((omega * x).cos_() * grad_y).mul_(omega)
+        grad_x = (omega * x).cos_().mul_(grad_y).mul_(omega)
         return _round(grad_x, dtype), None
 
 
@@ -125,6 +125,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 1f2c405e431247c69367a13a36c13f55c321e6f4e480729228a27d17438745c8
+# body-sha256: 4762e5ed4fd5ed2b14151b3105c8078ecd5df8677c97159f9f775a630939e222
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -45,23 +45,15 @@ def swiglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tenso
     """
     if not (_is_real(x) and _is_real(gate) and _is_real(up)):
         x, gate, up = _tensors("swiglu", (), x=x, gate=gate, up=up)
-    _check_shapes(x, gate, up)
+    _check_shapes(
+        "swiglu",
+        {
+            "x": (x, ("...", "in_features")),
+            "gate": (gate, ("out_features", "in_features")),
+            "up": (up, ("out_features", "in_features")),
+        },
+    )
     return _apply(x, gate, up)
-
-
-def _check_shapes(x: Any, gate: Any, up: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (
-        x.dim() >= 1 and gate.dim() == 2 and gate.shape[1] == x.shape[-1] and up.shape == gate.shape
-    ):
-        _refuse_shapes(
-            "swiglu",
-            {
-                "x": (x, ("...", "in_features")),
-                "gate": (gate, ("out_features", "in_features")),
-                "up": (up, ("out_features", "in_features")),
-            },
-        )
 
 
 def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -109,7 +101,7 @@ class SwigluFunction(Function):
         if grad_y is None:
             return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             x, gate, up, *_ = saved = ctx.saved_tensors
             x, gate, up, grad_y, _ = _widen(x, gate, up, grad_y)
             grad_x = grad_gate = grad_up = None
@@ -179,26 +171,29 @@ class _SwigluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_y) is not Tensor
+            or _is_batched(grad_y)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return SwigluFunction.backward(ctx, grad_y)
-        if grad_y is None:
-            return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
             if matmul is None and matmul2 is None:
                 return SwigluFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_gate = grad_up = None
             sig_matmul = torch.sigmoid(matmul)
             if wants_x or wants_gate:
-                product = matmul2 * torch.addcmul(
-                    sig_matmul, sig_matmul * torch.sigmoid(-matmul), matmul
-                )
-                product2 = product * grad_y
+                product = torch.addcmul(
+                    sig_matmul, (-matmul).sigmoid_().mul_(sig_matmul), matmul
+                ).mul_(matmul2)
+                product2 = product.mul_(grad_y)
             if wants_x or wants_up:
-                product3 = sig_matmul * matmul * grad_y
+                product3 = sig_matmul.mul_(matmul).mul_(grad_y)
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
+                grad_x = _fit((product2 @ gate).add_(product3 @ up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
@@ -213,6 +208,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -252,7 +248,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -308,6 +304,11 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -324,20 +325,16 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> dict[str, Any]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-
-
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
-    """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
-        return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    if not torch.amp.is_autocast_available(device):
+        return {"device_type": "cpu", "enabled": False}
+    return {
+        "device_type": device,
+        "enabled": torch.is_autocast_enabled(device),
+        "dtype": torch.get_autocast_dtype(device),
+    }
 
 
 def _rows(x: Tensor) -> Tensor:

@@ -113,7 +113,7 @@ class _OptionalTensorPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return OptionalTensorFunction.backward(ctx, grad_y)
         wants_x, wants_offset = ctx.needs_input_grad
         (x,) = saved = ctx.saved_tensors
@@ -140,6 +140,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:

@@ -8,6 +8,7 @@ from symgrad.backends.fused.binding import Fused
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.methods.backward import PivotBackward
 from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
@@ -94,7 +95,7 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
     if keeping is None:
         return None
     extended = Layout(keeping, layout.constants, pivot=keeping.program.spec.outputs[-1].name)
-    methods = Methods(extended)
+    methods, plain = Methods(extended), PivotBackward(extended)
     return {
         "name": extended.outputs[extended.pivot],
         "forward": methods.forward(),
@@ -102,6 +103,9 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
         "setup": methods.setup_context(),
         "backward": methods.backward(),
         "jvp": methods.jvp(),
+        "plain": plain.plain_backward(),
+        "test": plain.test(),
+        "passed": f"grad_{layout.spec.outputs[0].name}",
         "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]) + " = None",
     }
 
