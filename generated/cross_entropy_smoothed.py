@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 1fdebf18e55fde4effe6ff4b01fd9f1640b711cc973226d1580f671aceb25b58
+# body-sha256: 00667951f71616b19b26b6401772ddbfb6a1b7815dd8cc8e506efb9b87acce36
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -53,14 +53,20 @@ def cross_entropy_smoothed(
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
-    _check_shapes(
-        "cross_entropy_smoothed",
-        {
-            "logits": (logits, ("N", "classes")),
-            "target": (target, ("N", "classes")),
-        },
-    )
+    _check_shapes(logits, target)
     return _apply(logits, target, smoothing)
+
+
+def _check_shapes(logits: Any, target: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (logits.dim() == 2 and target.shape == logits.shape):
+        _refuse_shapes(
+            "cross_entropy_smoothed",
+            {
+                "logits": (logits, ("N", "classes")),
+                "target": (target, ("N", "classes")),
+            },
+        )
 
 
 class CrossEntropySmoothedFunction(Function):
@@ -173,7 +179,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -220,7 +226,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -279,6 +285,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

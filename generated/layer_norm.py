@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: b306f1f07112a9b894ec6d9d5ef667c7ec94aaf05c55149cb66cce597c8b8bb3
+# body-sha256: 9b503703e62e03aafeb8b6f3791f7dffb62e04901a4a38b603c820b15edc719f
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -55,15 +55,21 @@ def layer_norm(
     _typed("layer_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"layer_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "layer_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-            "bias": (bias, ("features",)),
-        },
-    )
+    _check_shapes(x, weight, bias)
     return _apply(x, weight, bias, eps)
+
+
+def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:] and bias.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "layer_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+                "bias": (bias, ("features",)),
+            },
+        )
 
 
 class LayerNormFunction(Function):
@@ -242,7 +248,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -289,7 +295,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -348,6 +354,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: a4a93adbb955162487050b930db33244cbd813581571692fbd77180f0becaf44
+# body-sha256: 99391c58c177e24e0ca841697c62d2374a3650dc639daf89c806c1651b8eaed0
 """Affine map.
 
     y = x @ weight.T + bias
@@ -71,9 +71,10 @@ class LinearFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        x, weight, bias, dtype = _widen(x, weight, bias)
         if bias is None:
+            x, weight, dtype = _widen(x, weight)
             return _round(x @ weight.T, dtype)
+        x, weight, bias, dtype = _widen(x, weight, bias)
         return _round(x @ weight.T + bias, dtype)
 
     @staticmethod
@@ -91,7 +92,7 @@ class LinearFunction(Function):
         wants_x, wants_weight, wants_bias = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
             x, weight = ctx.saved_tensors
-            x, weight, grad_y, _ = _widen(x, weight, grad_y)
+            x, weight, grad_y = _alike(torch.float32, x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
             if wants_x:
                 grad_x = _fit(grad_y @ weight, ctx.inputs[0])
@@ -110,8 +111,8 @@ class LinearFunction(Function):
     ) -> Any:
         with _primals(ctx) as saved:
             x, weight = saved
-            x, weight, tangent_x, tangent_weight, tangent_bias, _ = _widen(
-                x, weight, tangent_x, tangent_weight, tangent_bias
+            x, weight, tangent_x, tangent_weight, tangent_bias = _alike(
+                torch.float32, x, weight, tangent_x, tangent_weight, tangent_bias
             )
             terms = []
             if tangent_x is not None:
@@ -214,6 +215,16 @@ def _widen(*tensors: Any) -> Any:
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
     return y if dtype is None else y.to(dtype)
+
+
+def _alike(least: torch.dtype, *tensors: Any) -> Any:
+    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
+    dtype = reduce(torch.promote_types, floats, least)
+    return [
+        t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
+        for t in tensors
+    ]
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 5afadc92895fa4ce3e19c0c8419b56cc4a9d9d913fecefc6a3c04b4b27eb5fa3
+# body-sha256: fef1b385a2c59c8e80662c3b4f1719d98123f2928df6cf42fe186f4179e08b3c
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -73,10 +73,12 @@ class LinearReluFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if bias is None:
+            x, weight, dtype = _widen(x, weight)
+            matmul = x @ weight.T
+            return _round(torch.relu(matmul), dtype)
         x, weight, bias, dtype = _widen(x, weight, bias)
         matmul = x @ weight.T
-        if bias is None:
-            return _round(torch.relu(matmul), dtype)
         return _round(torch.relu(matmul + bias), dtype)
 
     @staticmethod
@@ -100,7 +102,7 @@ class LinearReluFunction(Function):
         wants_x, wants_weight, wants_bias = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
             x, weight, positive = ctx.saved_tensors
-            x, weight, grad_y, _ = _widen(x, weight, grad_y)
+            x, weight, grad_y = _alike(torch.float32, x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
             chosen = _masked(grad_y, positive)
             if wants_x:
@@ -120,8 +122,8 @@ class LinearReluFunction(Function):
     ) -> Any:
         with _primals(ctx) as saved:
             x, weight, positive = saved
-            x, weight, tangent_x, tangent_weight, tangent_bias, _ = _widen(
-                x, weight, tangent_x, tangent_weight, tangent_bias
+            x, weight, tangent_x, tangent_weight, tangent_bias = _alike(
+                torch.float32, x, weight, tangent_x, tangent_weight, tangent_bias
             )
             terms = []
             if tangent_x is not None:
@@ -226,6 +228,16 @@ def _widen(*tensors: Any) -> Any:
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
     return y if dtype is None else y.to(dtype)
+
+
+def _alike(least: torch.dtype, *tensors: Any) -> Any:
+    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
+    dtype = reduce(torch.promote_types, floats, least)
+    return [
+        t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
+        for t in tensors
+    ]
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: f6e44fbd2b1302a9fd967ff53fc7b18a76c3a1baea2dc93f9781b747cc065aad
+# body-sha256: 56ece138878c07890057051815fee7da30e74c82ecd646d9989a3ad591d6856d
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -50,14 +50,20 @@ def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> T
     _typed("rms_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"rms_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "rms_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-        },
-    )
+    _check_shapes(x, weight)
     return _apply(x, weight, eps)
+
+
+def _check_shapes(x: Any, weight: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "rms_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+            },
+        )
 
 
 class RmsNormFunction(Function):
@@ -194,7 +200,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -241,7 +247,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -300,6 +306,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

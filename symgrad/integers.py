@@ -11,7 +11,7 @@ __all__ = ["is_integer"]
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 _KEEP = frozenset(
     [
-        *("add", "mul", "neg", "where", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"),
+        *("add", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"),
         *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),
         *("transpose", "T", "mT", "unsqueeze", "squeeze", "expand"),
     ]
@@ -19,7 +19,10 @@ _KEEP = frozenset(
 
 
 def is_integer(root: Expr) -> bool:
-    """Whether a value of tensors is an integer: made of integers by operations that keep them so."""
+    """Whether a value of tensors is an integer: made of integers by operations that keep them so.
+
+    A choice between numbers by the values of a float tensor is of the type of that tensor.
+    """
     found: dict[Expr, bool] = {}
     for node in topological(root):
         found[node] = _is_integer(node, found)
@@ -36,5 +39,8 @@ def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
         return found[node.args[0]] and exponent is not None and exponent > 0 and found[node.args[1]]
     if is_index(node):
         return True
-    read = data_arguments(node) if node.op in TENSOR_OPS else node.args[1:] if node.op == "where" else node.args
+    if node.op == "where":
+        condition, *branches = node.args
+        return all(t["kind"] in _INTEGER_KINDS for t in condition.tensors) and all(found[b] for b in branches)
+    read = data_arguments(node) if node.op in TENSOR_OPS else node.args
     return node.op in _KEEP and all(found[a] for a in read)
