@@ -11,6 +11,7 @@ from pathlib import Path
 import mpmath as mp
 import numpy as np
 import pytest
+import torch
 from fused import needs_compiler
 
 from symgrad.backends.cpu.plumbing import plumbing
@@ -68,6 +69,12 @@ def library(request, tmp_path_factory):
                 f'extern "C" void {name}_{kind}(const {kind}* x, {kind}* y, int64_t n) {{\n'
                 f"    for (int64_t i = 0; i < n; i += W) store(y + i, {name}(load<Lanes<{kind}>>(x + i)));\n}}\n"
             )
+    for kind in ("bfloat16", "float16"):
+        for name, x, y in (("read", kind, "float"), ("write", "float", kind)):
+            text += (
+                f'extern "C" void {name}_{kind}(const {x}* x, {y}* y, int64_t n) {{\n'
+                f"    for (int64_t i = 0; i < n; i += W) store(y + i, load<Lanes<float>>(x + i));\n}}\n"
+            )
     source = folder / "math.cpp"
     source.write_text(text)
     flags = (template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text()
@@ -97,6 +104,27 @@ SPECIAL = [
     -1.0,
     710.0,
 ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_is_read_and_rounded_as_torch_does(library, dtype):
+    """Every number of 16 bits, and what lies between two of them: ties, subnormal numbers, infinities, NaN."""
+    kind = str(dtype).removeprefix("torch.")
+
+    def run(name, x, y):
+        getattr(library, f"{name}_{kind}")(*(ctypes.c_void_p(t.data_ptr()) for t in (x, y)), ctypes.c_int64(x.numel()))
+        return y
+
+    half = torch.arange(1 << 16).to(torch.uint16).view(dtype)
+    wide = run("read", half, torch.empty(half.shape))
+    assert torch.equal(wide.nan_to_num(123.0), half.float().nan_to_num(123.0))
+    tie = (wide.nan_to_num() + wide.roll(1).nan_to_num()) / 2
+    infinity, tiny = torch.tensor(torch.inf), torch.tensor(0.0)
+    between = [wide, tie, *(torch.nextafter(tie, towards) for towards in (infinity, -infinity, tiny))]
+    given = torch.cat([*between, 1.37 * wide, torch.full((16,), 1e-45), torch.full((16,), 3.4e38)])
+    rounded = run("write", given, torch.empty(given.shape, dtype=dtype))
+    assert torch.equal(rounded.isnan(), given.isnan())
+    assert torch.equal(rounded[~given.isnan()].view(torch.int16), given.to(dtype)[~given.isnan()].view(torch.int16))
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -47,6 +48,7 @@ tensors: {x: {shape: [N, C]}, t: {shape: [C]}}
 outputs: {y: 'sum((x - t)**2, dim=0, keepdim=True)'}
 """
 LAST = "op: last\ntensors: {x: }\noutputs: {y: 'mean(exp(x), dim=[-2, -1])'}\ntest: {shapes: {x: [2, 3, 4]}}\n"
+SCALE = "op: scale\ntensors: {x: , z: }\noutputs: {y: x * z}\n"
 TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
 SHIFTED = """
 op: shifted
@@ -72,7 +74,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED)
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
         made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
@@ -109,6 +111,7 @@ CASES = [
     ("gate", [(3,), (4, 1)]),
     ("gate", [(70000,), ()]),
     ("gate", [(3, 25000), (25000,)]),
+    ("gate", [(7, 1037), (7, 1)]),
     ("gate", [(1,), ()]),
     ("gate", [(), ()]),
     ("channel", [(2, 3, 5), (3,)]),
@@ -116,10 +119,13 @@ CASES = [
     ("norm", [(4, 33), (33,)]),
     ("norm", [(2, 3, 16), (16,)]),
     ("norm", [(7,), (7,)]),
+    ("norm", [(11, 1037), (1037,)]),
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
+    ("rows", [(3, 1037)]),
     ("two", [(4, 5), (5,)]),
     ("shifted", [(6, 9), (6, 1)]),
+    ("shifted", [(6, 1037), (6, 1)]),
     ("mean_of", [(3, 4, 5)]),
     ("mean_of", [(5, 700, 30)]),
     ("mean_of", [(2, 1, 40)]),
@@ -146,6 +152,18 @@ def test_half_precision(modules, shapes, dtype):
     fused, eager = both(modules["gate"], [torch.randn(s).to(dtype) for s in shapes])
     agree(fused, eager)
     assert (fused[0] == eager[0]).double().mean() > 0.99  # computed in float32, rounded once
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="no large pages")
+def test_large_results_lie_in_large_pages(modules):
+    y = modules["scale"].scale(torch.ones(1 << 22), torch.ones(()))
+    place, flags = y.data_ptr() + (1 << 22), ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            first, last = (int(n, 16) for n in line.split()[0].split("-"))
+        elif line.startswith("VmFlags:") and first <= place < last:
+            flags = line
+    assert " hg" in flags
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

@@ -145,8 +145,6 @@ struct Lanes {
         return a;
     }
     friend Lanes abs(Lanes x) { return from_bits(bits_of(x) & ~sign_bit()); }
-    friend Lanes maximum(Lanes a, Lanes b) { return where((a > b) | (a != a), a, b); }
-    friend Lanes minimum(Lanes a, Lanes b) { return where((a < b) | (a != a), a, b); }
 
     static Bits<T> bits_of(Lanes x) {
         Bits<T> bits;

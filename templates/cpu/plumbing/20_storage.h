@@ -7,27 +7,67 @@ struct float16 {
     uint16_t bits;
 };
 
+// Integers of 16 bits among those of 32. GCC would take a register of AVX-512 apart.
+#if defined(__AVX512F__)
+INLINE Words extended(Shorts half) { return (Words)_mm512_cvtepu16_epi32((__m256i)half); }
+INLINE Shorts truncated(Words wide) { return (Shorts)_mm512_cvtepi32_epi16((__m512i)wide); }
+#else
+INLINE Words extended(Shorts half) { return __builtin_convertvector(half, Words); }
+INLINE Shorts truncated(Words wide) { return __builtin_convertvector(wide, Shorts); }
+#endif
+
+INLINE Floats number_in(bfloat16, Shorts half) {
+    return reinterpret_cast<Floats>(extended(half) << 16);
+}
+
+// Rounds to nearest, ties to even.
+INLINE Shorts rounded_to(bfloat16, Floats value) {
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+    if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)value, 0x20), 1))  // it takes subnormal numbers for 0
+        return (Shorts)_mm512_cvtneps_pbh((__m512)value);
+#endif
+    const Words bits = reinterpret_cast<Words>(value);
+    const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    return truncated(value == value ? rounded : Words{} + 0x7fc0);
+}
+
+#if defined(__AVX512F__)
+INLINE Floats number_in(float16, Shorts half) { return (Floats)_mm512_cvtph_ps((__m256i)half); }
+INLINE Shorts rounded_to(float16, Floats value) { return (Shorts)_mm512_cvtps_ph((__m512)value, 0); }
+#elif defined(__F16C__)
+INLINE Floats number_in(float16, Shorts half) { return (Floats)_mm256_cvtph_ps((__m128i)half); }
+INLINE Shorts rounded_to(float16, Floats value) { return (Shorts)_mm256_cvtps_ph((__m256)value, 0); }
+#else
+INLINE Floats number_in(float16, Shorts half) {
+    const Words wide = extended(half);
+    // Exponent and mantissa in their places in float32; a product corrects the bias, of subnormal numbers too.
+    const Words magnitude = (wide & 0x7fff) << 13;
+    const Floats value = reinterpret_cast<Floats>(magnitude) * 0x1p112f;
+    const Words special = reinterpret_cast<Words>((wide & 0x7c00) == 0x7c00) & 0x7f800000;
+    return reinterpret_cast<Floats>(reinterpret_cast<Words>(value) | special | ((wide & 0x8000) << 16));
+}
+
+INLINE Shorts rounded_to(float16, Floats value) {
+    const Words bits = reinterpret_cast<Words>(value), sign = (bits >> 16) & 0x8000, size = bits & 0x7fffffff;
+    const Words normal = (size + 0xfff + ((size >> 13) & 1) - 0x38000000) >> 13;
+    // Adding 0.5 shifts a subnormal number to the last bits and rounds it there.
+    const Floats shifted = reinterpret_cast<Floats>(size) + 0.5f;
+    const Words small = reinterpret_cast<Words>(shifted) - 0x3f000000;
+    Words result = size < 0x38800000 ? small : normal;
+    result = size >= 0x47800000 ? Words{} + 0x7c00 : result;
+    result = size > 0x7f800000 ? Words{} + 0x7e00 : result;
+    return truncated(result | sign);
+}
+#endif
+
 template <typename V, typename S>
 INLINE V load(const S* p) {
     using T = typename V::Element;
-    if constexpr (std::is_same_v<S, bfloat16>) {
+    if constexpr (sizeof(S) == 2) {
         Shorts half;
         memcpy(&half, p, sizeof half);
-        const Words wide = __builtin_convertvector(half, Words) << 16;
         Lanes<float> x;
-        x.part[0] = reinterpret_cast<Floats>(wide);
-        return convert<T>(x);
-    } else if constexpr (std::is_same_v<S, float16>) {
-        Shorts half;
-        memcpy(&half, p, sizeof half);
-        const Words wide = __builtin_convertvector(half, Words);
-        // Exponent and mantissa in their places in float32; a product corrects the bias, of subnormal numbers too.
-        const Words magnitude = (wide & 0x7fff) << 13;
-        Floats value = reinterpret_cast<Floats>(magnitude) * 0x1p112f;
-        const Words special = reinterpret_cast<Words>((wide & 0x7c00) == 0x7c00) & 0x7f800000;
-        const Words bits = reinterpret_cast<Words>(value) | special | ((wide & 0x8000) << 16);
-        Lanes<float> x;
-        x.part[0] = reinterpret_cast<Floats>(bits);
+        x.part[0] = number_in(S{}, half);
         return convert<T>(x);
     } else {
         Lanes<S> x;
@@ -36,27 +76,10 @@ INLINE V load(const S* p) {
     }
 }
 
-// Rounds to nearest, ties to even.
 template <typename T, typename S>
 INLINE void store(S* p, Lanes<T> x) {
-    if constexpr (std::is_same_v<S, bfloat16>) {
-        const Floats value = convert<float>(x).part[0];
-        const Words bits = reinterpret_cast<Words>(value);
-        const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-        const Words result = value == value ? rounded : Words{} + 0x7fc0;
-        const Shorts half = __builtin_convertvector(result, Shorts);
-        memcpy(p, &half, sizeof half);
-    } else if constexpr (std::is_same_v<S, float16>) {
-        const Floats value = convert<float>(x).part[0];
-        const Words bits = reinterpret_cast<Words>(value), sign = (bits >> 16) & 0x8000, size = bits & 0x7fffffff;
-        const Words normal = (size + 0xfff + ((size >> 13) & 1) - 0x38000000) >> 13;
-        // Adding 0.5 shifts a subnormal number to the last bits and rounds it there.
-        const Floats shifted = reinterpret_cast<Floats>(size) + 0.5f;
-        const Words small = reinterpret_cast<Words>(shifted) - 0x3f000000;
-        Words result = size < 0x38800000 ? small : normal;
-        result = size >= 0x47800000 ? Words{} + 0x7c00 : result;
-        result = size > 0x7f800000 ? Words{} + 0x7e00 : result;
-        const Shorts half = __builtin_convertvector(result | sign, Shorts);
+    if constexpr (sizeof(S) == 2) {
+        const Shorts half = rounded_to(S{}, convert<float>(x).part[0]);
         memcpy(p, &half, sizeof half);
     } else {
         const Lanes<S> y = convert<S>(x);

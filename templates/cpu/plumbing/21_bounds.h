@@ -1,23 +1,50 @@
-// defines: at_least at_most
-// x, or the bound where x is beyond it. A NaN stays one: these instructions return their second operand then.
+// defines: at_least at_most maximum minimum
+// x, or the bound where x is beyond it. A NaN in x stays one: these instructions return their second operand then.
+#if defined(__AVX512F__)
+INLINE Floats larger(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE Floats smaller(Floats a, Floats b) { return (Floats)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b); }
+#else
+template <typename Part>
+INLINE Part larger(Part a, Part b) {
+    return a > b ? a : b;
+}
+template <typename Part>
+INLINE Part smaller(Part a, Part b) {
+    return a < b ? a : b;
+}
+#endif
+
+template <typename T>
+INLINE Lanes<T> at_least(Lanes<T> x, Lanes<T> low) {
+    EACH_PART(x.part[p] = larger(low.part[p], x.part[p]))
+    return x;
+}
+
+template <typename T>
+INLINE Lanes<T> at_most(Lanes<T> x, Lanes<T> high) {
+    EACH_PART(x.part[p] = smaller(high.part[p], x.part[p]))
+    return x;
+}
+
 template <typename T>
 INLINE Lanes<T> at_least(Lanes<T> x, double low) {
-    return where(x < low, Lanes<T>(low), x);
+    return at_least(x, Lanes<T>(low));
 }
 
 template <typename T>
 INLINE Lanes<T> at_most(Lanes<T> x, double high) {
-    return where(x > high, Lanes<T>(high), x);
+    return at_most(x, Lanes<T>(high));
 }
 
-#if defined(__AVX512F__)
-INLINE Lanes<float> at_least(Lanes<float> x, double low) {
-    x.part[0] = (Floats)_mm512_max_ps(_mm512_set1_ps(low), (__m512)x.part[0]);
-    return x;
+// NaN where either is.
+template <typename T>
+INLINE Lanes<T> maximum(Lanes<T> a, Lanes<T> b) {
+    return where(b != b, b, at_least(a, b));
 }
 
-INLINE Lanes<float> at_most(Lanes<float> x, double high) {
-    x.part[0] = (Floats)_mm512_min_ps(_mm512_set1_ps(high), (__m512)x.part[0]);
-    return x;
+template <typename T>
+INLINE Lanes<T> minimum(Lanes<T> a, Lanes<T> b) {
+    return where(b != b, b, at_most(a, b));
 }
-#endif

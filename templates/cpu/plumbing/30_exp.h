@@ -17,14 +17,12 @@ INLINE Lanes<double> exp_rest(Lanes<double> x, Lanes<double> k) {
     return (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
 }
 
-// exp(r) - 1
+// exp(r) - 1. In float the series is a minimax polynomial, and its terms are added in pairs: a chain of five would take
+// longer than what else there is to do meanwhile.
 INLINE Lanes<float> exp_series(Lanes<float> r) {
-    Lanes<float> series = r * 1.9875691500e-4 + 1.3981999507e-3;
-    series = series * r + 8.3334519073e-3;
-    series = series * r + 4.1665795894e-2;
-    series = series * r + 1.6666665459e-1;
-    series = series * r + 5.0000001201e-1;
-    return r + r * r * series;
+    const Lanes<float> square = r * r, low = r * 1.6666520399e-1 + 4.9999993432e-1;
+    const Lanes<float> high = square * 1.38145401768e-3 + (r * 8.36874510894e-3 + 4.16683907835e-2);
+    return r + square * (low + square * high);
 }
 
 INLINE Lanes<double> exp_series(Lanes<double> r) {

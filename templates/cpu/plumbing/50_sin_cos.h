@@ -11,8 +11,8 @@ struct Angle {
 template <typename T>
 constexpr double LARGEST_ANGLE = sizeof(T) == 4 ? 0x1p26 : 1e5;
 
-template <typename T>
-INLINE bool is_large(Lanes<T> x) {
+template <typename T, typename Given>
+INLINE bool is_large(Lanes<Given> x) {
     return __builtin_expect(any(!(abs(x) < LARGEST_ANGLE<T>)), 0);
 }
 
@@ -96,21 +96,21 @@ INLINE Lanes<T> sine_of(Angle<T> angle) {
 template <typename T>
 INLINE Lanes<T> sin(Lanes<T> x) {
     const Angle<T> angle = reduced(x);
-    if (is_large(x)) return each(x, [](T v) { return std::sin(v); });
+    if (is_large<T>(x)) return each(x, [](T v) { return std::sin(v); });
     return where(x == 0, x, sine_of(angle));
 }
 
 template <typename T>
 INLINE Lanes<T> cos(Lanes<T> x) {
     const Angle<T> angle = reduced(x);
-    if (is_large(x)) return each(x, [](T v) { return std::cos(v); });
+    if (is_large<T>(x)) return each(x, [](T v) { return std::cos(v); });
     return sine_of(Angle<T>{angle.rest, angle.lost, angle.quadrant + 1});
 }
 
 // The quotient of sine and cosine, upside down and negative in odd quadrants.
 INLINE Lanes<double> tan(Lanes<double> x) {
     const Angle<double> angle = reduced(x);
-    if (is_large(x)) return each(x, [](double v) { return std::tan(v); });
+    if (is_large<double>(x)) return each(x, [](double v) { return std::tan(v); });
     const Lanes<double> sine = sine_of_rest(angle), cosine = cosine_of_rest(angle);
     const Mask<double> even = is_zero(angle.quadrant & 1);
     const Lanes<double> quotient = where(even, sine, cosine) / where(even, cosine, sine);

@@ -30,14 +30,13 @@ INLINE Lanes<double> cos(Wide<double> x) { return cos(x.value); }
 
 INLINE Lanes<float> sin(Wide<float> x) {
     const Angle<float> angle = reduced_from(x.value);
-    const Lanes<float> rounded = convert<float>(x.value);
-    if (is_large(rounded)) return convert<float>(each(x.value, [](double v) { return std::sin(v); }));
-    return where(rounded == 0, rounded, sine_of(angle));
+    if (is_large<float>(x.value)) return convert<float>(each(x.value, [](double v) { return std::sin(v); }));
+    return where(angle.rest == 0, angle.rest, sine_of(angle));  // -0 stays what it is
 }
 
 INLINE Lanes<float> cos(Wide<float> x) {
     const Angle<float> angle = reduced_from(x.value);
-    if (is_large(convert<float>(x.value))) return convert<float>(each(x.value, [](double v) { return std::cos(v); }));
+    if (is_large<float>(x.value)) return convert<float>(each(x.value, [](double v) { return std::cos(v); }));
     return sine_of(Angle<float>{angle.rest, angle.lost, angle.quadrant + 1});
 }
 

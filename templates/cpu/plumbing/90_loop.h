@@ -3,11 +3,13 @@
 //   rank, inner, then the rank sizes of the outer dimensions; for each operand its step along the inner dimension
 //   (0 or 1) and along the outer ones; for each result the same, after its size if it is summed, else 0.
 // A summed result is a gradient of a broadcast tensor: all elements of the pass add to it, in float64. What each place
-// of a few rows adds is summed before that, as it was computed, so that it stays in the nearest cache.
+// of a few rows adds, or a strip of one row to one sum, is summed before that in the type of the arithmetic: it stays in
+// the nearest cache, and is seldom converted.
 constexpr int64_t BLOCK = 8192;      // elements of the inner dimension in one task
 constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
 constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
 constexpr int64_t FEW_ROWS = 8;      // over which a sum for each place of a row is kept in the arithmetic's type
+constexpr int64_t FEW = 16 * W;      // elements of a strip
 constexpr int MOST_RANK = 16;
 
 // What only some passes have: results that are means, reductions along each row.
@@ -74,6 +76,10 @@ struct Pass {
     }
 
     void operator()(int threads) {
+        for (int k = 0; k < OUT; k++) {
+            const bool full = wanted >> k & 1 && result[k] && !summed[k] && !(Row::once >> k & 1);
+            if (full) in_large_pages(result[k], elements * sizeof(Storage));
+        }
         double few[256];
         std::vector<double> many;
         double* total = few;
@@ -175,70 +181,59 @@ struct Pass {
     // along the inner dimension, or to one sum.
     enum Way : uint8_t { NOTHING, STORED, ADDED, TOTALLED };
 
-    // Elements begin to end along the inner dimension. A value that does not change along it stands W times in a
-    // buffer: with a mask of 0 in place of -1 the index stays there.
+    // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
+    // the machine code, and nothing in their way there.
     void row(
         const int64_t* at, const int64_t* to, double* total, Gathered* gathered, int64_t begin, int64_t end) const {
-        Storage still[IN][W];
-        const Storage* from[IN];
-        int64_t along[IN];
-        Storage* into[OUT];
-        V* add[OUT];
+        constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
+        const Read in(*this, at, begin, end);
         Way way[OUT];
         Lanes<double> sum[OUT];
-        double rest[OUT];
-#pragma GCC unroll 16
-        for (int k = 0; k < IN; k++) {
-            from[k] = operand[k] + at[k];
-            along[k] = operand_inner[k];
-            if (along[k] == 0) {
-                for (int i = 0; i < W; i++) still[k][i] = *from[k];
-                from[k] = still[k];
-            }
-        }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
             way[k] = !result[k] ? NOTHING : !summed[k] ? STORED : is_added(k) ? ADDED : TOTALLED;
-            into[k] = result[k] ? result[k] + to[k] : nullptr;
-            add[k] = gathered[k].sums.data();
-            sum[k] = rest[k] = 0;
+            sum[k] = 0;
         }
-        V x[IN], y[OUT], reduced[Row::slots + 1];
-        if constexpr (Row::stages > 0) reduce<0>(from, reduced, begin, end);
-        constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
-        int64_t i = begin;
-        for (; i + W <= end && every; i += W) {
-            read(from, along, x, i);
-            compute(x, reduced, y);
+        V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
+        if constexpr (Row::stages > 0) reduce<0>(in, reduced);
+        for (Strip strip(in); strip; strip.next()) {
+            Storage written[OUT][W];
+            Storage* into[OUT];
+            V* add[OUT];
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
-                if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
-                if (way[k] == STORED) {
-                    store(into[k] + i, y[k]);
-                } else if (way[k] == TOTALLED) {
-                    sum[k] = sum[k] + convert<double>(y[k]);
-                } else if (way[k] == ADDED) {
-                    add[k][(i - begin) / W] = add[k][(i - begin) / W] + y[k];
+                few[k] = last[k] = 0;
+                into[k] = strip.is_partial() || !result[k] ? written[k] : result[k] + to[k] + begin + strip.at;
+                add[k] = strip.is_partial() ? &last[k] : gathered[k].sums.data() + strip.at / W;
+            }
+            for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
+                strip.read(x, i);
+                if constexpr (Row::stages > 0) strip.read_ahead(i);
+                compute(x, reduced, y);
+#pragma GCC unroll 16
+                for (int k = 0; k < OUT; k++) {
+                    if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
+                    if (way[k] == STORED) {
+                        store(into[k] + i, y[k]);
+                    } else if (way[k] == TOTALLED) {
+                        few[k] = few[k] + y[k];
+                    } else if (way[k] == ADDED) {
+                        add[k][i / W] = add[k][i / W] + y[k];
+                    }
                 }
             }
-        }
-        if (i < end) {
-            const int64_t count = end - i < W ? end - i : W;
-            Storage padded[W];
-            Compute last[W];
-            read_last(from, x, i, count);
-            compute(x, reduced, y);
+            if (!every) break;
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
+                if (way[k] == TOTALLED) sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
+                if (!strip.is_partial()) continue;
                 if (way[k] == STORED) {
-                    store(padded, y[k]);
-                    for (int j = 0; j < count; j++) into[k][i + j] = padded[j];
-                } else if (way[k] == TOTALLED) {
-                    for (int j = 0; j < count; j++) rest[k] += y[k][j];
+                    Storage* const p = result[k] + to[k] + begin + strip.at;
+                    for (int j = 0; j < in.rest; j++) p[j] = written[k][j];
                 } else if (way[k] == ADDED) {
-                    for (int j = 0; j < W; j++) last[j] = j < count ? y[k][j] : 0;
-                    add[k][(i - begin) / W] = add[k][(i - begin) / W] + load<V>(last);
+                    V& own = gathered[k].sums[strip.at / W];
+                    own = own + strip.only(last[k], 0);
                 }
             }
         }
@@ -246,29 +241,82 @@ struct Pass {
         for (int k = 0; k < OUT; k++) {
             if (!(wanted >> k & 1)) continue;
             if (Row::once >> k & 1) {
-                if (way[k] == STORED) store_one(into[k], y[k][0]);
+                if (way[k] == STORED) store_one(result[k] + to[k], y[k][0]);
             } else if (way[k] == TOTALLED) {
-                for (int j = 0; j < W; j++) rest[k] += sum[k][j];
-                total[place[k] + to[k]] += rest[k];
+                total[place[k] + to[k]] += across('+', sum[k]);
             }
         }
     }
 
-    INLINE void read(const Storage* const* from, const int64_t* along, V* x, int64_t i) const {
-#pragma GCC unroll 16
-        for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + (i & along[k]));
-    }
+    // What is read along the inner dimension: registers of it that are whole, and the rest of a last one, which stands
+    // in a copy that is filled up with its first element. A value that does not change stands there as often as a
+    // strip is long.
+    struct Read {
+        const Storage* from[IN];
+        int64_t along[IN], whole, rest, next[IN];  // a mask for the index; elements; the way to the next row
+        Storage last[IN][W], still[IN][FEW];
 
-    // The last few elements, beside copies of the first of them.
-    void read_last(const Storage* const* from, V* x, int64_t i, int64_t count) const {
+        Read(const Pass& pass, const int64_t* at, int64_t begin, int64_t end) {
+            rest = (end - begin) % W;
+            whole = end - begin - rest;
 #pragma GCC unroll 16
-        for (int k = 0; k < IN; k++) {
-            const Storage* p = from[k] + (i & operand_inner[k]);
-            Storage padded[W];
-            for (int j = 0; j < W; j++) padded[j] = p[(j < count ? j : 0) & operand_inner[k]];
-            x[k] = load<V>(padded);
+            for (int k = 0; k < IN; k++) {
+                along[k] = pass.operand_inner[k];
+                next[k] = pass.rank > 0 ? pass.operand_step[k][pass.rank - 1] & along[k] : 0;
+                from[k] = pass.operand[k] + at[k] + (begin & along[k]);
+                for (int j = 0; rest && j < W; j++) last[k][j] = from[k][(j < rest ? whole + j : whole) & along[k]];
+                if (along[k] == 0) {
+                    Storage copies[W];
+                    for (int j = 0; j < W; j++) copies[j] = *from[k];
+                    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
+                    from[k] = still[k];
+                }
+            }
         }
-    }
+    };
+
+    // A few registers of what is read, or the last one alone if it is not whole.
+    struct Strip {
+        const Read& in;
+        const Storage* from[IN];
+        int64_t at = 0, length;
+
+        explicit Strip(const Read& read) : in(read) { locate(); }
+
+        explicit operator bool() const { return at < in.whole + in.rest; }
+        bool is_partial() const { return at == in.whole; }
+
+        void next() {
+            at += length;
+            locate();
+        }
+
+        void locate() {
+            length = is_partial() ? W : in.whole - at < FEW ? in.whole - at : FEW;
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) from[k] = is_partial() ? in.last[k] : in.from[k] + (at & in.along[k]);
+        }
+
+        INLINE void read(V* x, int64_t i) const {
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + i);
+        }
+
+        // Has the next row brought near while this one is computed with: a row is read more than once, and memory would
+        // be idle after the first time.
+        INLINE void read_ahead(int64_t i) const {
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) __builtin_prefetch(from[k] + in.next[k] + i, 0, 2);
+        }
+
+        // The lanes that belong to elements, and another value in place of the others.
+        V only(V y, double other) const {
+            if (!is_partial()) return y;
+            Compute lanes[W];
+            for (int j = 0; j < W; j++) lanes[j] = j < in.rest ? y[j] : static_cast<Compute>(other);
+            return load<V>(lanes);
+        }
+    };
 
     void compute(const V* x, [[maybe_unused]] const V* reduced, V* y) const {
         if constexpr (Row::reduced)
@@ -277,41 +325,64 @@ struct Pass {
             Kernel::template at<wanted, V>(x, y, number);
     }
 
-    // One pass over a row for the reductions that need no later one.
+    // One pass over a row for the reductions that need no later one. Two registers take what they reduce in turn, so
+    // that an addition need not wait for the one before.
     template <int stage>
-    void reduce(const Storage* const* from, V* reduced, int64_t begin, int64_t end) const {
-        V x[IN], partial[Row::reductions], last[Row::reductions];
+    void reduce(const Read& in, V* reduced) const {
+        constexpr int R = Row::reductions;
+        V x[IN], partial[R], other[R], all[R];
 #pragma GCC unroll 16
-        for (int k = 0; k < Row::reductions; k++) partial[k] = last[k] = neutral(Row::kind(k));
-        int64_t i = begin;
-        for (; i + W <= end; i += W) {
-            read(from, operand_inner, x, i);
-            Kernel::template reduce<stage, V>(x, reduced, partial, number);
-        }
-        const int64_t count = end - i;
-        if (count > 0) {
-            read_last(from, x, i, count);
-            Kernel::template reduce<stage, V>(x, reduced, last, number);
+        for (int k = 0; k < R; k++) all[k] = neutral(Row::kind(k));
+        for (Strip strip(in); strip; strip.next()) {
+#pragma GCC unroll 16
+            for (int k = 0; k < R; k++) partial[k] = other[k] = neutral(Row::kind(k));
+            for (int64_t i = 0; i < strip.length; i += W) {
+                strip.read(x, i);
+                Kernel::template reduce<stage, V>(x, reduced, partial, number);
+#pragma GCC unroll 16
+                for (int k = 0; k < R; k++) {
+                    const V own = partial[k];
+                    partial[k] = other[k];
+                    other[k] = own;
+                }
+            }
+#pragma GCC unroll 16
+            for (int k = 0; k < R; k++) {
+                const char kind = Row::kind(k);
+                all[k] = combined(kind, all[k], strip.only(combined(kind, partial[k], other[k]), neutral(kind)));
+            }
         }
 #pragma GCC unroll 16
-        for (int k = 0; k < Row::reductions; k++) {
-            if (Kernel::stage_of[k] != stage) continue;
-            double all = neutral(Row::kind(k));
-            for (int j = 0; j < W; j++) all = combined(Row::kind(k), all, partial[k][j]);
-            for (int j = 0; j < count; j++) all = combined(Row::kind(k), all, last[k][j]);
-            reduced[k] = all;
+        for (int k = 0; k < R; k++) {
+            if (Kernel::stage_of[k] == stage) reduced[k] = across(Row::kind(k), all[k]);
         }
         Kernel::template settle<stage, V>(reduced, number);
-        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(from, reduced, begin, end);
+        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced);
     }
 
     static double neutral(char kind) {
         return kind == '+' ? 0 : kind == '>' ? -__builtin_inf() : __builtin_inf();
     }
 
-    static double combined(char kind, double a, double b) {
+    template <typename T>
+    INLINE static Lanes<T> combined(char kind, Lanes<T> a, Lanes<T> b) {
         if (kind == '+') return a + b;
-        if (a != a || b != b) return a != a ? a : b;
-        return (kind == '>') == (a > b) ? a : b;
+        return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
+    }
+
+    // The lanes of a value as one, in float64.
+    template <typename T>
+    INLINE static double across(char kind, Lanes<T> x) {
+        const Lanes<double> wide = convert<double>(x);
+        double all = wide[0];
+#pragma GCC unroll 16
+        for (int j = 1; j < W; j++) {
+            const double own = wide[j];
+            if (kind == '+')
+                all += own;
+            else
+                all = (kind == '>' ? own > all : own < all) || own != own ? own : all;
+        }
+        return all;
     }
 };
