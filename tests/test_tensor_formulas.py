@@ -55,6 +55,22 @@ FORMULAS = {
           there: y @ w.mT
         options: {save: memory}
     """,
+    "a product that cancels out only where it is simplified": """
+        op: cancelled_product
+        tensors:
+          y: {shape: [A, C]}
+        let:
+          u: 2 * (y @ y.T) + 1
+        outputs:
+          z: u - u - atan(amin(y @ y.T, dim=[0, 1], keepdim=True))
+    """,
+    "the number of elements of a tensor that was not saved": """
+        op: softmax_and_mean
+        tensors: {x: }
+        outputs:
+          p: softmax(x, dim=-1)
+          m: mean(x)
+    """,
     "two convolutions that may broadcast": """
         op: gated_convolution
         tensors:

@@ -185,7 +185,7 @@ def _count(printer: Printer, node: Expr) -> str:
             return found[0] if len(found) == 1 else f"({' * '.join(found)})"
     if dim is None:
         known = printer.names.get(like)
-        return f"{known or print_shape(printer, like).removesuffix('.shape')}.numel()"
+        return f"{known}.numel()" if known else f"math.prod({print_shape(printer, like)})"
     shape = print_shape(printer, like)
     dims = dim if isinstance(dim, tuple) else (dim,)
     if extent(like).dims:  # not a scalar, which has one element along every dimension
