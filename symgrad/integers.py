@@ -36,5 +36,11 @@ def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
         return found[node.args[0]] and exponent is not None and exponent > 0 and found[node.args[1]]
     if is_index(node):
         return True
-    read = data_arguments(node) if node.op in TENSOR_OPS else node.args[1:] if node.op == "where" else node.args
-    return node.op in _KEEP and all(found[a] for a in read)
+    return node.op in _KEEP and all(found[a] for a in _promoted(node))
+
+
+def _promoted(node: Expr) -> tuple[Expr, ...]:
+    """The arguments from which the dtype is promoted: a number has that of the tensor whose shape it gets."""
+    if node.op in TENSOR_OPS and node.op != "expand":
+        return data_arguments(node)
+    return node.args[1:] if node.op == "where" else node.args
