@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.expr import Expr
+from symgrad.expr import COMPARISONS, LOGICAL, Expr
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.traversal import topological
 
@@ -36,6 +36,8 @@ def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
         return found[node.args[0]] and exponent is not None and exponent > 0 and found[node.args[1]]
     if is_index(node):
         return True
+    if node.op in COMPARISONS or node.op in LOGICAL:
+        return all(found[a] for a in node.args)
     return node.op in _KEEP and all(found[a] for a in _promoted(node))
 
 
@@ -43,4 +45,4 @@ def _promoted(node: Expr) -> tuple[Expr, ...]:
     """The arguments from which the dtype is promoted: a number has that of the tensor whose shape it gets."""
     if node.op in TENSOR_OPS and node.op != "expand":
         return data_arguments(node)
-    return node.args[1:] if node.op == "where" else node.args
+    return node.args[1:] if node.op == "where" and node.args[1].tensors | node.args[2].tensors else node.args
