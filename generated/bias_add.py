@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: e6186716a01aa8cb70f3e91b848f157913a6f26fbb25e3524083589e044aba50
+# body-sha256: 41210ed3e2615bfa6bbb452ecb039d3d6bafbdb15efb45c6fba30c36d2c7fa51
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
@@ -39,14 +39,20 @@ def bias_add(x: Tensor | float, bias: Tensor | float) -> Tensor:
     """
     if not (_is_real(x) and _is_real(bias)):
         x, bias = _tensors("bias_add", (), x=x, bias=bias)
-    _check_shapes(
-        "bias_add",
-        {
-            "x": (x, ("N", "C", "H", "W")),
-            "bias": (bias, ("C",)),
-        },
-    )
+    _check_shapes(x, bias)
     return _apply(x, bias)
+
+
+def _check_shapes(x: Any, bias: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 4 and bias.shape == x.shape[1:2]):
+        _refuse_shapes(
+            "bias_add",
+            {
+                "x": (x, ("N", "C", "H", "W")),
+                "bias": (bias, ("C",)),
+            },
+        )
 
 
 class BiasAddFunction(Function):
@@ -162,7 +168,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 78162670634afd5537a1665edbccc654d89a8ee9171e4d7a6c6249eaaa673ef3
+# body-sha256: c8ca5e48113bf4fd4139cab7f97232c7e5d1207e05334e307f450bf693585d95
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -95,15 +95,15 @@ class _ClippedReluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return ClippedReluFunction.backward(ctx, grad_y)
         clip = ctx.clip
         (x,) = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        product = (x > 0).to(x.dtype).mul_(torch.relu(x).neg_().add_(clip).sign_().add_(1))
-        grad_x = (product * grad_y).mul_(0.5)
+        product = torch.relu(x).neg_().add_(clip).sign_().add_(1).mul_((x > 0).to(x.dtype))
+        grad_x = product.mul_(grad_y).mul_(0.5)
         return _round(grad_x, dtype), None
 
 
@@ -113,6 +113,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -168,6 +169,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

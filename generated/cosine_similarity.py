@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: a9e3193ed9b266ad4378b8a842bb3127a57403e9c4e2a05dec680d9f05fe5e93
+# body-sha256: 03acd1635224c69ebda6be2c0584d180af7923d563af6218d1116c39efae2441
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -54,14 +54,20 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     _typed("cosine_similarity", "eps", eps, (float, int))
     if not eps > 0:
         raise ValueError(f"cosine_similarity: eps must be in (0, oo), not {eps}")
-    _check_shapes(
-        "cosine_similarity",
-        {
-            "a": (a, ("...", "features")),
-            "b": (b, ("...", "features")),
-        },
-    )
+    _check_shapes(a, b)
     return _apply(a, b, eps)
+
+
+def _check_shapes(a: Any, b: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (a.dim() >= 1 and b.shape[-1:] == a.shape[-1:]):
+        _refuse_shapes(
+            "cosine_similarity",
+            {
+                "a": (a, ("...", "features")),
+                "b": (b, ("...", "features")),
+            },
+        )
 
 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
@@ -189,7 +195,7 @@ class _CosineSimilarityPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return CosineSimilarityFunction.backward(ctx, grad_y)
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -209,13 +215,13 @@ class _CosineSimilarityPlain(Function):
             column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
             ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
+            grad_a = _fit((spread * b).sum_to_size(a.shape).addcmul_(a, ratio), saved[0])
         if wants_b:
             product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
             column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
             ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
+            grad_b = _fit((spread * a).sum_to_size(b.shape).addcmul_(b, ratio2), saved[1])
         return grad_a, grad_b, None
 
 
@@ -226,6 +232,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -272,7 +279,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -326,6 +333,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

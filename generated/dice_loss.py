@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 7daec7024eb161b601d2b7b322a23b5564beb3f7594c44e7585f8f1bfa31d880
+# body-sha256: 8aa3d8d12c002c6cc8f590deb0e1441c5ec148eaddf41871dcb063f0a8c6f25f
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -142,7 +142,7 @@ class _DiceLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
@@ -150,7 +150,7 @@ class _DiceLossPlain(Function):
             return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_logits = torch.sigmoid(logits)
         sig_neg_logits = torch.sigmoid(-logits)
-        product = sig_logits * sig_neg_logits * target * (grad_loss / total).mul_(-2)
+        product = (sig_logits * sig_neg_logits * target).mul_((grad_loss / total).mul_(-2))
         product2 = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
         grad_logits = _fit(
             torch.addcmul(
@@ -169,6 +169,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -246,6 +247,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 24d582d5e8260fdc9770582d0efe0ce6fe4e2d902e847bd16764f2b02f0f5ae9
+# body-sha256: 3a16f6ac979c17082555da6364715820e7c3395d8502dc10057270c3797acb34
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -45,15 +45,21 @@ def film(x: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tens
     """
     if not (_is_real(x) and _is_real(gamma) and _is_real(beta)):
         x, gamma, beta = _tensors("film", (), x=x, gamma=gamma, beta=beta)
-    _check_shapes(
-        "film",
-        {
-            "x": (x, ("N", "C", "H", "W")),
-            "gamma": (gamma, ("N", "C")),
-            "beta": (beta, ("N", "C")),
-        },
-    )
+    _check_shapes(x, gamma, beta)
     return _apply(x, gamma, beta)
+
+
+def _check_shapes(x: Any, gamma: Any, beta: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 4 and gamma.shape == x.shape[:2] and beta.shape == x.shape[:2]):
+        _refuse_shapes(
+            "film",
+            {
+                "x": (x, ("N", "C", "H", "W")),
+                "gamma": (gamma, ("N", "C")),
+                "beta": (beta, ("N", "C")),
+            },
+        )
 
 
 class FilmFunction(Function):
@@ -159,7 +165,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

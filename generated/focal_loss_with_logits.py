@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 83a26964fe801b33eb770fd4b468ff5e108d2093db2d2b71d75df24950012c45
+# body-sha256: 91c285b39a27b0310e0fef71c52f7a1ddae8df9b0e3e13ba961e4589f133ebee
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -164,7 +164,7 @@ class _FocalLossWithLogitsPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
@@ -180,7 +180,7 @@ class _FocalLossWithLogitsPlain(Function):
             (sig_logits**gamma * sig_neg_logits * diff).mul_(log_sig), alpha=gamma * (1 - alpha)
         )
         diff3 = diff2.sub_(sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
-        grad_logits = _fit(diff3 * grad_loss, saved[0])
+        grad_logits = _fit(diff3.mul_(grad_loss), saved[0])
         return grad_logits, None, None, None
 
 
@@ -190,6 +190,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -267,6 +268,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: c57bde6afb4ca7cb1a1cec542f0060f535174e3441cf837b8e200b26ff2d7d85
+# body-sha256: d4f5da330d573b9914ca73cabb0a2b5e1c93750c5cdfa9a1ce16dd300b3493a3
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -109,13 +109,13 @@ class _GeluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return GeluFunction.backward(ctx, grad_y)
         x, erfc = saved = ctx.saved_tensors
         if erfc is None:
             return GeluFunction.backward(_Unpacked(ctx, saved), grad_y)
         ratio = (x * x).mul_(-0.5).exp_().mul_(x).div_(_SQRT_2_SQRT_PI)
-        return ratio.add_(erfc, alpha=0.5) * grad_y
+        return ratio.add_(erfc, alpha=0.5).mul_(grad_y)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -124,6 +124,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -186,6 +187,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: ec8fa2993e2d5b1e511d266c1c6d61a74be2b07b96d20b70296a723ac5697034
+# body-sha256: 1fbc87fc73c65c26eeca639aa04628aa22ec6592310867a25b05e3c64a955f96
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -116,7 +116,7 @@ class _GeluTanhPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return GeluTanhFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
@@ -130,7 +130,7 @@ class _GeluTanhPlain(Function):
         sig_product2 = product2.sigmoid_()
         product3 = clamped_x.mul_(sig_product2).mul_(_2_SQRT_2_PI)
         total2 = product3.addcmul_(sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI)
-        return _round(total.sigmoid_().mul_(total2.add_(1)) * grad_y, dtype)
+        return _round(total.sigmoid_().mul_(total2.add_(1)).mul_(grad_y), dtype)
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -139,6 +139,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -187,6 +188,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

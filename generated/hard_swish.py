@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: c362d9fb908798c54610cfc584c045015e377665087ccf5a8bd4ef38afe6e5fc
+# body-sha256: 7e887487fe49364bc16df523b2fb5ab9aa2b5040c997e468c85ae2eb57303aaa
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -92,7 +92,7 @@ class _HardSwishPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return HardSwishFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
@@ -100,7 +100,7 @@ class _HardSwishPlain(Function):
             x, grad_y, dtype = _widen(x, grad_y)
         total = x + 3
         chosen = torch.where((total >= 0) & (total <= 6), x / 6, 0)
-        grad_x = chosen.add_(torch.clamp(total, min=0, max=6).div_(6)) * grad_y
+        grad_x = chosen.add_(torch.clamp(total, min=0, max=6).div_(6)).mul_(grad_y)
         return _round(grad_x, dtype)
 
 
@@ -110,6 +110,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -158,6 +159,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

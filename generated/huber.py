@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 05455572bec51bee73144a9dea2975e2c596407349119cacd78a1cdfd373b215
+# body-sha256: 6098a3b08991e8ca33805af6c4141128c3fff6d8f62f9d417a3a65810447517d
 """Huber loss.
 
     d    = input - target
     loss = where(abs(d) <= delta, d**2 / 2, delta * (abs(d) - delta/2))
 
-    dloss/dinput  = where(abs(d) <= delta, d, delta * sign(d))
-    dloss/dtarget = -where(abs(d) <= delta, d, delta * sign(d))
+    dloss/dinput  = clamp(d, -delta, delta)
+    dloss/dtarget = -clamp(d, -delta, delta)
 
 Saved for backward: d.
 
@@ -89,8 +89,7 @@ class HuberFunction(Function):
         if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         grad_input = grad_target = None
-        diff = input - target
-        product = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff)) * grad_loss
+        product = torch.clamp(input - target, min=-delta, max=delta) * grad_loss
         if wants_input:
             grad_input = _fit(product, saved[0])
         if wants_target:
@@ -104,12 +103,11 @@ class HuberFunction(Function):
             input, target = saved
             input, target, _ = _widen(input, target)
             terms = []
-            diff = input - target
-            chosen = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff))
+            clamped = torch.clamp(input - target, min=-delta, max=delta)
             if tangent_input is not None:
-                terms.append(chosen * tangent_input)
+                terms.append(clamped * tangent_input)
             if tangent_target is not None:
-                terms.append(-(chosen * tangent_target))
+                terms.append(-(clamped * tangent_target))
             return _total(ctx, terms)
 
 
@@ -139,7 +137,7 @@ class _HuberKeeping(Function):
         d, grad_loss, grad_d, _ = _widen(d, grad_loss, grad_d)
         grad_input = grad_target = None
         if grad_loss is not None:
-            product = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d)) * grad_loss
+            product = torch.clamp(d, min=-delta, max=delta) * grad_loss
         if wants_input and grad_loss is not None:
             grad_input = _summed(product, ctx.inputs[0])
         if wants_input and grad_d is not None:
@@ -158,12 +156,12 @@ class _HuberKeeping(Function):
             d, _ = _widen(d)
             terms_loss = []
             terms_d = []
-            chosen = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d))
+            clamped_d = torch.clamp(d, min=-delta, max=delta)
             if tangent_input is not None:
-                terms_loss.append(chosen * tangent_input)
+                terms_loss.append(clamped_d * tangent_input)
                 terms_d.append(tangent_input)
             if tangent_target is not None:
-                terms_loss.append(-(chosen * tangent_target))
+                terms_loss.append(-(clamped_d * tangent_target))
                 terms_d.append(-tangent_target)
             return _total(ctx, terms_loss), _total(ctx, terms_d, 1)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: ebf092628e0b1cbc627bb6ef3eedc6af3e99fd7f5323faf570eadaa976271a1a
+# body-sha256: 9dbaf5a2a0afaee126b06b7dc1f3a7fcf807f2c97fa6c43437db4be11a324d88
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -101,12 +101,12 @@ class _LogSumExpPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return LogSumExpFunction.backward(ctx, grad_y)
         x, y = saved = ctx.saved_tensors
         if y is None:
             return LogSumExpFunction.backward(_Unpacked(ctx, saved), grad_y)
-        return _fit((x - y).exp_() * grad_y, saved[0])
+        return _fit((x - y).exp_().mul_(grad_y), saved[0])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -115,6 +115,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -158,6 +159,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

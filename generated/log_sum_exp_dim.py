@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 47205bba38220f75441fc541615ecf46b54a65b7f9af5953fd4917105c97d029
+# body-sha256: 25b728392f8cd7b30732390453f9d77356a4b2b8fa91fc59a0d3ca4894006e94
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -128,14 +128,14 @@ class _LogSumExpDimPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return LogSumExpDimFunction.backward(ctx, grad_y)
         dim = ctx.dim
         x, y = saved = ctx.saved_tensors
         if y is None:
             return LogSumExpDimFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = _fit(
-            (x - _restore(y, dim, x.shape)).exp_() * _restore(grad_y, dim, x.shape), saved[0]
+            (x - _restore(y, dim, x.shape)).exp_().mul_(_restore(grad_y, dim, x.shape)), saved[0]
         )
         return grad_x, None, None
 
@@ -146,6 +146,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -196,6 +197,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 66d3089abb4633f0f087c49f8221021e882e2ffbb15a5bf2e464c54e4b0c5d0d
+# body-sha256: e1d34c2114a714d53f04fd1e013c6df669891398d1f70e5c960f3813019bada3
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -134,6 +134,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -150,8 +155,11 @@ def _drop(value: Tensor, dim: Any) -> Tensor:
 
 
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
-    """Return zeros of ``shape`` with ``value`` added at ``index`` along ``dim``."""
-    return value.new_zeros(shape).scatter_add(dim, index, value)
+    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no two places are one."""
+    zeros = value.new_zeros(shape)
+    if type(value) is not Tensor or _differentiated():
+        return zeros.scatter(dim, index, value)
+    return zeros.scatter_(dim, index, value)
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 27a0cb79f07ab1eb06eb227a3a02888ddfa2638526b98f15f3d540cc61d3ce15
+# body-sha256: 4d1d017896f5f59212e6f3df4f58d023e4f0f529e3e2210f607e7957efeb14e9
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -122,7 +122,7 @@ class _MishPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return MishFunction.backward(ctx, grad_y)
         x, exp = saved = ctx.saved_tensors
         if exp is None:
@@ -130,7 +130,7 @@ class _MishPlain(Function):
         clamped_x = torch.clamp(x, max=20)
         product = (exp + 4).mul_(exp).add_(clamped_x, alpha=4).add_(6).mul_(exp)
         total = (exp + 2).mul_(exp).add_(2)
-        ratio = (product.add_(clamped_x.add_(1), alpha=4).mul_(exp) * grad_y).div_(total)
+        ratio = product.add_(clamped_x.add_(1), alpha=4).mul_(exp).mul_(grad_y).div_(total)
         return ratio.div_(total)
 
 
@@ -140,6 +140,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -188,6 +189,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: df6efb5236eb7b57f7f8904b9e8c403f6eee6109b75b817b9ea63a078e4f27f5
+# body-sha256: 41b50ebf6e4056866074061f82c2e50fb11710a2c07cd7bffa7d9badb3adb6d2
 """Integer power.
 
     y = x**n
@@ -86,12 +86,33 @@ class PowerFunction(Function):
             )
 
 
+class _PowerPlain(Function):
+    """PowerFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = PowerFunction.forward
+    setup_context: Any = PowerFunction.setup_context
+    jvp = PowerFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+            return PowerFunction.backward(ctx, grad_y)
+        n = ctx.n
+        (x,) = ctx.saved_tensors
+        dtype = None
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
+            x, grad_y, dtype = _widen(x, grad_y)
+        grad_x = torch.zeros_like(grad_y) if n == 0 else (x ** (n - 1)).mul_(grad_y).mul_(n)
+        return _round(grad_x, dtype), None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -142,6 +163,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -195,4 +226,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(PowerFunction)
+_apply: Callable[..., Tensor] = _dispatcher(PowerFunction, _PowerPlain)

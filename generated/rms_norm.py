@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: e452029837c46e23f26a76ae5cc84a095e5ad21b74d0c45e73852e81a53ca68b
+# body-sha256: 56ece138878c07890057051815fee7da30e74c82ecd646d9989a3ad591d6856d
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -50,14 +50,20 @@ def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> T
     _typed("rms_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"rms_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "rms_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-        },
-    )
+    _check_shapes(x, weight)
     return _apply(x, weight, eps)
+
+
+def _check_shapes(x: Any, weight: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "rms_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+            },
+        )
 
 
 class RmsNormFunction(Function):
@@ -134,7 +140,7 @@ class _RmsNormPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return RmsNormFunction.backward(ctx, grad_y)
         wants_x, wants_weight, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -147,7 +153,9 @@ class _RmsNormPlain(Function):
         total = x_squared.mean(dim=-1, keepdim=True) + eps
         root_total = torch.sqrt(total)
         if wants_x:
-            ratio = (product * x).sum(dim=-1, keepdim=True).div_(x_squared.shape[-1]) / total**1.5
+            ratio = (
+                (product * x).sum(dim=-1, keepdim=True).div_(x_squared.shape[-1]).div_(total**1.5)
+            )
             grad_x = _fit(product.div_(root_total).addcmul_(x, ratio, value=-1), saved[0])
         if wants_weight:
             grad_weight = _fit((grad_y * x).div_(root_total), ctx.inputs[1])
@@ -192,6 +200,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -238,7 +247,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -297,6 +306,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

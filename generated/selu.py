@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: 3dd5c96990412fd2003ecc48d1bfdb73496694b754172b34c357d26cd1ba8c38
+# body-sha256: ab9edd6cd0f32323d995a5c71d1d1d15bf259c0b8bc93e24507dc97d03e8e0d5
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -96,13 +96,13 @@ class _SeluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return SeluFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        product = (torch.clamp(x, max=0).exp_() * grad_y).mul_(1.7580993408473768)
+        product = torch.clamp(x, max=0).exp_().mul_(grad_y).mul_(1.7580993408473768)
         return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
 
 
@@ -112,6 +112,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -160,6 +161,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

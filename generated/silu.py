@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 2ddf9588a76ed5ded9c7b3f9648b231c458bb526d0dc1d48a9aff3fbc044c10f
+# body-sha256: 409d594277593a9509b9578988852f094b953f8fc2e35faf2ff0fa4dd4147e09
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -89,13 +89,13 @@ class _SiluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return SiluFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        grad_x = torch.sigmoid(x).mul_((-x).sigmoid_().mul_(x).add_(1)) * grad_y
+        grad_x = torch.sigmoid(x).mul_((-x).sigmoid_().mul_(x).add_(1)).mul_(grad_y)
         return _round(grad_x, dtype)
 
 
@@ -105,6 +105,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -153,6 +154,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: a23be03eb7e2963ca01f6123a559b9c85b988349fbfdba750b6905cc6668f4c1
+# body-sha256: b9bd596993f0ce570e0355d190d46be73f391ab4753234c16d95dbb766f04ba0
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -96,12 +96,12 @@ class _SineActivationPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return SineActivationFunction.backward(ctx, grad_y)
         omega = ctx.omega
         (x,) = ctx.saved_tensors
         x, grad_y, dtype = _widen_all(x, grad_y)
-        grad_x = ((omega * x).cos_() * grad_y).mul_(omega)
+        grad_x = (omega * x).cos_().mul_(grad_y).mul_(omega)
         return _round(grad_x, dtype), None
 
 
@@ -125,6 +125,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -194,6 +195,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

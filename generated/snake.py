@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 01c1e7577a32bbc1d04ac5f1454984cf3202e1b98bda42e41302a0d673fd35a8
+# body-sha256: 2dd90d5930def72d55875951b9ed3bcd4f43d0992d35d888ccabc282f7b08e91
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -49,14 +49,20 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
     """
     if not (_is_real(x) and _is_real(alpha)):
         x, alpha = _tensors("snake", (), x=x, alpha=alpha)
-    _check_shapes(
-        "snake",
-        {
-            "x": (x, ("N", "C", "T")),
-            "alpha": (alpha, ("C",)),
-        },
-    )
+    _check_shapes(x, alpha)
     return _apply(x, alpha)
+
+
+def _check_shapes(x: Any, alpha: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 3 and alpha.shape == x.shape[1:2]):
+        _refuse_shapes(
+            "snake",
+            {
+                "x": (x, ("N", "C", "T")),
+                "alpha": (alpha, ("C",)),
+            },
+        )
 
 
 class SnakeFunction(Function):
@@ -117,6 +123,40 @@ class SnakeFunction(Function):
             return _total(ctx, terms)
 
 
+class _SnakePlain(Function):
+    """SnakeFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SnakeFunction.forward
+    setup_context: Any = SnakeFunction.setup_context
+    jvp = SnakeFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+            return SnakeFunction.backward(ctx, grad_y)
+        wants_x, wants_alpha = ctx.needs_input_grad
+        x, alpha = saved = ctx.saved_tensors
+        x, alpha, grad_y, _ = _widen_all(x, alpha, grad_y)
+        grad_x = grad_alpha = None
+        alpha_column = alpha.unsqueeze(-1)
+        product = alpha_column * x
+        cos_product = torch.cos(product)
+        sin_product = product.sin_()
+        if wants_x:
+            total = cos_product + sin_product
+            grad_x = _fit((total * total).mul_(grad_y), saved[0])
+        if wants_alpha:
+            product2 = (
+                cos_product.mul_(x)
+                .mul_(2)
+                .sub_(sin_product / alpha_column)
+                .mul_(sin_product)
+                .mul_(grad_y)
+            )
+            grad_alpha = _fit(product2.div_(alpha_column).sum(dim=(0, 2)), saved[1])
+        return grad_x, grad_alpha
+
+
 class Snake(torch.nn.Module):
     """Snake activation, the identity plus a periodic part, with one frequency for each channel,
     as a module that owns alpha.
@@ -154,6 +194,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -193,7 +234,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -261,6 +302,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -335,4 +386,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SnakeFunction)
+_apply: Callable[..., Tensor] = _dispatcher(SnakeFunction, _SnakePlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 87238938b04fdbcd5c69a51c9141082e1085c87ff80f1ebe0c31fd23b8feaee6
+# body-sha256: c9d27cd0b47a9fe525039540b48efdfe331997ce3ce09ae37f6b8a8164d1111c
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -37,13 +37,19 @@ def softmax_rows(x: Tensor) -> Tensor:
     """
     if not _is_real(x):
         raise TypeError(f"softmax_rows: expected a real tensor, not {_kind(x)}")
-    _check_shapes(
-        "softmax_rows",
-        {
-            "x": (x, ("...", "classes")),
-        },
-    )
+    _check_shapes(x)
     return _apply(x)
+
+
+def _check_shapes(x: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1):
+        _refuse_shapes(
+            "softmax_rows",
+            {
+                "x": (x, ("...", "classes")),
+            },
+        )
 
 
 class SoftmaxRowsFunction(Function):
@@ -99,7 +105,7 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

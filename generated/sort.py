@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 57e074236a6817d24c5f22dff40e506dab9a6218b9f03e4dd7ac42765faf88a0
+# body-sha256: 3cc73ff461f75a521ea040208f42a7f838df44d282338e639902415132fc0f35
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -118,6 +118,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -129,8 +134,11 @@ def _like(*tensors: Any) -> list[Any]:
 
 
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
-    """Return zeros of ``shape`` with ``value`` added at ``index`` along ``dim``."""
-    return value.new_zeros(shape).scatter_add(dim, index, value)
+    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no two places are one."""
+    zeros = value.new_zeros(shape)
+    if type(value) is not Tensor or _differentiated():
+        return zeros.scatter(dim, index, value)
+    return zeros.scatter_(dim, index, value)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

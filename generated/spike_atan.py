@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 5f251279fc4546b195f7d074300d756b4f9c76e9d2f4ff1c642e78b88fe2521b
+# body-sha256: 4fab296a2d7e7086c09a76f4ac4adf0fdce63794333d3c419a510177915df699
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -108,7 +108,7 @@ class _SpikeAtanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
-        if type(grad_spike) is not Tensor or _differentiated():
+        if type(grad_spike) is not Tensor or _is_batched(grad_spike) or _differentiated():
             return SpikeAtanFunction.backward(ctx, grad_spike)
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
@@ -135,6 +135,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -190,6 +191,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 81f115250e1795ad059f3669ce358ae1261eba23c0934868499ad2763e602714
+# body-sha256: 315978ec39dea85af8c0a6951d3061017a9401bb73af21d38964b47f2983a786
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -123,14 +123,14 @@ class _SwishPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return SwishFunction.backward(ctx, grad_y)
         wants_x, wants_beta = ctx.needs_input_grad
         x, beta, sig = saved = ctx.saved_tensors
         if sig is None:
             return SwishFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_beta = None
-        product = ((beta * x).neg_().sigmoid_().mul_(sig) * grad_y).mul_(x)
+        product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(grad_y).mul_(x)
         if wants_x:
             grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0])
         if wants_beta:
@@ -171,6 +171,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -241,6 +242,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

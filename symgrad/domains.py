@@ -50,20 +50,60 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
 _BY_SIGN: dict[str, tuple[Expr | None, Expr | None]] = {"abs": (None, None), "sign": (ONE, MINUS_ONE)}
 
 
-def _clamped(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+def _chosen(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+    """A choice by a bound as a clamp, or so turned that what is no number passes."""
+    for rewritten in (_clamped(node, domains), _clamped_size(node, domains), _passing(node)):
+        if rewritten is not None:
+            return rewritten
+    return node
+
+
+def _clamped(node: Expr, domains: Mapping[Expr, Interval]) -> Expr | None:
     """where(x > 0, 0, x) as clamp(x, max=0), and its mirror image.
 
     Only where the bound is taken strictly beyond it, as a clamp's gradient has it, and what is no number passes.
     """
     condition, then, otherwise = node.args
     if condition.op not in _BOUNDS or condition.is_static or otherwise.is_static:
-        return node
+        return None
     value, bound = condition.args
     same = otherwise is value and then is bound
     if then is not bound or not (same or (bound is ZERO and _alike(otherwise, value, domains))):
-        return node
+        return None
     low, high = (-OO, bound) if condition.op == "gt" else (bound, OO)
-    return make("clamp", otherwise, low, high) if bound.is_static else node
+    return make("clamp", otherwise, low, high) if bound.is_static else None
+
+
+def _clamped_size(node: Expr, domains: Mapping[Expr, Interval]) -> Expr | None:
+    """where(abs(x) <= k, c * x, c * k * sign(x)) as c * clamp(x, -k, k), for a positive number k.
+
+    A clamp's gradient has the closed interval, and what is no number passes it.
+    """
+    condition, then, otherwise = node.args
+    if condition.op != "le" or condition.args[0].op != "abs" or not positive(condition.args[1], domains):
+        return None
+    (x,), bound = condition.args[0].args, condition.args[1]
+    scale = ex.mul(then, ex.power(x, -1))
+    if not (scale.is_static and bound.is_static) or otherwise is not ex.mul(scale, bound, make("sign", x)):
+        return None
+    return ex.mul(scale, make("clamp", x, -bound, bound))
+
+
+def _passing(node: Expr) -> Expr | None:
+    """where(abs(x) < k, f(x), sign(x)) as where(abs(x) >= k, sign(x), f(x)): sign makes a number of what is none."""
+    condition, then, otherwise = node.args
+    if condition.op not in _ORDERS or condition.is_static:
+        return None
+    compared = [x for x in condition.tensors if _reads(condition.args[0], x) or _reads(condition.args[1], x)]
+    if not all(_reads(then, x) and x in otherwise.tensors and not _reads(otherwise, x) for x in compared):
+        return None
+    return make("where", truth.compare(truth.NEGATED[condition.op], *condition.args), otherwise, then)
+
+
+def _reads(root: Expr, x: Expr) -> bool:
+    """Whether a value is no number where x is none: x is not only looked at for its sign or order."""
+    signs = frozenset(n for n in topological(root) if n.op == "sign" or n.is_boolean)
+    return root not in signs and x in topological(root, leaves=signs)
 
 
 def _length(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
@@ -93,7 +133,8 @@ def _alike(value: Expr, other: Expr, domains: Mapping[Expr, Interval]) -> bool:
 
 
 _BOUNDS = ("gt", "lt")
-_SPECIAL = {"where": _clamped, "hypot": _length, "pow": _scaled_power}
+_ORDERS = ("gt", "lt", "ge", "le")
+_SPECIAL = {"where": _chosen, "hypot": _length, "pow": _scaled_power}
 
 
 def _compared(node: Expr, bound: float, domain: Interval) -> Expr:

@@ -152,6 +152,10 @@ class Expr:
     def __neg__(self) -> Expr:
         return mul(-1, self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What another process makes of a pickle is the one node there."""
+        return _restored, (self.op, self.args, self.attrs)
+
     def __repr__(self) -> str:
         from symgrad.formula import formula
 
@@ -170,6 +174,10 @@ def make(op: str, *args: Expr, **attrs: Any) -> Expr:
         _ = found.digest, found.size, found.symbols
         _interned[key] = found
     return found
+
+
+def _restored(op: str, args: tuple[Expr, ...], attrs: tuple[tuple[str, Any], ...]) -> Expr:
+    return make(op, *args, **dict(attrs))
 
 
 # ------------------------------------------------------------------------------------------------ leaves

@@ -1,4 +1,5 @@
-"""Nothing is computed on more elements than need be: factors leave sums, and expansions that nobody needs are dropped.
+"""Nothing is computed on more elements than need be: factors leave sums and products, and expansions that nobody needs
+are dropped.
 
 What holds no cotangent or tangent is left alone, for it is shared with forward.
 """
@@ -6,8 +7,10 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 from __future__ import annotations
 
 from symgrad import expr as ex
+from symgrad.cost import is_product
 from symgrad.expr import Expr, make
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
+from symgrad.sizes import elements
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import SCALAR, positions
 from symgrad.traversal import rebuild, topological
@@ -40,6 +43,8 @@ def _simplified(node: Expr) -> Expr:
         return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
     if node.op == "squeeze":
         return _without_kept_dimensions(node)
+    if is_product(node):
+        return _without_numbers(node)
     if node.op == "mul":
         node = _without_ones(node)
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
@@ -62,6 +67,23 @@ def _without_ones(product: Expr) -> Expr:
             if same_shape(shape_sources(rest), product):
                 return rest
     return product
+
+
+# ------------------------------------------------------------------------------------------------ products
+def _without_numbers(product: Expr) -> Expr:
+    """c * (a @ g) for (c * a) @ g with a cotangent g, unless the gradient has more elements than a.
+
+    The gradient is a tensor of its own, over which it is multiplied; a has to be left as it is.
+    """
+    if not any(s["kind"] == "cotangent" for s in product.symbols if s.is_differential):
+        return product
+    operands, numbers = list(product.args), []
+    for k, operand in enumerate(operands):
+        own = [f for f in operand.args if f.is_static] if operand.op == "mul" else []
+        if own and not operand.is_differential and elements(product) <= elements(operand):
+            operands[k] = ex.mul(*(f for f in operand.args if f not in own))
+            numbers += own
+    return ex.mul(*numbers, make(product.op, *operands, **dict(product.attrs))) if numbers else product
 
 
 # ------------------------------------------------------------------------------------------------ sums

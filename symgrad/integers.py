@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.expr import COMPARISONS, LOGICAL, Expr
+from symgrad.expr import Expr
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.traversal import topological
 
@@ -11,7 +11,7 @@ __all__ = ["is_integer"]
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 _KEEP = frozenset(
     [
-        *("add", "mul", "neg", "where", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"),
+        *("add", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"),
         *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),
         *("transpose", "T", "mT", "unsqueeze", "squeeze", "expand"),
     ]
@@ -19,7 +19,10 @@ _KEEP = frozenset(
 
 
 def is_integer(root: Expr) -> bool:
-    """Whether a value of tensors is an integer: made of integers by operations that keep them so."""
+    """Whether a value of tensors is an integer: made of integers by operations that keep them so.
+
+    A choice between numbers by the values of a float tensor is of the type of that tensor.
+    """
     found: dict[Expr, bool] = {}
     for node in topological(root):
         found[node] = _is_integer(node, found)
@@ -36,13 +39,10 @@ def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
         return found[node.args[0]] and exponent is not None and exponent > 0 and found[node.args[1]]
     if is_index(node):
         return True
-    if node.op in COMPARISONS or node.op in LOGICAL:
-        return all(found[a] for a in node.args)
-    return node.op in _KEEP and all(found[a] for a in _promoted(node))
-
-
-def _promoted(node: Expr) -> tuple[Expr, ...]:
-    """The arguments from which the dtype is promoted: a number has that of the tensor whose shape it gets."""
-    if node.op in TENSOR_OPS and node.op != "expand":
-        return data_arguments(node)
-    return node.args[1:] if node.op == "where" and node.args[1].tensors | node.args[2].tensors else node.args
+    if node.op == "where":
+        condition, *branches = node.args
+        typed = [t for b in branches for t in b.tensors] or condition.tensors
+        return all(t["kind"] in _INTEGER_KINDS for t in typed) and all(found[b] for b in branches)
+    # A number in the shape of a tensor is of that tensor's type.
+    read = data_arguments(node) if node.op in TENSOR_OPS and node.op != "expand" else node.args
+    return node.op in _KEEP and all(found[a] for a in read)

@@ -19,6 +19,7 @@ __all__ = [
     "absorbed",
     "broadcast",
     "common_extent",
+    "covers",
     "declared_shape",
     "extent",
     "reduced_from",
@@ -51,10 +52,10 @@ def _shape_sources(root: Expr) -> frozenset[Expr]:
 def absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
     """The sources without those that broadcast to others: what is reduced with `keepdim`, beside what it reduces."""
     whole = {s: reduced_from(s) for s in sources}
-    return sources - {s for s, of in whole.items() if of is not None and _covers(sources - {s}, shape_sources(of))}
+    return sources - {s for s, of in whole.items() if of is not None and covers(sources - {s}, shape_sources(of))}
 
 
-def _covers(sources: frozenset[Expr], others: frozenset[Expr]) -> bool:
+def covers(sources: frozenset[Expr], others: frozenset[Expr]) -> bool:
     """Whether `others` add nothing to the shape that `sources` broadcast to."""
     if others <= sources:
         return True

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from once import once
 from torch import Tensor
 
 from symgrad.backends.torch import samples
@@ -17,7 +18,7 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
 from symgrad.operation import Operation, compile_operation
 from symgrad.parse import parse_formulas
-from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.spec import Spec, parse_spec
 
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
 OWN_SPECS = sorted((Path(__file__).parent / "specs").glob("*.yaml"))
@@ -27,9 +28,9 @@ SAMPLE = [*SPECS[1::6], *OWN_SPECS]  # for what holds of every module or of none
 class Compiled:
     """One operation: the parsed spec, what the compiler made of it, the running module and the composite."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.operation: Operation = compile_operation(parse_formulas(spec))
+    def __init__(self, operation: Operation) -> None:
+        self.spec: Spec = operation.program.spec
+        self.operation = operation
         self._text: str | None = None
         self._module: ModuleType | None = None
         self._composite: Callable[..., Any] | None = None
@@ -96,14 +97,18 @@ class Compiled:
 
 @cache
 def compiled(path: Path) -> Compiled:
-    """The operation of a spec file; compiled once in a process."""
-    return Compiled(load_spec(path))
+    """The operation of a spec file."""
+    return compiled_text(path.read_text(encoding="utf-8"))
 
 
 @cache
 def compiled_text(text: str) -> Compiled:
-    """The operation of a spec given as YAML."""
-    return Compiled(parse_spec(text))
+    """The operation of a spec given as YAML; the same object in all of a process, compiled once in a run."""
+    return Compiled(once(_operation, text))
+
+
+def _operation(text: str) -> Operation:
+    return compile_operation(parse_formulas(parse_spec(text)))
 
 
 def results(value: Any) -> list[Tensor]:

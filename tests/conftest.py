@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from tempfile import TemporaryDirectory
 
 # Before torch is imported: tests run side by side, and threads that wait for work would take it from each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import once
 import pytest
 from hypothesis import settings
 
@@ -16,6 +18,14 @@ settings.load_profile("same")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite the golden files of tests/golden")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the processes of this run a folder to share; those that are started find it in their environment."""
+    if once.FOLDER not in os.environ:
+        folder = TemporaryDirectory(prefix="symgrad-tests-", ignore_cleanup_errors=True)
+        os.environ[once.FOLDER] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from once import once
 
 from symgrad.files import render
 from symgrad.pipeline import Compiled, compile_spec
@@ -24,7 +25,11 @@ _numbers = count()
 
 @cache
 def compiled(text: str) -> Compiled:
-    """A spec given as YAML, compiled with fused passes."""
+    """A spec given as YAML, compiled with fused passes, once in a run."""
+    return once(_with_kernels, text)
+
+
+def _with_kernels(text: str) -> Compiled:
     return compile_spec(parse_spec(text).with_kernels())
 
 

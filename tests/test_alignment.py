@@ -93,8 +93,8 @@ def test_contradictions_are_mistakes_with_a_place() -> None:
 @pytest.fixture
 def check() -> Callable[..., None]:
     scope: dict[str, Any] = {"Any": Any}
-    exec("from __future__ import annotations\n" + snippets()["_check_shapes"], scope)
-    found: Callable[..., None] = scope["_check_shapes"]
+    exec("from __future__ import annotations\n" + snippets()["_refuse_shapes"], scope)
+    found: Callable[..., None] = scope["_refuse_shapes"]
     return found
 
 

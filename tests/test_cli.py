@@ -205,8 +205,6 @@ def test_a_process_that_dies_fails_its_spec_only():
     ("args", "message"),
     [
         (["gen"], "Missing argument 'SPEC...'"),
-        (["gen", "none.yaml"], "'none.yaml' does not exist"),
-        (["gen", "empty"], "No spec (*.yaml, *.yml) in the folder 'empty'"),
         (["gen", "a.yaml", "-o", "a.yaml"], "is a file"),
         (["gen", "a.yaml", "-j", "0"], "0 is not in the range"),
         (["gen", "a.yaml", "--nonsense"], "No such option"),
@@ -220,12 +218,48 @@ def test_a_process_that_dies_fails_its_spec_only():
     ],
 )
 def test_wrong_usage(args, message):
-    Path("empty").mkdir()
     write("a.yaml")
     result = run(*args)
     assert result.exit_code == 2
     assert message in result.stderr
     assert generated() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("none.yaml", "none.yaml:1:1: no such file or directory"),
+        ("no/folder", "no/folder:1:1: no such file or directory"),
+        ("empty", "empty: no spec (*.yaml, *.yml) in this folder"),
+    ],
+)
+@pytest.mark.parametrize("command", ["gen", "check", "explain"])
+def test_a_path_with_no_spec_fails_alone(command, path, message):
+    Path("empty").mkdir()
+    write("a.yaml")
+    write("b.yaml")
+    run("gen", "b.yaml")
+    result = run(command, "a.yaml", path, "b.yaml")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "b.py" in generated() and ("a.py" in generated()) == (command == "gen")
+    assert run("gen", path).exit_code == 1
+
+
+def test_a_locked_folder_fails_alone(monkeypatch):
+    write("specs/a.yaml")
+    Path("specs/locked").mkdir()
+    scandir = os.scandir
+
+    def guarded(path):
+        if os.fspath(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    result = run("gen", "specs")
+    assert (result.exit_code, generated()) == (1, ["a.py", "test_a.py"])
+    assert "specs/locked: the folder cannot be read: permission denied" in result.stderr
 
 
 @pytest.mark.parametrize("args", [["-q", "gen", "a.yaml"], ["gen", "a.yaml", "-q"], ["-q", "gen", "-q", "a.yaml"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import weakref
@@ -195,6 +196,7 @@ def test_equal_structures_are_one_object(root: Expr) -> None:
     for node in topological(root):
         copies[node] = make(node.op, *(copies[a] for a in node.args), **dict(node.attrs))
     assert copies[root] is root
+    assert pickle.loads(pickle.dumps(root)) is root
     distinct = {node.digest for node in topological(root)}
     assert len(distinct) == len(topological(root))
 

@@ -20,7 +20,6 @@ from symgrad.errors import SpecError
 from symgrad.expr import make, symbol
 from symgrad.machine import machine
 from symgrad.naming import Names, describe
-from symgrad.spec import parse_spec
 from symgrad.traversal import topological
 
 
@@ -246,7 +245,7 @@ _CLASHES += ("__class__", "extra_repr")
 def test_hostile_names_in_a_module(role: str, name: str) -> None:
     """Either the module works, under a name of its own where nn.Module has this one, or the spec is refused."""
     try:
-        item = Compiled(parse_spec(f"\nop: hostile\n{_ROLES[role].format(n=name)}"))
+        item = compiled_text(f"\nop: hostile\n{_ROLES[role].format(n=name)}")
     except SpecError:
         return
     made = item.module.Hostile()

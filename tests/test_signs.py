@@ -74,6 +74,30 @@ def test_a_clamp_has_the_gradient_of_the_choice() -> None:
         assert math.isnan(value) or torch.autograd.grad(one, x) == torch.autograd.grad(other, x)
 
 
+@pytest.mark.parametrize(
+    ("choice", "turned"),
+    [
+        (where(compare("le", make("abs", X), ALPHA), X, ALPHA * make("sign", X)), make("clamp", X, -ALPHA, ALPHA)),
+        (
+            where(compare("le", make("abs", X), 2), BETA * X, 2 * BETA * make("sign", X)),
+            BETA * make("clamp", X, ex.num(-2), ex.num(2)),
+        ),
+        (  # no clamp: another bound
+            where(compare("le", make("abs", X), ALPHA), X, BETA * make("sign", X)),
+            where(compare("gt", make("abs", X), ALPHA), BETA * make("sign", X), X),
+        ),
+        (  # a clamp has another gradient where abs(x) is alpha
+            where(compare("lt", make("abs", X), ALPHA), X / ALPHA, make("sign", X)),
+            where(compare("ge", make("abs", X), ALPHA), make("sign", X), X / ALPHA),
+        ),
+        (where(compare("lt", X, 1), X**2, 2 * X), None),
+        (where(compare("lt", make("abs", X), ALPHA), make("sign", X), X), None),
+    ],
+)
+def test_what_is_no_number_passes_a_choice_by_size(choice: Expr, turned: Expr | None) -> None:
+    assert within_domains(choice, DOMAINS) is (turned or choice)
+
+
 def test_scales_leave_lengths() -> None:
     scaled = make("hypot", X / ALPHA, ex.num(3))
     assert within_domains(scaled, DOMAINS) is make("hypot", X, 3 * ALPHA) / ALPHA

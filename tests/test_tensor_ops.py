@@ -30,9 +30,9 @@ def _helpers() -> dict[str, Any]:
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
     scope["nn_grad"] = torch.nn.grad
     scope["_broadcast_shapes"] = torch.broadcast_shapes
-    scope["Callable"] = Callable
+    scope["Callable"], scope["forward_ad"] = Callable, torch.autograd.forward_ad
     wanted = re.compile(
-        r"_(shape_of|restore|drop|conform|cumsum_back|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|nn_grad|conv.*)$"
+        r"_(shape_of|restore|drop|conform|cumsum_back|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|nn_grad|conv.*|differentiated|forward_mode|forward_ad|in_functorch)$"
     )
     for name, text in snippets().items():
         if wanted.match(name):

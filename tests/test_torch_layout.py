@@ -116,6 +116,9 @@ def test_what_rounds_once_needs_no_wider_type() -> None:
         "x.T * 3": False,
         "amax(x, dim=-1, keepdim=True) + x": False,
         "sin(x.mT) * x": True,
+        "clamp(x, -2, 0.5) * x": False,
+        "clamp(x, -0.3, 0.3)": False,
+        "clamp(x, -0.3, 0.3) * x": True,  # the bound is rounded, too
     }.items():
         found = text_layout(f"\nop: rounds\ntensors: {{x: }}\noutputs: {{z: '{formula}'}}\n")
         assert found.widens is widens, formula

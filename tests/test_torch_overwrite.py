@@ -27,6 +27,19 @@ tensors: {x0: {shape: [K, M]}, x1: {shape: [K]}}
 outputs: {y: "sum(x0, dim=1) * exp(x1)"}
 """
 
+NLL = """
+op: nll
+tensors: {mean: , target: , scale: {domain: "(0, oo)"}}
+outputs: {loss: "log(scale) + (target - mean)**2 / scale"}
+"""
+
+GATED = """
+op: gated
+tensors: {x: {shape: [N, D]}, gate: {shape: [D, H]}, up: {shape: [D, H]}}
+hyperparameters: {scale: 0.5}
+outputs: {y: "tanh(scale * x @ gate) * (x @ up)"}
+"""
+
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
 
 
@@ -67,7 +80,7 @@ def test_a_value_fits_where_it_is_made_of_the_same_tensors() -> None:
     assert fits(x * beta, x) and fits(x * beta, beta + x) and fits(g * x, x * beta)
     assert not fits(make("exp", beta), x * beta)  # it may be smaller
     assert not fits(make("exp", x), ex.num(2) * x)  # it may be of integers, where beta has the gradient
-    assert not fits(x * beta, g * x)  # the cotangent alone may be batched
+    assert fits(x * beta, g * x)
 
 
 def gradients(item: Compiled, tensors: list[torch.Tensor], g: torch.Tensor, *, create: bool) -> list[torch.Tensor]:
@@ -77,18 +90,57 @@ def gradients(item: Compiled, tensors: list[torch.Tensor], g: torch.Tensor, *, c
     return [t.detach() for t in torch.autograd.grad(y, tensors, g, create_graph=create)]
 
 
-@pytest.mark.parametrize("text", [GATE, ROWS], ids=["gate", "rows"])
+@pytest.mark.parametrize("text", [GATE, ROWS, NLL, GATED], ids=["gate", "rows", "nll", "gated"])
 @pytest.mark.parametrize("shapes", [((3, 4), (3,)), ((1, 4), (1,))])
 def test_a_plain_backward_gives_what_a_differentiated_one_does(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     item = compiled_text(text)
     if text is GATE:
         shapes = (shapes[0], (*shapes[0][:1], 1))
+    if text is NLL:
+        shapes = (shapes[0], (4,), (*shapes[0][:1], 1))
+    if text is GATED:
+        shapes = (shapes[0], (4, 2), (4, 2))
     tensors = [torch.rand(s, dtype=torch.float64).requires_grad_() for s in shapes]
     before = [t.detach().clone() for t in tensors]
     g = torch.rand_like(item.function(*tensors))
     kept = g.clone()
     torch.testing.assert_close(gradients(item, tensors, g, create=False), gradients(item, tensors, g, create=True))
     assert torch.equal(g, kept) and all(map(torch.equal, before, tensors))
+
+
+@pytest.mark.parametrize("text", [NLL, GATED], ids=["nll", "gated"])
+def test_cotangents_batched_by_autograd_are_not_overwritten_into_what_is_saved(text: str) -> None:
+    item = compiled_text(text)
+    assert "_is_batched(" in item.text and ".mul_(" in item.text
+    shapes = ((3, 4), (3, 4), (3, 4)) if text is NLL else ((3, 4), (4, 2), (4, 2))
+    tensors = [torch.rand(s, dtype=torch.float64).add_(0.5).requires_grad_() for s in shapes]
+    y = item.function(*tensors)
+    batch = torch.rand(5, *y.shape, dtype=torch.float64)
+    found = torch.autograd.grad(y, tensors, batch, is_grads_batched=True, retain_graph=True)
+    single = [torch.autograd.grad(y, tensors, g, retain_graph=True) for g in batch]
+    torch.testing.assert_close(list(found), [torch.stack(column) for column in zip(*single, strict=True)])
+
+
+def test_what_a_product_is_made_of_has_one_dtype() -> None:
+    operation = compile_operation(parse_formulas(parse_spec(GATED)))
+    ((_, variant),) = operation.variants()
+    x, gate, up = (symbol(n, "tensor", s) for n, s in (("x", ("N", "D")), ("gate", ("D", "H")), ("up", ("D", "H"))))
+    fits = Room(variant).fits
+    first, second = make("matmul", x, gate), make("matmul", x, up)
+    assert fits(make("tanh", first), first * second)
+    assert not fits(make("sum", first, dim=0, keepdim=True), first)  # it is smaller
+
+
+def test_products_are_not_overwritten_where_autocast_made_them() -> None:
+    item = compiled_text(GATED)
+    tensors = [torch.rand(s).requires_grad_() for s in ((3, 4), (4, 2), (4, 2))]
+    found = []
+    for function in (item.function, item.composite):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = function(*tensors, 0.5)
+        found.append((y, *torch.autograd.grad(y, tensors, torch.ones_like(y))))
+    assert [t.dtype for t in found[0]] == [t.dtype for t in found[1]]
+    torch.testing.assert_close(found[0], found[1], rtol=0.1, atol=0.1)
 
 
 @pytest.mark.parametrize("shape", [(), (4, 1), (4, 3)], ids=str)

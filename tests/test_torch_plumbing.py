@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from compiled import SAMPLE, compiled
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from symgrad.backends.torch.plumbing import imports, plumbing, snippets
 
@@ -100,6 +101,29 @@ def test_a_gradient_is_summed_then_rounded(shapes: tuple[tuple[int, ...], tuple[
     assert fit(torch.ones(70_000), torch.zeros((), dtype=torch.float16).float()).item() == 70_000
 
 
+def test_what_is_put_along_a_dimension_is_copied_only_where_it_is_differentiated() -> None:
+    put = helpers("_put_along")["_put_along"]
+    value, index = torch.tensor([[5.0], [7.0]], dtype=torch.float64), torch.tensor([[2], [0]])
+    expected = torch.tensor([[0.0, 0.0, 5.0], [7.0, 0.0, 0.0]], dtype=torch.float64)
+
+    class Made(TorchDispatchMode):
+        """Counts the operations that make a tensor as large as the result."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            made.append(isinstance(result, torch.Tensor) and not func._schema.is_mutable)
+            return result
+
+    made: list[bool] = []
+    with torch.no_grad(), Made():
+        found = put(value, index, (2, 3), 1)
+    torch.testing.assert_close(found, expected)
+    assert sum(made) == 1
+    assert torch.autograd.gradgradcheck(lambda v: put(v, index, (2, 3), 1), value.requires_grad_())
+    batched = torch.func.vmap(lambda v, i: put(v, i, (3,), 0))(value.detach(), index)
+    torch.testing.assert_close(batched, expected)
+
+
 def test_numbers_become_tensors_that_leave_the_dtype() -> None:
     tensors = helpers("_tensors")["_tensors"]
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
@@ -126,7 +150,7 @@ def test_only_real_tensors_are_real() -> None:
 
 
 def test_shapes_are_checked_by_name() -> None:
-    check = helpers("_check_shapes")["_check_shapes"]
+    check = helpers("_refuse_shapes")["_refuse_shapes"]
     x, b = torch.ones(2, 3, 5), torch.ones(3)
     check("op", {"x": (x, ("N", "C", "T")), "b": (b, ("C",)), "none": (None, ("C",))})
     check("op", {"x": (x, ("...", "C", 5)), "b": (b, ("C",))})

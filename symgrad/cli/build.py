@@ -17,7 +17,13 @@ __all__ = ["check", "explain", "generate", "start_spec"]
 
 
 def generate(
-    terminal: Terminal, specs: Sequence[str], out: Path, *, force: bool, jobs: int | None, kernels: bool = False
+    terminal: Terminal,
+    specs: Sequence[str | Failed],
+    out: Path,
+    *,
+    force: bool,
+    jobs: int | None,
+    kernels: bool = False,
 ) -> int:
     """Write the files of ``specs`` into ``out``."""
     written: Counter[str] = Counter()
@@ -38,7 +44,9 @@ def generate(
     return 1 if failed else 0
 
 
-def check(terminal: Terminal, specs: Sequence[str], out: Path, *, jobs: int | None, kernels: bool = False) -> int:
+def check(
+    terminal: Terminal, specs: Sequence[str | Failed], out: Path, *, jobs: int | None, kernels: bool = False
+) -> int:
     """Compare the files in ``out`` with what would be written."""
     seen: Counter[Status] = Counter()
 
@@ -56,7 +64,7 @@ def check(terminal: Terminal, specs: Sequence[str], out: Path, *, jobs: int | No
     return 0 if fresh and not failed else 1
 
 
-def explain(terminal: Terminal, specs: Sequence[str], *, jobs: int | None) -> int:
+def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
     """Show how ``specs`` are compiled."""
     from symgrad.explain import show
 
@@ -79,7 +87,11 @@ def start_spec(terminal: Terminal, op: str, out: Path) -> int:
 
 
 def _each(
-    terminal: Terminal, specs: Sequence[str], jobs: int | None, act: Callable[[Ready], None], kernels: bool = False
+    terminal: Terminal,
+    specs: Sequence[str | Failed],
+    jobs: int | None,
+    act: Callable[[Ready], None],
+    kernels: bool = False,
 ) -> int:
     """Call ``act`` with every spec that compiles, in order; how many specs failed, there or before."""
     failed = 0

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from symgrad import __version__
 from symgrad.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from symgrad.cli.work import Failed
 
 __all__ = ["main"]
 
@@ -86,27 +89,16 @@ def _terminal() -> Terminal:
     return Terminal(click.get_current_context().find_root().meta.get(_VERBOSITY, 0))
 
 
-def _specs(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> list[str]:
-    """The spec files that the arguments name; that there are none at all is a mistake of usage, like
-    a path that does not exist: a script that generates nothing should not seem to work."""
+def _specs(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> list[str | Failed]:
+    """The spec files that the arguments name. A path that does not exist, or holds no spec, fails like
+    a spec with mistakes: the others go on, and the exit status says so."""
     from symgrad.cli.work import find_specs
 
-    try:
-        for path in paths:
-            if not find_specs([path]):
-                raise click.UsageError(f"No spec (*.yaml, *.yml) in the folder '{path.as_posix()}'.")
-        return find_specs(paths)
-    except OSError as error:
-        raise click.UsageError(f"Folder '{error.filename}' cannot be read: {error.strerror}.") from None
+    return find_specs(paths)
 
 
 _specs_argument = click.argument(
-    "specs",
-    nargs=-1,
-    required=True,
-    metavar="SPEC...",
-    type=click.Path(exists=True, readable=False, path_type=Path),
-    callback=_specs,
+    "specs", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path), callback=_specs
 )
 _out_option = click.option(
     "-o",
@@ -149,7 +141,7 @@ def main() -> None:
 @_kernels_option
 @_jobs_option
 @_verbosity
-def gen(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
+def gen(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Generate the module and the test of every SPEC.
 
     A SPEC is a file, or a folder with all specs below it. A spec that fails is reported with all
@@ -168,7 +160,7 @@ def gen(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | Non
 @_kernels_option
 @_jobs_option
 @_verbosity
-def check(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
+def check(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Tell which files are stale, hand-edited or missing.
 
     Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
@@ -182,7 +174,7 @@ def check(specs: list[str], out: Path, force: bool, kernels: bool, jobs: int | N
 @_specs_argument
 @_jobs_option
 @_verbosity
-def explain(specs: list[str], jobs: int | None) -> int:
+def explain(specs: list[str | Failed], jobs: int | None) -> int:
     """Show how every SPEC is compiled, and why.
 
     Derivatives, the rules that rewrote them, the forms to choose from, what is saved for the
@@ -230,7 +222,7 @@ def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw time over size (PNG, SVG).")
 @_verbosity
 def bench(
-    specs: list[str],
+    specs: list[str | Failed],
     sizes: tuple[int, ...],
     dtypes: tuple[str, ...],
     devices: tuple[str, ...],

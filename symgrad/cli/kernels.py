@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from symgrad.cli.terminal import Terminal
+from symgrad.cli.work import Failed
 from symgrad.errors import SymgradError
 
 __all__ = ["bench", "build"]
@@ -44,7 +45,7 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
 
 def bench(
     terminal: Terminal,
-    specs: Sequence[str],
+    specs: Sequence[str | Failed],
     *,
     sizes: Sequence[int],
     dtypes: Sequence[str],
@@ -74,6 +75,8 @@ def bench(
             raise SymgradError("there is no CUDA device")
         known = read_natives(natives)
         for path in specs:
+            if isinstance(path, Failed):
+                raise SymgradError(path.message)
             spec = load_spec(path)
             with tempfile.TemporaryDirectory() as folder:
                 forms = contenders(spec, Path(folder), known.get(spec.op), compiled=compiled)

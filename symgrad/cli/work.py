@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
 from symgrad.spec import Spec, load_spec, parse_spec
@@ -52,38 +52,45 @@ class Failed:
 Outcome = Ready | Failed
 
 
-def find_specs(paths: Iterable[Path]) -> list[str]:
+def find_specs(paths: Iterable[Path]) -> list[str | Failed]:
     """The spec files that ``paths`` name, each once: files as they are, folders with all below them.
 
-    Hidden files and folders are passed over, and links to folders are not followed. Raises OSError
-    for a folder that cannot be read.
+    Hidden files and folders are passed over, and links to folders are not followed. A folder without
+    specs, or one that cannot be read, is a failure among the others; a file is not looked at yet.
     """
-    found: dict[str, str] = {}
+    found: dict[str, str | Failed] = {}
     for path in paths:
         for file in _below(path) if path.is_dir() else [path]:
-            found.setdefault(os.path.realpath(file), file.as_posix())
+            name = file.path if isinstance(file, Failed) else file.as_posix()
+            found.setdefault(os.path.realpath(name), file if isinstance(file, Failed) else name)
     return list(found.values())
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    def stop(error: OSError) -> NoReturn:
-        raise error
-
-    for parent, folders, files in os.walk(folder, onerror=stop):
+def _below(folder: Path) -> Iterator[Path | Failed]:
+    locked: list[OSError] = []
+    empty = True
+    for parent, folders, files in os.walk(folder, onerror=locked.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if name.endswith(_SUFFIXES) and not name.startswith("."):
+                empty = False
                 yield Path(parent, name)
+    for error in locked:
+        name = Path(error.filename).as_posix()
+        yield Failed(name, f"{name}: the folder cannot be read: {(error.strerror or 'unknown').lower()}")
+    if empty and not locked:
+        name = folder.as_posix()
+        yield Failed(name, f"{name}: no spec (*.yaml, *.yml) in this folder; name one that holds some, or a file")
 
 
 def compile_all(
-    paths: Sequence[str], jobs: int | None = None, *, kernels: bool = False
+    paths: Sequence[str | Failed], jobs: int | None = None, *, kernels: bool = False
 ) -> Generator[Outcome, None, None]:
     """What becomes of each spec, in the order of ``paths``; ``jobs`` (default: one a core) run at once.
 
     With ``kernels`` all specs get fused passes, else those that ask for them.
     """
-    specs: list[Spec | Failed] = [_load(path) for path in paths]
+    specs: list[Spec | Failed] = [path if isinstance(path, Failed) else _load(path) for path in paths]
     specs = _without_rivals(specs)
     good = [spec for spec in specs if isinstance(spec, Spec)]
     compiled = _compile(good, min(jobs or _cores(), len(good)), kernels)

@@ -64,7 +64,7 @@ def _read(name: str) -> bytes:
     """At most one byte more than a spec may have. Raises SpecError."""
     try:
         if not stat.S_ISREG(Path(name).stat().st_mode):  # a folder, or a pipe that could block for ever
-            raise _unreadable(name, "not a file")
+            raise _unreadable(name, "not a file; give the path of a spec")
         with open(name, "rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:

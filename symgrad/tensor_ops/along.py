@@ -35,7 +35,7 @@ def take(x: Expr, index: Expr, dim: Any) -> Expr:
 
 
 def put(value: Expr, index: Expr, like: Expr, dim: Any) -> Expr:
-    """The transposed of `take`: zeros of the shape of `like` with `value` added at `index`."""
+    """The transposed of `take`: zeros of the shape of `like` with `value` at `index`, whose places all differ."""
     return make("put_along", value, index, like, dim=dim)
 
 

@@ -122,24 +122,37 @@ def _plain_transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 # ------------------------------------------------------------------------------------------------ rules
 def matrix_transpose(x: Expr) -> Expr:
-    """The last two dimensions swapped."""
-    exact = extent(x)
-    if x.op == "mT" or (x.op == "T" and exact.exact and len(exact.dims) == 2):
+    """The last two dimensions swapped.
+
+    (a.mT @ g).mT is g.mT @ a: the gradient of `b` in `a @ b.mT` needs no transposition.
+    """
+    if x.op in ("mT", "T") and (x.op == "mT" or _is_matrix(x)):
         return x.args[0]
-    return make("mT", x)
+    return _swapped(x, "mT") or make("mT", x)
 
 
 def plain_transpose(x: Expr) -> Expr:
-    """All dimensions in reverse, as `.T` does.
+    """All dimensions in reverse, as `.T` does; of a product as `matrix_transpose`."""
+    if x.op == "T":
+        return x.args[0]
+    return (_swapped(x, "T") if _is_matrix(x) else None) or make("T", x)  # a vector is its own transpose
 
-    (a.mT @ g).T is g.mT @ a: the gradient of `w` in `x @ w.T` needs no transposition.
-    """
-    if x.op == "matmul_right" and x.args[2].op == "T":
+
+def _is_matrix(x: Expr) -> bool:
+    known = extent(x)
+    return known.exact and len(known.dims) == 2
+
+
+def _swapped(x: Expr, transposition: str) -> Expr | None:
+    """The transposed of a gradient in the second operand of a product, by a product of what it is made of."""
+    if x.op == "matmul_right" and x.args[2].op == transposition:
         a, g, like = x.args
-        of = extent(like)
-        if of.exact and len(of.dims) == 2:  # a vector is its own transpose
+        if _is_matrix(x) or min(len(extent(a).dims), len(extent(g).dims)) > 1:  # else perhaps of a vector
             return make("matmul_right", g, a, like.args[0])
-    return x.args[0] if x.op == "T" else make("T", x)
+    if x.op == "matmul" and x.args[0].op == "mT" and len(extent(x.args[1]).dims) > 1:
+        (a,), g = x.args[0].args, x.args[1]
+        return make("matmul", make("mT", g), a)
+    return None
 
 
 def _swap(x: Expr, node: Expr) -> Expr:

@@ -34,14 +34,20 @@ def named_shapes(x: Tensor | float, bias: Tensor | float) -> Tensor:
     """
     if not (_is_real(x) and _is_real(bias)):
         x, bias = _tensors("named_shapes", (), x=x, bias=bias)
-    _check_shapes(
-        "named_shapes",
-        {
-            "x": (x, ("N", "C", "T")),
-            "bias": (bias, ("C",)),
-        },
-    )
+    _check_shapes(x, bias)
     return _apply(x, bias)
+
+
+def _check_shapes(x: Any, bias: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 3 and bias.shape == x.shape[1:2]):
+        _refuse_shapes(
+            "named_shapes",
+            {
+                "x": (x, ("N", "C", "T")),
+                "bias": (bias, ("C",)),
+            },
+        )
 
 
 class NamedShapesFunction(Function):
@@ -133,7 +139,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():

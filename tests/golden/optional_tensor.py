@@ -51,9 +51,10 @@ class OptionalTensorFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, offset: Tensor | None) -> Tensor:
-        x, offset, dtype = _widen(x, offset)
         if offset is None:
+            x, dtype = _widen(x)
             return _round(torch.tanh(x), dtype)
+        x, offset, dtype = _widen(x, offset)
         return _round(torch.tanh(x) + offset, dtype)
 
     @staticmethod
@@ -113,7 +114,7 @@ class _OptionalTensorPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return OptionalTensorFunction.backward(ctx, grad_y)
         wants_x, wants_offset = ctx.needs_input_grad
         (x,) = saved = ctx.saved_tensors
@@ -140,6 +141,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -215,6 +217,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -134,6 +134,10 @@ class _StrChoicesKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
+        if grad_difference is None and not (
+            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        ):
+            return _StrChoicesKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_difference is None:
             return None, None, None
         reduction = ctx.reduction
@@ -157,6 +161,22 @@ class _StrChoicesKeeping(Function):
         if grad_difference is not None:
             grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
         return _rounded(grad_x, ctx.inputs[0]), None, None
+
+    @staticmethod
+    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        reduction = ctx.reduction
+        (difference,) = ctx.saved_tensors
+        if difference.dtype in _HALF or grad_loss.dtype in _HALF:
+            difference, grad_loss, _ = _widen(difference, grad_loss)
+        if reduction == "mean":
+            grad_x = _fit(difference * (grad_loss / difference.numel()).mul_(2), ctx.inputs[0])
+            return grad_x, None, None
+        if reduction == "none":
+            grad_x = _fit((difference * grad_loss).mul_(2), ctx.inputs[0])
+            return grad_x, None, None
+        grad_x = _fit((difference * grad_loss).mul_(2), ctx.inputs[0])
+        return grad_x, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -195,6 +215,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -272,6 +293,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -10,7 +10,7 @@ from functools import cached_property
 from symgrad.branches import Split
 from symgrad.cost import is_product
 from symgrad.differentials import absent, cotangent, tangent
-from symgrad.expr import Expr
+from symgrad.expr import OO, Expr
 from symgrad.machine import machine
 from symgrad.naming import Names
 from symgrad.operation import Body, Operation, Variant
@@ -105,6 +105,8 @@ _SEVERAL_ROUNDINGS = frozenset({"log_softmax", "logsumexp", "prod", "cumsum", "c
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
+
+_INTEGERS = 256  # in bfloat16
 
 # Operations on whole tensors that do not, beside the views, which cost nothing.
 _MOVES = frozenset({"sum_to", "conform", "amax", "amin", "max_values", "min_values", "sort_values", "take_along"})
@@ -383,12 +385,7 @@ def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
     return sum(
         2 if _rounds_inside(n) else 1
         for n in topological(lowered, leaves=leaves)
-        if n not in leaves
-        and n.args
-        and not n.is_static
-        and not n.is_boolean
-        and n.op not in _EXACT
-        and not _is_exact(n)
+        if n not in leaves and n.args and not n.is_static and not n.is_boolean and not _is_exact(n)
     )
 
 
@@ -399,8 +396,18 @@ def _rounds_inside(node: Expr) -> bool:
     return node.op in _SEVERAL_ROUNDINGS or (node.op == "einsum" and len(node.args) > 2)
 
 
+def _is_narrow(scalar: Expr) -> bool:
+    """Whether a Python number is surely one of half precision, too, so that torch does not round it."""
+    n = scalar.number
+    if n is None:
+        return scalar in (OO, -OO)
+    return max(abs(n.numerator), n.denominator) <= _INTEGERS and n.denominator & (n.denominator - 1) == 0
+
+
 def _is_exact(node: Expr) -> bool:
     """Multiplication by a power of two, and operations that only move elements; a sum of products rounds them first."""
+    if node.op in _EXACT:
+        return all(a.is_boolean or _is_narrow(a) for a in node.args if a.is_static)
     if node.op == "sum_to" and is_product(node.args[0]):
         return False
     if node.op in _MOVES or (node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0):

@@ -8,9 +8,11 @@ from symgrad.backends.fused.binding import Fused
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.methods.backward import PivotBackward
 from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
+from symgrad.backends.torch.shape_check import shape_check
 from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation
@@ -46,12 +48,14 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
     plain = methods.plain_backward() if fused is None else []
     return {
         **bodies,
+        "op": layout.spec.op,
         "name": layout.class_name,
         "docstring": docs.module_docstring(layout, fused.context["note"] if fused else ""),
         "class_docstring": docs.class_docstring(layout),
         "exported": ", ".join(f'"{n}"' for n in public.exported(layout)),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in layout.constants.items()],
         "functions": public.functions(layout),
+        "shapes": shape_check(layout),
         "returns": public.returns(layout),
         "applied": public.returns(layout),
         "arguments": public.method_signature(layout),
@@ -91,7 +95,7 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
     if keeping is None:
         return None
     extended = Layout(keeping, layout.constants, pivot=keeping.program.spec.outputs[-1].name)
-    methods = Methods(extended)
+    methods, plain = Methods(extended), PivotBackward(extended)
     return {
         "name": extended.outputs[extended.pivot],
         "forward": methods.forward(),
@@ -99,6 +103,9 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
         "setup": methods.setup_context(),
         "backward": methods.backward(),
         "jvp": methods.jvp(),
+        "plain": plain.plain_backward(),
+        "test": plain.test(),
+        "passed": f"grad_{layout.spec.outputs[0].name}",
         "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]) + " = None",
     }
 

@@ -1,7 +1,8 @@
 """Source that overwrites its own temporaries: a fresh large tensor costs more in page faults than in arithmetic.
 
-Only for a backward that nothing differentiates or batches. What is overwritten is a result of this method that nothing
-else reads, has the shape and dtype of what is written over it, and is neither saved nor an argument.
+Only for a backward that nothing differentiates or batches, and where autocast is off. What is overwritten is a result
+of this method that nothing else reads, has the shape and dtype of what is written over it, and is neither saved nor an
+argument.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
+from symgrad.cost import is_product
 from symgrad.differentials import cotangent
 from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.operation import Variant
-from symgrad.shapes import absorbed, shape_sources
-from symgrad.tensor_ops import TENSOR_OPS, shaping
+from symgrad.shapes import absorbed, covers, extent, shape_sources
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index, shaping
+from symgrad.tensor_ops.extent import SCALAR
 from symgrad.traversal import topological
 
 __all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable", "viewed"]
@@ -33,6 +36,7 @@ _ARITHMETIC: dict[str, tuple[tuple[int, str], ...]] = {
     "neg": ((0, "{0}.neg_()"),),
 }
 _VIEWS = frozenset(row.name for row in (*shaping.TRANSPOSITIONS, *shaping.INTERNAL))
+_WHOLE = _VIEWS - {"expand", "conform", "diagonal", "diag_embed"}  # of which no two elements are one
 _METHOD = re.compile(r"torch\.(\w+)\(\{0\}(?:, )?(.*)\)")
 
 
@@ -67,8 +71,14 @@ class OverwritingPrinter(Printer):
 
     def _is_free(self, operand: Expr, result: Expr) -> bool:
         """Whether an operand is a temporary that nothing else reads and that can hold the result."""
-        own = operand in self.dying or (operand not in self.names and _is_new(operand))
+        own = operand in self.dying or self._is_anonymous(operand)
         return own and not operand.is_boolean and self.fits(operand, result)
+
+    def _is_anonymous(self, value: Expr) -> bool:
+        """Whether a value is a tensor that has no name, or all of one by another shape."""
+        while value not in self.names and value.op in _WHOLE:
+            value = value.args[0]
+        return value not in self.names and _is_new(value)
 
 
 def _is_new(value: Expr) -> bool:
@@ -110,32 +120,66 @@ def _methods(node: Expr) -> tuple[tuple[int, str], ...]:
 class Room:
     """Which values of a derivative surely have the shape and dtype of others.
 
-    They have where they are made of the same tensors. A cotangent has the shape and dtype of its output.
+    The shape is that of what they broadcast from, the dtype that of the tensors whose data they are made of; the
+    operands of a product are of one dtype. A cotangent has the shape and dtype of its output.
     """
 
     def __init__(self, variant: Variant) -> None:
         self._outputs = {cotangent(o, formula): formula for o, formula in variant.formulas.items()}
         self._floats = {s for f in variant.formulas.values() for s in f.tensors if s["kind"] == "tensor"}
+        self._alike = _of_one_dtype(variant.formulas.values())
         self._sources: dict[Expr, frozenset[Expr]] = {}
+        self._dtypes: dict[Expr, frozenset[Expr]] = {}
 
     def fits(self, value: Expr, other: Expr) -> bool:
         """Whether a tensor `value` can hold `other`, which is computed from it."""
-        sources = self._of(value)
-        # One of the tensors that need a gradient is no integer; nor is a cotangent, which may be batched, too.
-        has, needs = ({s for s in v.symbols if s.is_differential} for v in (value, other))
-        is_float = bool(has) or sources >= self._floats
-        return is_float and needs <= has and absorbed(self._of(other)) <= absorbed(sources)
+        has, needs = self._dtype(value), self._dtype(other)
+        # One of the tensors that need a gradient is no integer; nor is a cotangent.
+        if not (value.is_differential or has >= self._floats) or not needs <= has:
+            return False
+        own, needed = absorbed(self._shape(value)), absorbed(self._shape(other))
+        return needed <= own or covers(own, needed)
 
-    def _of(self, root: Expr) -> frozenset[Expr]:
-        """What a value has its shape from."""
+    def _shape(self, root: Expr) -> frozenset[Expr]:
+        """The values whose shapes broadcast to that of `root`."""
         for node in topological(root, leaves=self._sources.keys()):
             if node not in self._sources:
-                self._sources[node] = self._own(node)
+                if node in self._outputs:
+                    found = shape_sources(self._outputs[node])
+                elif node.op in TENSOR_OPS or not node.args:
+                    found = shape_sources(node)
+                else:
+                    found = frozenset().union(*(self._sources[a] for a in node.args))
+                self._sources[node] = found
         return self._sources[root]
 
-    def _own(self, node: Expr) -> frozenset[Expr]:
-        if node in self._outputs:
-            return shape_sources(self._outputs[node])
-        if node.op in TENSOR_OPS or not node.args:
-            return shape_sources(node)
-        return frozenset().union(*(self._sources[a] for a in node.args))
+    def _dtype(self, root: Expr) -> frozenset[Expr]:
+        """The tensors whose dtypes are promoted to that of `root`; a value without dimensions does not count."""
+        for node in topological(root, *self._outputs.values(), leaves=self._dtypes.keys()):
+            if node not in self._dtypes:
+                if node in self._outputs:
+                    found = self._dtype(self._outputs[node])
+                elif node.is_static or node.is_boolean or is_index(node) or extent(node) == SCALAR:
+                    found = frozenset()
+                elif node.op == "sym":
+                    found = self._alike.get(node, frozenset({node}))
+                else:
+                    found = frozenset().union(*(self._dtypes[a] for a in data_arguments(node)))
+                self._dtypes[node] = found
+        return self._dtypes[root]
+
+
+def _of_one_dtype(formulas: Iterable[Expr]) -> dict[Expr, frozenset[Expr]]:
+    """For tensors, views and products of them: the tensors of the same dtype, which a product wants of its operands."""
+    found: dict[Expr, frozenset[Expr]] = {}
+    for node in topological(*formulas):
+        operands = [found.get(a) for a in data_arguments(node)]
+        if node.op == "sym" and node.tensors:
+            found[node] = frozenset({node})
+        elif is_product(node) and all(operands):
+            together = frozenset().union(*(o for o in operands if o))
+            found |= {n: together for n, others in found.items() if others & together}
+            found[node] = together
+        elif viewed(node) is not node and operands[0]:
+            found[node] = operands[0]
+    return found

@@ -37,7 +37,7 @@ _STANDARD = (
     ("array", ("array",)),
     ("collections", ("namedtuple",)),
     ("collections.abc", ("Callable", "Iterator")),
-    ("contextlib", ("contextmanager",)),
+    ("contextlib", ("contextmanager", "nullcontext")),
     ("functools", ("reduce",)),
     ("hashlib", ("sha256",)),
     ("pathlib", ("Path",)),

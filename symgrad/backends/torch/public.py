@@ -10,6 +10,7 @@ from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import quoted
+from symgrad.backends.torch.shape_check import shape_check
 from symgrad.naming import Names
 from symgrad.spec.model import Hyperparameter, Tensor
 
@@ -213,7 +214,8 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
     lines += _dtype_checks(layout, op)
     for h in spec.hyperparameters:
         lines += _hyperparameter_checks(h, op)
-    lines += _shape_checks(layout, op)
+    if shape_check(layout):
+        lines.append(f"_check_shapes({', '.join(t.name for t in spec.tensors if t.shape is not None)})")
     if is_nonlinear(layout):
         lines.append(f'_refuse_compilers("{op}")')
     arguments = ", ".join(layout.argument_names)
@@ -263,14 +265,3 @@ def _inside(h: Hyperparameter) -> str:
 
 def _bound(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
-
-
-def _shape_checks(layout: Layout, op: str) -> list[str]:
-    shaped = [t for t in layout.spec.tensors if t.shape is not None]
-    if not shaped:
-        return []
-    lines = [f'_check_shapes("{op}", {{']
-    for t in shaped:
-        dims = ", ".join(literal(d) for d in t.shape or ())
-        lines.append(f'    "{t.name}": ({t.name}, ({dims}{"," if len(t.shape or ()) == 1 else ""})),')
-    return [*lines, "})"]

@@ -1,10 +1,6 @@
-def _autocast(like: Tensor) -> dict[str, Any]:
+def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if not torch.amp.is_autocast_available(device):
-        return {"device_type": "cpu", "enabled": False}
-    return {
-        "device_type": device,
-        "enabled": torch.is_autocast_enabled(device),
-        "dtype": torch.get_autocast_dtype(device),
-    }
+    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+        return "cpu", False, None
+    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)

@@ -35,8 +35,14 @@ class Backward(Common):
             return []
         lines = self._whole(body, defined=self._overwrites)  # an undefined cotangent is no tensor
         outputs = layout.spec.outputs
-        tests = [f"type(grad_{outputs[0].name}) is not Tensor"] if self._overwrites else []
-        return [f"if {' or '.join([*tests, '_differentiated()'])}:", f"    {self._general_backward('ctx')}", *lines]
+        tests = self._observed(f"grad_{outputs[0].name}") if self._overwrites else ["_differentiated()"]
+        return [f"if {' or '.join(tests)}:", f"    {self._general_backward('ctx')}", *lines]
+
+    def _observed(self, grad: str) -> list[str]:
+        """Tests, one of which holds where temporaries must not be overwritten."""
+        # Autocast gives products a dtype of their own.
+        casts = ['ctx.autocast["enabled"]'] if self.layout.multiplies else []
+        return [f"type({grad}) is not Tensor", f"_is_batched({grad})", *casts, "_differentiated()"]
 
     def _general_backward(self, ctx: str) -> str:
         """The backward that serves every call, from a plain one."""
@@ -46,8 +52,8 @@ class Backward(Common):
 
     @property
     def _overwrites(self) -> bool:
-        """Whether a plain backward may overwrite its temporaries; autocast gives products a dtype of their own."""
-        return len(self.layout.spec.outputs) == 1 and not self.layout.multiplies
+        """Whether a plain backward may overwrite its temporaries."""
+        return len(self.layout.spec.outputs) == 1
 
     def _whole(self, body: list[str], *, defined: bool = False) -> list[str]:
         """A body of all variants, with what precedes it; the cotangent may surely be `defined`."""
@@ -63,7 +69,7 @@ class Backward(Common):
             lines.append(self._wants_line("ctx.needs_input_grad", wants))
         lines += self._hyperparameters(body)
         if layout.multiplies:
-            body = ["with torch.autocast(**ctx.autocast):", *(f"    {line}" for line in body)]
+            body = ["with _autocast_as(ctx.autocast):", *(f"    {line}" for line in body)]
         return [*lines, *body]
 
     def _plain_backward(self, variant: Variant) -> list[str]:
@@ -75,7 +81,7 @@ class Backward(Common):
         scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
-            (name,) = (o.name for o in layout.spec.outputs if o.grad)
+            name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
         if plain and layout.keeps and layout.widens:  # of what is rounded, nothing is kept
@@ -134,7 +140,7 @@ class Backward(Common):
         override = variant.overrides.get(tensor)
         if override is not None:
             return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
-        terms = [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
+        terms = self._terms(tensor, variant)
         if len(terms) == 1 and len(self._cotangents(variant)) == 1:
             return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
         if self._rounds_last(tensor, variant):
@@ -152,7 +158,11 @@ class Backward(Common):
         if not layout.widens_slopes or tensor in variant.overrides:
             return False
         alone = len(layout.spec.tensors) == 1 and self._fits(variant)
-        return not alone and sum(t == tensor for _, t in variant.gradients) > 1
+        return not alone and len(self._terms(tensor, variant)) > 1
+
+    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
+        """What each output contributes to a gradient."""
+        return [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
 
     def _like(self, tensor: str, variant: Variant) -> str:
         """Where backward finds the shape and dtype of a tensor: with the tensor itself, if it is always saved."""
@@ -179,6 +189,32 @@ class Backward(Common):
             grads = [f"{given}_round({grads[0]}, dtype)"]
         found = f"{', '.join(grads)}{rest}"
         return f"return {found}" if plain else self._once(found)
+
+
+class PivotBackward(Backward):
+    """Writes the backward of a plain call that returned a sum of its inputs, which nothing else has used."""
+
+    def plain_backward(self) -> list[str]:
+        """The gradients by way of the outputs that users see; empty where overwriting temporaries gains nothing."""
+        body = self._stored_branches(self._plain_backward) if self._overwrites else []
+        if sum(len(_OVERWRITES.findall(line)) for line in body) < _WORTHWHILE:
+            return []
+        return self._whole(body, defined=True)
+
+    def test(self) -> str:
+        """Whether it serves."""
+        grad, unused = (f"grad_{name}" for name in (self.layout.spec.outputs[0].name, self.layout.pivot))
+        return f"{unused} is None and not ({' or '.join(self._observed(grad))})"
+
+    @property
+    def _overwrites(self) -> bool:
+        return len(self.layout.spec.outputs) == 2
+
+    def _cotangents(self, variant: Variant) -> list[str]:
+        return [c for c in super()._cotangents(variant) if c != f"grad_{self.layout.pivot}"]
+
+    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
+        return [(o, g) for o, g in super()._terms(tensor, variant) if o != self.layout.pivot]
 
 
 def _direct(lines: list[str]) -> list[str]:
