@@ -80,14 +80,20 @@ def _operands(args: Sequence[Expr]) -> Sequence[Expr]:
     try:
         broadcast(extents)
     except ShapeConflict as conflict:
-        widest = max(extents, key=lambda e: len(e.dims))
-        placed = [_placed(a, e, widest) for a, e in zip(args, extents, strict=True)]
         try:
+            widest = _widest(extents)
+            placed = [_placed(a, e, widest) for a, e in zip(args, extents, strict=True)]
             broadcast([extent(a) for a in placed])
         except ShapeConflict:
             raise ShapeConflict(f"{conflict}, and do not align by name") from None
         return placed
     return args
+
+
+def _widest(extents: Sequence[Extent]) -> Extent:
+    """What the operands of most dimensions broadcast to: one that was reduced may lack the size of a dimension."""
+    rank = max(len(e.dims) for e in extents)
+    return broadcast([e for e in extents if len(e.dims) == rank])
 
 
 def _placed(value: Expr, own: Extent, widest: Extent) -> Expr:

@@ -41,6 +41,8 @@ def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
         return True
     if node.op == "where":
         condition, *branches = node.args
-        return all(t["kind"] in _INTEGER_KINDS for t in condition.tensors) and all(found[b] for b in branches)
-    read = data_arguments(node) if node.op in TENSOR_OPS else node.args
+        typed = [t for b in branches for t in b.tensors] or condition.tensors
+        return all(t["kind"] in _INTEGER_KINDS for t in typed) and all(found[b] for b in branches)
+    # A number in the shape of a tensor is of that tensor's type.
+    read = data_arguments(node) if node.op in TENSOR_OPS and node.op != "expand" else node.args
     return node.op in _KEEP and all(found[a] for a in read)

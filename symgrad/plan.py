@@ -208,8 +208,9 @@ def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool) 
     scaled = round(_bytes(node, sizes) * 1000) * 4
     if node.op == "sym":
         return scaled + 3
-    if node.is_boolean:  # it is computed once more when it is saved
-        cheap = not any(is_product(n) for n in topological(node, leaves=frozenset(outputs)) if n not in outputs)
+    if node.is_boolean or (_is_choice(node) and node not in outputs):  # it is computed once more when it is saved
+        below = topological(*node.args, leaves=frozenset(outputs))
+        cheap = not any(is_product(n) for n in below if n not in outputs)
         return scaled + 1 if masks and cheap else None
     return scaled + 2 if node in outputs else None
 
@@ -220,7 +221,16 @@ def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:
         return Saved(value, "input", size, "an input, which lives anyway")
     if value in outputs:
         return Saved(value, "output", size, "the derivative is a function of the output, which lives anyway")
-    return Saved(value, "mask", size, "one byte an element in place of the input")
+    why = "which elements were chosen" if _is_choice(value) else "one byte an element"
+    return Saved(value, "mask", size, f"{why}, in place of the input")
+
+
+def _is_choice(node: Expr) -> bool:
+    """Whether a value is the indices of elements of an input, which have no derivative to lose.
+
+    Those of anything else may differ when they are computed again: in half precision from values that were rounded.
+    """
+    return node.op.endswith("_indices") and node.args[0].op == "sym"
 
 
 def _bytes(value: Expr, sizes: Sizes) -> float:

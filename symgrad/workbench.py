@@ -28,7 +28,7 @@ from symgrad.rules import TENSORS
 from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
 from symgrad.stabilise import choose, recognise
-from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.ties import held, released
 from symgrad.traversal import rebuild, substitute, topological
 
@@ -213,7 +213,9 @@ class Workbench:
         if not any(n.op == "where" for n in topological(flat)):
             return region
         points = [p for p in self.points(flat, 40)[FLOAT64] if all(abs(p[s]) <= most for s in flat.tensors)]
-        moderate = [{**p, **{s: 1.0 for s in flat.tensors if s.is_differential}} for p in points]
+        # A size is no danger: where it is 0, there are no elements.
+        one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
+        moderate = [{**p, **one} for p in points]
         return substitute(guard(flat, moderate), back)
 
     def _settle_operations(self, root: Expr) -> Expr:

@@ -12,7 +12,7 @@ from symgrad.alignment import aligned
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer
 from symgrad.errors import SpecError
-from symgrad.expr import Expr, symbol
+from symgrad.expr import Expr, make, symbol
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 
@@ -47,6 +47,14 @@ def test_a_tensor_of_fewer_dimensions(shape: tuple[int | str, ...], text: str) -
 def test_leading_dimensions_stay_open() -> None:
     x, b = tensor("x", "...", "C", "T"), tensor("b", "C")
     assert printed(next(a for a in aligned(x * b).args if a is not x)) == "b.unsqueeze(-1)"
+
+
+@pytest.mark.parametrize("reduced", [("N", "C", 1), ("N", 1, 1), (1, "C", "L")])
+def test_a_reduced_operand_does_not_hide_the_name_to_align_by(reduced: tuple[int | str, ...]) -> None:
+    whole, scale, weight = tensor("x", "N", "C", "L"), tensor("s", *reduced), tensor("w", "C")
+    for order in (scale, whole, weight), (whole, scale, weight):
+        product = aligned(make("mul", *order))
+        assert make("unsqueeze", weight, dim=(-1,)) in product.args
 
 
 def test_alignment_happens_once_and_deep_inside() -> None:

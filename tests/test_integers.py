@@ -22,7 +22,18 @@ def test_an_integer_has_no_gradient(formula: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "formula", ["k / 2", "k**-1", "exp(k)", "x * k", "where(k > 0, x, k)", "mean(x) + k", "k * pi", "where(x > 0, 1, 0)"]
+    "formula",
+    [
+        "k / 2",
+        "k**-1",
+        "exp(k)",
+        "x * k",
+        "where(k > 0, x, k)",
+        "mean(x) + k",
+        "k * pi",
+        "where(x > 0, 1, 0)",
+        "0 * x + 2",
+    ],
 )
 def test_what_is_no_integer_may_have_one(formula: str) -> None:
     parse_formulas(parse_spec(spec(formula)))

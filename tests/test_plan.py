@@ -69,6 +69,11 @@ def data(gradients: Sequence[Expr], saved: frozenset[Expr] = frozenset()) -> set
     return seen
 
 
+def is_mask(node: Expr) -> bool:
+    """Whether a value may be saved that has no derivative: a truth value, or the places of an input's elements."""
+    return bool(node.args) and (node.is_boolean or (node.op.endswith("_indices") and node.args[0].op == "sym"))
+
+
 def bytes_of(values: Sequence[Expr] | frozenset[Expr], sizes: Sizes) -> float:
     return round(sum(round(sizes.bytes(v), 3) for v in values), 3)
 
@@ -77,7 +82,7 @@ def fewest_bytes(gradients: Sequence[Expr], outputs: Sequence[Expr], masks: bool
     """By trying every set of inputs, outputs and masks."""
     reached = data(gradients)
     floats_of_forward = {n for n in reached if n.tensors and not any(given_by_call(s) for s in n.tensors)}
-    saveable = [n for n in floats_of_forward if n.op == "sym" or n in outputs or (masks and n.is_boolean)]
+    saveable = [n for n in floats_of_forward if n.op == "sym" or n in outputs or (masks and is_mask(n))]
     assert len(saveable) <= 14
     subsets = chain.from_iterable(combinations(saveable, r) for r in range(len(saveable) + 1))
     enough = [s for s in subsets if suffices(frozenset(s), gradients)]
@@ -89,7 +94,7 @@ def repeats(saved: frozenset[Expr], gradients: Sequence[Expr], outputs: Sequence
     """Whether a product, convolution or sort of forward is computed once more: for a gradient, or to save a mask."""
     again = data(gradients, saved) - saved
     for mask in saved:
-        again |= data([mask], frozenset(outputs)) - {*outputs} if mask.is_boolean and mask.args else set()
+        again |= data(mask.args, frozenset(outputs)) - {*outputs} if is_mask(mask) else set()
     return any(is_product(n) and not any(given_by_call(s) for s in n.tensors) for n in again)
 
 
@@ -99,7 +104,7 @@ def check_cut(gradients: Sequence[Expr], outputs: Sequence[Expr]) -> None:
         cut = minimum_cut(gradients, names, sizes, masks=masks)
         assert suffices(frozenset(cut), gradients)
         assert len(set(cut)) == len(cut)
-        assert all(v.op == "sym" or v in names or (masks and v.is_boolean) for v in cut)
+        assert all(v.op == "sym" or v in names or (masks and is_mask(v)) for v in cut)
         assert bytes_of(cut, sizes) == fewest_bytes(gradients, outputs, masks, sizes)
 
 
@@ -312,3 +317,27 @@ def test_the_plan_of_a_spec(path: Path) -> None:
     check_nothing_is_kept_where_nothing_is_wanted(path)
     check_intermediates_are_dear_and_come_from_forward(path)
     check_the_composite_saves_no_less_than_predicted(path)
+
+
+@pytest.mark.parametrize(
+    ("formula", "saved"),
+    [
+        ("max(x, dim=-1).values", "max_indices"),
+        ("min(x, dim=0, keepdim=True).values", "min_indices"),
+        ("sort(x, dim=-1).values", "sort_indices"),
+        ("max(exp(x) + x, dim=-1).values", "sym"),  # recomputed in half precision it might choose otherwise
+    ],
+)
+def test_a_choice_of_elements_is_saved_by_its_indices(formula: str, saved: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: {{shape: [N, D]}}}}, outputs: {{y: '{formula}'}}}}")
+    ((_, variant),) = item.operation.variants()
+    assert [s.value.op for s in variant.plan.base] == [saved]
+    x = torch.rand(4, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(item.function, x, check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(item.function, x, check_fwd_over_rev=True)
+    torch.testing.assert_close(
+        *(
+            torch.func.vmap(torch.func.grad(lambda t, f=f: f(t).sin().sum()))(torch.stack([x, 1 - x])).detach()
+            for f in (item.function, item.composite)
+        )
+    )

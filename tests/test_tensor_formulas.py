@@ -55,6 +55,29 @@ FORMULAS = {
           there: y @ w.mT
         options: {save: memory}
     """,
+    "a product that cancels out only where it is simplified": """
+        op: cancelled_product
+        tensors:
+          y: {shape: [A, C]}
+        let:
+          u: 2 * (y @ y.T) + 1
+        outputs:
+          z: u - u - atan(amin(y @ y.T, dim=[0, 1], keepdim=True))
+    """,
+    "a share of the mean for each column that is chosen": """
+        op: variance_hinge
+        tensors:
+          a: {shape: [N, D]}
+        outputs:
+          loss: mean(relu(1 - sqrt(var(a, dim=0) + 0.0001)))
+    """,
+    "the number of elements of a tensor that was not saved": """
+        op: softmax_and_mean
+        tensors: {x: }
+        outputs:
+          p: softmax(x, dim=-1)
+          m: mean(x)
+    """,
     "two convolutions that may broadcast": """
         op: gated_convolution
         tensors:
@@ -221,6 +244,13 @@ def test_a_choice_between_numbers_keeps_their_digits(formula: str, right: list[f
         y = f(x, mask, 0.7)
         for found in y, *torch.autograd.grad(y.sum(), x):
             torch.testing.assert_close(found, torch.tensor(right, dtype=torch.float64), rtol=1e-15, atol=0)
+
+
+def test_a_choice_between_numbers_has_the_shape_of_its_condition() -> None:
+    item = compiled_text("{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'where(mean(x, dim=0) > 0, 2, 3)'}}")
+    x = torch.tensor([[1.0, -1.0], [2.0, -3.0], [1.0, 1.0]], dtype=torch.float64)
+    for f in item.function, item.composite:
+        torch.testing.assert_close(f(x), torch.tensor([2.0, 3.0], dtype=torch.float64))
 
 
 def test_a_share_of_a_mean_keeps_its_digits_where_terms_tie() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from compiled import compiled_text
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
@@ -134,3 +135,8 @@ def test_a_finished_derivative_has_harmless_dead_branches() -> None:
     finished = workbench.finish(root)
     inverse = next(n for n in topological(finished) if n.op == "pow" and n.args[1].number == -1)
     assert inverse.args[0].op == "where"
+
+
+def test_a_size_needs_no_guard_in_a_dead_branch() -> None:
+    item = compiled_text("{op: f, tensors: {a: {shape: [N, D]}}, outputs: {y: 'mean(relu(1 - sum(a, dim=-1)))'}}")
+    assert "-grad_y / N, 0)" in item.text  # which is shown as mathematics

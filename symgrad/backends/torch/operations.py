@@ -184,8 +184,11 @@ def _count(printer: Printer, node: Expr) -> str:
         if found and len(found) == len(extent(like).dims):
             return found[0] if len(found) == 1 else f"({' * '.join(found)})"
     if dim is None:
-        known = printer.names.get(like)
-        return f"{known or print_shape(printer, like).removesuffix('.shape')}.numel()"
+        shape = print_shape(printer, like)
+        there = printer.names.get(like) or shape.removesuffix(".shape")
+        if shape.startswith("("):
+            return f"math.prod({shape})"
+        return f"{there if there.isidentifier() else shape}.numel()"
     shape = print_shape(printer, like)
     dims = dim if isinstance(dim, tuple) else (dim,)
     if extent(like).dims:  # not a scalar, which has one element along every dimension

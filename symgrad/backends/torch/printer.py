@@ -154,7 +154,7 @@ class Printer:
                 return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
             if (then, otherwise) == (ONE, ZERO):
                 return f"{self._at(condition, ATOM)}.to({like}.dtype)", ATOM
-            if like in (self.names.get(s, s.name) for s in condition.tensors):
+            if like in (self.names.get(s, s.name) for s in _broadcast_from(condition)):
                 filled = f"torch.full_like({like}, {self(then)})"
             elif is_exact(then) and is_exact(otherwise):
                 return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({like}.dtype)", ATOM

@@ -11,8 +11,9 @@ from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.expr import Expr, make
 from symgrad.operation import Variant
-from symgrad.shapes import shape_sources
+from symgrad.shapes import same_shape, shape_sources
 from symgrad.tensor_ops import is_number
+from symgrad.traversal import topological
 
 _ROUND = "_round({value}, dtype)"
 
@@ -129,6 +130,11 @@ class Forward(Common):
 
 
 def _whole(form: Expr, formula: Expr) -> Expr:
-    """The form in the shape of the formula, where the tensor operations that give it have cancelled out."""
-    lost = not shape_sources(form) and any(s.op != "sym" for s in shape_sources(formula))
-    return make("expand", form, formula) if lost else form
+    """The form in the shape of the formula, where tensor operations that give it have cancelled out.
+
+    What the formula does not contain stands for a part of it, and has that part's shape.
+    """
+    own, whole = shape_sources(form), shape_sources(formula)
+    if own >= whole or all(s.op == "sym" for s in whole) or not own.issubset(topological(formula)):
+        return form
+    return form if same_shape(own | whole, form) else make("expand", form, formula)
