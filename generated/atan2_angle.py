@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: a47411ad8c3181ace5c2104b4ff1bdcf067c771df2fd5332c46097754822b442
+# body-sha256: ddcab5a80af01cd8667681d563cdc65880e2f8addeaca26b3c4ca9c114675c1a
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -62,7 +62,7 @@ class Atan2AngleFunction(Function):
             return None, None
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
-        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+        if y.dtype in _HALF or not y.dtype == x.dtype == grad_angle.dtype:
             y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
@@ -99,7 +99,7 @@ class _Atan2AnglePlain(Function):
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
-        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+        if y.dtype in _HALF or not y.dtype == x.dtype == grad_angle.dtype:
             y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
@@ -164,14 +164,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: a170f6ddc2e4c4b27d387a33d1e2fee3a43629189b8ce0ae1c296c4ebc03cac8
+# body-sha256: b259d7adb0a8e88a9a6ad0b775eb68b7c7864863e262518ff4cbe6b8d7b30d68
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -78,7 +78,7 @@ class CauchyLossFunction(Function):
         c = ctx.c
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_loss.dtype:
             x, grad_loss, dtype = _widen(x, grad_loss)
         length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
         grad_x = 2 * grad_loss * x / length_x / length_x
@@ -110,7 +110,7 @@ class _CauchyLossPlain(Function):
         c = ctx.c
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_loss.dtype:
             x, grad_loss, dtype = _widen(x, grad_loss)
         length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
         grad_x = (grad_loss * x).div_(length_x).div_(length_x).mul_(2)
@@ -151,19 +151,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: a9e3193ed9b266ad4378b8a842bb3127a57403e9c4e2a05dec680d9f05fe5e93
+# body-sha256: 38431fb68e693aa2cada2e31dee1a8d04eb812ffec2205cf1d107d1538622684
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -67,7 +67,7 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if a.dtype in _HALF or b.dtype in _HALF:
+    if a.dtype in _HALF or a.dtype != b.dtype:
         a, b, dtype = _widen(a, b)
     total = (a * b).sum(dim=-1)
     y = total / (
@@ -102,7 +102,7 @@ class CosineSimilarityFunction(Function):
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
         a, b, *_ = saved = ctx.saved_tensors
-        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         norm_a = torch.linalg.vector_norm(a, dim=-1)
@@ -304,14 +304,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 33487b925765c5164b5fea84733731b7200eac7abef69ee39d774069e731d42f
+# body-sha256: db9d6097ce727944dcd022fe346136c82691f26d3367e5bbf26582ed079ac62a
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -71,7 +71,7 @@ class CrossEntropySmoothedFunction(Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
         dtype = None
-        if logits.dtype in _HALF or target.dtype in _HALF:
+        if logits.dtype in _HALF or logits.dtype != target.dtype:
             logits, target, dtype = _widen(logits, target)
         log_softmax = torch.log_softmax(logits, dim=-1)
         product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
@@ -89,7 +89,7 @@ class CrossEntropySmoothedFunction(Function):
             return None, None, None
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         log_softmax = torch.log_softmax(logits, dim=-1)
         ratio = grad_loss / logits.shape[0]
@@ -220,19 +220,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 24d582d5e8260fdc9770582d0efe0ce6fe4e2d902e847bd16764f2b02f0f5ae9
+# body-sha256: 20d69b70d7cd553761a901d8cc58ef44ae2f270bf3cf9c76ff962ffad694625c
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -64,7 +64,7 @@ class FilmFunction(Function):
     @staticmethod
     def forward(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         dtype = None
-        if x.dtype in _HALF or gamma.dtype in _HALF or beta.dtype in _HALF:
+        if x.dtype in _HALF or not x.dtype == gamma.dtype == beta.dtype:
             x, gamma, beta, dtype = _widen(x, gamma, beta)
         return _round(gamma[:, :, None, None] * x + beta[:, :, None, None], dtype)
 
@@ -191,19 +191,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

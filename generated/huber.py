@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 05455572bec51bee73144a9dea2975e2c596407349119cacd78a1cdfd373b215
+# body-sha256: 16574f3cc49d58f2f64c9bdda2302a499a429e75c37fca8234a32bced23f1dbd
 """Huber loss.
 
     d    = input - target
@@ -55,7 +55,7 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
 def _forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or target.dtype in _HALF:
+    if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -86,7 +86,7 @@ class HuberFunction(Function):
         wants_input, wants_target, _ = ctx.needs_input_grad
         delta = ctx.delta
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         grad_input = grad_target = None
         diff = input - target
@@ -244,19 +244,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 8ef02e26f0e7a0795116e9e9135cb94325b228a1b9c313bd27fcb1635cfebed9
+# body-sha256: 1b4adfcb51091565927655bec914da7f32f8030b7a7ea10877982a95965e628f
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -65,7 +65,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if query.dtype in _HALF or key.dtype in _HALF:
+    if query.dtype in _HALF or query.dtype != key.dtype:
         query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
     logsumexp = product.logsumexp(dim=-1)
@@ -102,7 +102,7 @@ class InfoNceFunction(Function):
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
             query, key, *_ = saved = ctx.saved_tensors
-            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
+            if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
@@ -260,14 +260,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

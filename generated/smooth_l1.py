@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 7a2adbcffd111b4bd7837cbaa92c121c19ad5a8116c86c2cb653bbe9e69c8bce
+# body-sha256: d01cb43a5bc08303611e19f0fd8c8e73252fdb1e6a27e5644f3954211052398b
 """Smooth L1 loss.
 
     d    = input - target
@@ -73,7 +73,7 @@ def smooth_l1(
 def _forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or target.dtype in _HALF:
+    if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -110,7 +110,7 @@ class SmoothL1Function(Function):
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
         chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
@@ -320,19 +320,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

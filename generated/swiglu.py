@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 028c1b79b7b660e775ee73c8c43ac4e70a15af78e48bee303aa5cdab29a21fdd
+# body-sha256: 01af03656bf7144e8846e88db9633690922aa58231a9e44edf99cd56e870f259
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -59,7 +59,7 @@ def swiglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tenso
 def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
+    if x.dtype in _HALF or not x.dtype == gate.dtype == up.dtype:
         x, gate, up, dtype = _widen(x, gate, up)
     matmul = x @ gate.T
     matmul2 = x @ up.T
@@ -276,14 +276,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

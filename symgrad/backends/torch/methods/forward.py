@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symgrad.backends.torch.dtypes import Operands, cancelled_cast, printed, promoted
+from symgrad.backends.torch.dtypes import Operands, cast, printed, promoted
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.operations import is_number
 from symgrad.backends.torch.overwrite import viewed
@@ -79,7 +79,8 @@ class Forward(Common):
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
         """How the tensors are widened, and the outputs rounded to their dtypes."""
         layout = self.layout
-        if not layout.widens:
+        names = layout.widened
+        if not names:
             return _Widening((), dict.fromkeys(variant.outputs, "{value}"))
         symbols, given = layout.symbols(), not layout.optional
         rounded = {n: f for n, f in variant.formulas.items() if n != layout.pivot}
@@ -87,7 +88,7 @@ class Forward(Common):
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
         everyone = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
         if all(operands == everyone for operands in sources.values()):
-            lines = widening(layout.tensors, "dtype", layout.wide_values, given=given)
+            lines = widening(names, "dtype", layout.wide_values, given=given)
             rounding = {name: _ROUND if name in sources else "{value}" for name in variant.outputs}
             return _Widening(tuple(lines), rounding, "dtype")
         lines, patterns, locals_ = list[str](), dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
@@ -101,7 +102,7 @@ class Forward(Common):
                 lines.append(f"{local} = {printed(operands, symbols)}")
             if operands:
                 patterns[name] = f"_round({{value}}, {condition}{locals_[operands]})"
-        lines += widening(layout.tensors, test, layout.wide_values, given=given)
+        lines += widening(names, test, layout.wide_values, given=given)
         return _Widening(tuple(lines), patterns, test if layout.keeps else "")
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
@@ -113,8 +114,8 @@ class Forward(Common):
         if missing and all(s.op == "sym" for s in missing):
             everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
             return pattern.replace("{value}", f"_broadcast({{value}}, {', '.join(everyone)})")
-        if form.op == "expand":
-            pattern = pattern.replace("{value}", f"{{value}}{cancelled_cast(formula, names)}")
+        if form.op in ("expand", "where"):
+            pattern = pattern.replace("{value}", f"{{value}}{cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])
         seen = viewed(form)
         shared = seen.op == "sym" or (
