@@ -1,4 +1,4 @@
-"""The names that Python source takes from elsewhere: an import is for one of these, not for an argument of that name."""
+"""The names that Python source takes from elsewhere: imports are for these, not for arguments of the same name."""
 
 from __future__ import annotations
 
