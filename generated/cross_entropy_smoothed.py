@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 00667951f71616b19b26b6401772ddbfb6a1b7815dd8cc8e506efb9b87acce36
+# body-sha256: db9d6097ce727944dcd022fe346136c82691f26d3367e5bbf26582ed079ac62a
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -53,20 +53,14 @@ def cross_entropy_smoothed(
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
-    _check_shapes(logits, target)
+    _check_shapes(
+        "cross_entropy_smoothed",
+        {
+            "logits": (logits, ("N", "classes")),
+            "target": (target, ("N", "classes")),
+        },
+    )
     return _apply(logits, target, smoothing)
-
-
-def _check_shapes(logits: Any, target: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (logits.dim() == 2 and target.shape == logits.shape):
-        _refuse_shapes(
-            "cross_entropy_smoothed",
-            {
-                "logits": (logits, ("N", "classes")),
-                "target": (target, ("N", "classes")),
-            },
-        )
 
 
 class CrossEntropySmoothedFunction(Function):
@@ -77,7 +71,7 @@ class CrossEntropySmoothedFunction(Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
         dtype = None
-        if logits.dtype in _HALF or target.dtype in _HALF:
+        if logits.dtype in _HALF or logits.dtype != target.dtype:
             logits, target, dtype = _widen(logits, target)
         log_softmax = torch.log_softmax(logits, dim=-1)
         product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
@@ -95,7 +89,7 @@ class CrossEntropySmoothedFunction(Function):
             return None, None, None
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         log_softmax = torch.log_softmax(logits, dim=-1)
         ratio = grad_loss / logits.shape[0]
@@ -128,37 +122,6 @@ class CrossEntropySmoothedFunction(Function):
             return _total(ctx, [torch.sub(product, diff.mean(dim=-1), alpha=smoothing).mean()])
 
 
-class _CrossEntropySmoothedPlain(Function):
-    """CrossEntropySmoothedFunction for a plain call, whose backward overwrites its own temporaries."""
-
-    forward = CrossEntropySmoothedFunction.forward
-    setup_context: Any = CrossEntropySmoothedFunction.setup_context
-    jvp = CrossEntropySmoothedFunction.jvp
-
-    @staticmethod
-    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
-            return CrossEntropySmoothedFunction.backward(ctx, grad_loss)
-        smoothing = ctx.smoothing
-        logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
-            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        log_softmax = torch.log_softmax(logits, dim=-1)
-        ratio = grad_loss / logits.shape[0]
-        ratio2 = (-smoothing * ratio).expand((logits.shape[0], 1)) / log_softmax.shape[-1]
-        product = target * ratio.mul_(1 - smoothing)
-        grad_logits = _fit(
-            torch.addcmul(
-                ratio2,
-                torch.exp(log_softmax),
-                (ratio2 - product).sum(dim=-1, keepdim=True),
-                value=-1,
-            ).sub_(product),
-            saved[0],
-        )
-        return grad_logits, None, None
-
-
 class CrossEntropySmoothed(torch.nn.Module):
     """Cross-entropy of logits and class probabilities, with label smoothing, as a module."""
 
@@ -179,7 +142,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -226,7 +188,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -258,19 +220,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -280,16 +244,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -364,6 +318,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(
-    CrossEntropySmoothedFunction, _CrossEntropySmoothedPlain
-)
+_apply: Callable[..., Tensor] = _dispatcher(CrossEntropySmoothedFunction)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 8aa3d8d12c002c6cc8f590deb0e1441c5ec148eaddf41871dcb063f0a8c6f25f
+# body-sha256: 88e17a46f7a785290e246f40ebdbb060b64774858501cd0956f9f7db07f21469
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -61,7 +61,7 @@ def _forward(
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = torch.promote_types(logits.dtype, target.dtype)
     rounded = None
-    if logits.dtype in _HALF or target.dtype in _HALF:
+    if logits.dtype in _HALF or logits.dtype != target.dtype:
         logits, target, rounded = _widen(logits, target)
     sig_logits = torch.sigmoid(logits)
     total3 = (sig_logits * sig_logits).sum() + (target * target).sum()
@@ -95,7 +95,7 @@ class DiceLossFunction(Function):
             return None, None, None
         smooth = ctx.smooth
         logits, target, *_ = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         sig_neg_logits = torch.sigmoid(-logits)
@@ -142,7 +142,7 @@ class _DiceLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if type(grad_loss) is not Tensor or _differentiated():
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
@@ -150,7 +150,7 @@ class _DiceLossPlain(Function):
             return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_logits = torch.sigmoid(logits)
         sig_neg_logits = torch.sigmoid(-logits)
-        product = (sig_logits * sig_neg_logits * target).mul_((grad_loss / total).mul_(-2))
+        product = sig_logits * sig_neg_logits * target * (grad_loss / total).mul_(-2)
         product2 = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
         grad_logits = _fit(
             torch.addcmul(
@@ -169,7 +169,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -225,14 +224,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -247,11 +246,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

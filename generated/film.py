@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 3a16f6ac979c17082555da6364715820e7c3395d8502dc10057270c3797acb34
+# body-sha256: 20d69b70d7cd553761a901d8cc58ef44ae2f270bf3cf9c76ff962ffad694625c
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -45,21 +45,15 @@ def film(x: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tens
     """
     if not (_is_real(x) and _is_real(gamma) and _is_real(beta)):
         x, gamma, beta = _tensors("film", (), x=x, gamma=gamma, beta=beta)
-    _check_shapes(x, gamma, beta)
+    _check_shapes(
+        "film",
+        {
+            "x": (x, ("N", "C", "H", "W")),
+            "gamma": (gamma, ("N", "C")),
+            "beta": (beta, ("N", "C")),
+        },
+    )
     return _apply(x, gamma, beta)
-
-
-def _check_shapes(x: Any, gamma: Any, beta: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() == 4 and gamma.shape == x.shape[:2] and beta.shape == x.shape[:2]):
-        _refuse_shapes(
-            "film",
-            {
-                "x": (x, ("N", "C", "H", "W")),
-                "gamma": (gamma, ("N", "C")),
-                "beta": (beta, ("N", "C")),
-            },
-        )
 
 
 class FilmFunction(Function):
@@ -70,7 +64,7 @@ class FilmFunction(Function):
     @staticmethod
     def forward(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         dtype = None
-        if x.dtype in _HALF or gamma.dtype in _HALF or beta.dtype in _HALF:
+        if x.dtype in _HALF or not x.dtype == gamma.dtype == beta.dtype:
             x, gamma, beta, dtype = _widen(x, gamma, beta)
         return _round(gamma[:, :, None, None] * x + beta[:, :, None, None], dtype)
 
@@ -165,7 +159,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -197,19 +191,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 51ac4ac439bce2edd0c750843a5e635423b8033497f2a0c1a66f602db193b24a
+# body-sha256: e4a5c5eefcfd69ac95635fc58c737b236518eb8267505c5cd7b6eaf936fe6fdc
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -58,7 +58,7 @@ def gaussian_nll(
 def _forward(mean: Tensor, target: Tensor, variance: Tensor, full: bool) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if mean.dtype in _HALF or target.dtype in _HALF or variance.dtype in _HALF:
+    if mean.dtype in _HALF or not mean.dtype == target.dtype == variance.dtype:
         mean, target, variance, dtype = _widen(mean, target, variance)
     difference = target - mean
     product = 0.5 * (difference / variance * difference + torch.log(variance))
@@ -130,10 +130,6 @@ class _GaussianNllKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if grad_difference is None and not (
-            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
-        ):
-            return _GaussianNllKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_difference is None:
             return None, None, None, None
         wants_mean, _, wants_variance, _ = ctx.needs_input_grad
@@ -150,21 +146,6 @@ class _GaussianNllKeeping(Function):
             ratio = 0.5 * (variance - difference * difference) * grad_loss / variance
             grad_variance = _fit(ratio / variance, saved[0])
         return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
-
-    @staticmethod
-    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
-        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
-        wants_mean, _, wants_variance, _ = ctx.needs_input_grad
-        variance, difference = saved = ctx.saved_tensors
-        if variance.dtype in _HALF or difference.dtype in _HALF or grad_loss.dtype in _HALF:
-            variance, difference, grad_loss, _ = _widen(variance, difference, grad_loss)
-        grad_mean = grad_variance = None
-        if wants_mean:
-            grad_mean = _fit((difference * grad_loss).div_(variance).neg_(), ctx.inputs[0])
-        if wants_variance:
-            ratio = (variance - difference * difference).mul_(grad_loss).mul_(0.5).div_(variance)
-            grad_variance = _fit(ratio.div_(variance), saved[0])
-        return grad_mean, None, grad_variance, None
 
     @staticmethod
     def jvp(
@@ -191,7 +172,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -247,19 +227,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -269,16 +251,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 6098a3b08991e8ca33805af6c4141128c3fff6d8f62f9d417a3a65810447517d
+# body-sha256: 16574f3cc49d58f2f64c9bdda2302a499a429e75c37fca8234a32bced23f1dbd
 """Huber loss.
 
     d    = input - target
     loss = where(abs(d) <= delta, d**2 / 2, delta * (abs(d) - delta/2))
 
-    dloss/dinput  = clamp(d, -delta, delta)
-    dloss/dtarget = -clamp(d, -delta, delta)
+    dloss/dinput  = where(abs(d) <= delta, d, delta * sign(d))
+    dloss/dtarget = -where(abs(d) <= delta, d, delta * sign(d))
 
 Saved for backward: d.
 
@@ -55,7 +55,7 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
 def _forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or target.dtype in _HALF:
+    if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -86,10 +86,11 @@ class HuberFunction(Function):
         wants_input, wants_target, _ = ctx.needs_input_grad
         delta = ctx.delta
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         grad_input = grad_target = None
-        product = torch.clamp(input - target, min=-delta, max=delta) * grad_loss
+        diff = input - target
+        product = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff)) * grad_loss
         if wants_input:
             grad_input = _fit(product, saved[0])
         if wants_target:
@@ -103,11 +104,12 @@ class HuberFunction(Function):
             input, target = saved
             input, target, _ = _widen(input, target)
             terms = []
-            clamped = torch.clamp(input - target, min=-delta, max=delta)
+            diff = input - target
+            chosen = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff))
             if tangent_input is not None:
-                terms.append(clamped * tangent_input)
+                terms.append(chosen * tangent_input)
             if tangent_target is not None:
-                terms.append(-(clamped * tangent_target))
+                terms.append(-(chosen * tangent_target))
             return _total(ctx, terms)
 
 
@@ -137,7 +139,7 @@ class _HuberKeeping(Function):
         d, grad_loss, grad_d, _ = _widen(d, grad_loss, grad_d)
         grad_input = grad_target = None
         if grad_loss is not None:
-            product = torch.clamp(d, min=-delta, max=delta) * grad_loss
+            product = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d)) * grad_loss
         if wants_input and grad_loss is not None:
             grad_input = _summed(product, ctx.inputs[0])
         if wants_input and grad_d is not None:
@@ -156,12 +158,12 @@ class _HuberKeeping(Function):
             d, _ = _widen(d)
             terms_loss = []
             terms_d = []
-            clamped_d = torch.clamp(d, min=-delta, max=delta)
+            chosen = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d))
             if tangent_input is not None:
-                terms_loss.append(clamped_d * tangent_input)
+                terms_loss.append(chosen * tangent_input)
                 terms_d.append(tangent_input)
             if tangent_target is not None:
-                terms_loss.append(-(clamped_d * tangent_target))
+                terms_loss.append(-(chosen * tangent_target))
                 terms_d.append(-tangent_target)
             return _total(ctx, terms_loss), _total(ctx, terms_d, 1)
 
@@ -242,19 +244,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 1568a0dabc26f7ecb2cce01ac8d61d1a22060d2492b2b02aabfcff6bb1625eba
+# body-sha256: 1b4adfcb51091565927655bec914da7f32f8030b7a7ea10877982a95965e628f
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -12,7 +12,7 @@
     u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
                  temperature
     grad_query = u @ key - grad_loss * key / N / temperature
-    grad_key   = u.mT @ query - grad_loss * query / N / temperature
+    grad_key   = (query.mT @ u).T - grad_loss * query / N / temperature
 
 Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
 key.T / temperature where nothing differentiates the backward.
@@ -27,7 +27,7 @@ Reference: van den Oord et al., "Representation Learning with Contrastive Predic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -50,20 +50,14 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     _typed("info_nce", "temperature", temperature, (float, int))
     if not temperature > 0:
         raise ValueError(f"info_nce: temperature must be in (0, oo), not {temperature}")
-    _check_shapes(query, key)
+    _check_shapes(
+        "info_nce",
+        {
+            "query": (query, ("N", "features")),
+            "key": (key, ("N", "features")),
+        },
+    )
     return _apply(query, key, temperature)
-
-
-def _check_shapes(query: Any, key: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (query.dim() == 2 and key.shape == query.shape):
-        _refuse_shapes(
-            "info_nce",
-            {
-                "query": (query, ("N", "features")),
-                "key": (key, ("N", "features")),
-            },
-        )
 
 
 def _forward(
@@ -71,7 +65,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if query.dtype in _HALF or key.dtype in _HALF:
+    if query.dtype in _HALF or query.dtype != key.dtype:
         query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
     logsumexp = product.logsumexp(dim=-1)
@@ -106,9 +100,9 @@ class InfoNceFunction(Function):
             return None, None, None
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             query, key, *_ = saved = ctx.saved_tensors
-            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
+            if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
@@ -118,7 +112,7 @@ class InfoNceFunction(Function):
                 grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul(product.mT @ query, query, ratio2, value=-1), saved[1]
+                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
@@ -160,26 +154,25 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if (
-            type(grad_loss) is not Tensor
-            or _is_batched(grad_loss)
-            or ctx.autocast["enabled"]
-            or _differentiated()
-        ):
+        if _differentiated():
             return InfoNceFunction.backward(ctx, grad_loss)
+        if grad_loss is None:
+            return None, None, None
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             query, key, logsumexp, product = saved = ctx.saved_tensors
             if logsumexp is None and product is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
-            ratio = (grad_loss / query.shape[0]).div_(temperature)
-            product2 = (product - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
+            ratio = grad_loss / query.shape[0] / temperature
+            product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
             if wants_query:
-                grad_query = _fit((product2 @ key).addcmul_(key, ratio, value=-1), saved[0])
+                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit((product2.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
+                grad_key = _fit(
+                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[1]
+                )
             return grad_query, grad_key, None
 
 
@@ -189,7 +182,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -236,7 +228,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -268,14 +260,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -292,30 +284,21 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> dict[str, Any]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-
-
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
-    """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
-        return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    if not torch.amp.is_autocast_available(device):
+        return {"device_type": "cpu", "enabled": False}
+    return {
+        "device_type": device,
+        "enabled": torch.is_autocast_enabled(device),
+        "dtype": torch.get_autocast_dtype(device),
+    }
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

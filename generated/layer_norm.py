@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 9b503703e62e03aafeb8b6f3791f7dffb62e04901a4a38b603c820b15edc719f
+# body-sha256: 836ca0fd2994ba49c04ef34267ffdba9be09bddfadaf88c20d5495c56c79345c
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -55,21 +55,15 @@ def layer_norm(
     _typed("layer_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"layer_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(x, weight, bias)
+    _check_shapes(
+        "layer_norm",
+        {
+            "x": (x, ("...", "features")),
+            "weight": (weight, ("features",)),
+            "bias": (bias, ("features",)),
+        },
+    )
     return _apply(x, weight, bias, eps)
-
-
-def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() >= 1 and weight.shape == x.shape[-1:] and bias.shape == x.shape[-1:]):
-        _refuse_shapes(
-            "layer_norm",
-            {
-                "x": (x, ("...", "features")),
-                "weight": (weight, ("features",)),
-                "bias": (bias, ("features",)),
-            },
-        )
 
 
 class LayerNormFunction(Function):
@@ -82,7 +76,7 @@ class LayerNormFunction(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
         dtype = None
-        if x.dtype in _HALF or weight.dtype in _HALF or bias.dtype in _HALF:
+        if x.dtype in _HALF or not x.dtype == weight.dtype == bias.dtype:
             x, weight, bias, dtype = _widen(x, weight, bias)
         diff = x - x.mean(dim=-1, keepdim=True)
         return _round(
@@ -172,7 +166,7 @@ class _LayerNormPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return LayerNormFunction.backward(ctx, grad_y)
         wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -187,12 +181,9 @@ class _LayerNormPlain(Function):
             total = diff_squared.mean(dim=-1, keepdim=True) + eps
             root_total = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * diff)
-                .sum(dim=-1, keepdim=True)
-                .div_(diff_squared.shape[-1])
-                .div_(total**1.5)
-            )
+            ratio = (product * diff).sum(dim=-1, keepdim=True).div_(
+                diff_squared.shape[-1]
+            ) / total**1.5
             diff2 = (product / root_total).addcmul_(diff, ratio, value=-1)
             grad_x = _fit(
                 diff2.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root_total),
@@ -248,7 +239,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -295,7 +285,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -327,19 +317,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -354,11 +346,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

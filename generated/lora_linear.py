@@ -2,17 +2,17 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: c324b6a117d0872b092d0a0e928ada856c639ad66cd98c680b89426c3a90b34d
+# body-sha256: c3cf6778ac491fe8cc36392644f341400d6ff9d156f050c483a32413ffa9b4b5
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
 
     grad_x    = scale * (grad_y @ up) @ down + grad_y @ weight
     grad_down = (scale * (grad_y @ up)).mT @ x
-    grad_up   = scale * (grad_y.mT @ (x @ down.T))
+    grad_up   = grad_y.mT @ (scale * (x @ down.T))
 
-Saved for backward: x, weight, down and up; x @ down.T where nothing differentiates the
-backward.
+Saved for backward: x, weight, down and up; scale * (x @ down.T) where nothing differentiates
+the backward.
 
 Accuracy in float32: value within 0.2 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -53,31 +53,16 @@ def lora_linear(
     if not all(map(_is_real, (x, weight, down, up))):
         x, weight, down, up = _tensors("lora_linear", (), x=x, weight=weight, down=down, up=up)
     _typed("lora_linear", "scale", scale, (float, int))
-    _check_shapes(x, weight, down, up)
+    _check_shapes(
+        "lora_linear",
+        {
+            "x": (x, ("...", "in_features")),
+            "weight": (weight, ("out_features", "in_features")),
+            "down": (down, ("rank", "in_features")),
+            "up": (up, ("out_features", "rank")),
+        },
+    )
     return _apply(x, weight, down, up, scale)
-
-
-def _check_shapes(x: Any, weight: Any, down: Any, up: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (
-        x.dim() >= 1
-        and weight.dim() == 2
-        and weight.shape[1] == x.shape[-1]
-        and down.dim() == 2
-        and down.shape[1] == x.shape[-1]
-        and up.dim() == 2
-        and up.shape[0] == weight.shape[0]
-        and up.shape[1] == down.shape[0]
-    ):
-        _refuse_shapes(
-            "lora_linear",
-            {
-                "x": (x, ("...", "in_features")),
-                "weight": (weight, ("out_features", "in_features")),
-                "down": (down, ("rank", "in_features")),
-                "up": (up, ("out_features", "rank")),
-            },
-        )
 
 
 def _forward(
@@ -85,10 +70,10 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, weight, down, up, dtype = _widen(x, weight, down, up)
-    matmul = x @ down.T
-    y = scale * matmul @ up.T + x @ weight.T
+    product = scale * (x @ down.T)
+    y = product @ up.T + x @ weight.T
     if dtype is None:
-        return y, matmul
+        return y, product
     # Computed wider than the result: recomputing is cheaper than keeping.
     return y.to(dtype), None
 
@@ -127,9 +112,9 @@ class LoraLinearFunction(Function):
             return None, None, None, None, None
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             x, weight, down, up, *_ = ctx.saved_tensors
-            x, weight, down, up, grad_y = _alike(torch.float32, x, weight, down, up, grad_y)
+            x, weight, down, up, grad_y, _ = _widen(x, weight, down, up, grad_y)
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
                 product = scale * (grad_y @ up)
@@ -138,7 +123,7 @@ class LoraLinearFunction(Function):
             if wants_down:
                 grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
-                grad_up = _fit(scale * (_rows(grad_y).mT @ _rows(x @ down.T)), ctx.inputs[3])
+                grad_up = _fit(_rows(grad_y).mT @ _rows(scale * (x @ down.T)), ctx.inputs[3])
             return grad_x, None, grad_down, grad_up, None
 
     @staticmethod
@@ -153,8 +138,8 @@ class LoraLinearFunction(Function):
         scale = ctx.scale
         with _primals(ctx) as saved:
             x, weight, down, up, *_ = saved
-            x, weight, down, up, tangent_x, tangent_down, tangent_up = _alike(
-                torch.float32, x, weight, down, up, tangent_x, tangent_down, tangent_up
+            x, weight, down, up, tangent_x, tangent_down, tangent_up, _ = _widen(
+                x, weight, down, up, tangent_x, tangent_down, tangent_up
             )
             terms = []
             if tangent_x is not None:
@@ -179,37 +164,31 @@ class _LoraLinearPlain(Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
     ) -> Tensor:
-        y, matmul = _forward(x, weight, down, up, scale)
-        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, matmul)
+        y, product = _forward(x, weight, down, up, scale)
+        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, product)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if (
-            type(grad_y) is not Tensor
-            or _is_batched(grad_y)
-            or ctx.autocast["enabled"]
-            or _differentiated()
-        ):
+        if _differentiated():
             return LoraLinearFunction.backward(ctx, grad_y)
+        if grad_y is None:
+            return None, None, None, None, None
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
-        with _autocast_as(ctx.autocast):
-            x, weight, down, up, matmul = saved = ctx.saved_tensors
-            if matmul is None:
+        with torch.autocast(**ctx.autocast):
+            x, weight, down, up, product = saved = ctx.saved_tensors
+            if product is None:
                 return LoraLinearFunction.backward(_Unpacked(ctx, saved), grad_y)
-            x, weight, down, up, matmul, grad_y = _alike(
-                torch.bool, x, weight, down, up, matmul, grad_y
-            )
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
-                product = (grad_y @ up).mul_(scale)
+                product2 = scale * (grad_y @ up)
             if wants_x:
-                grad_x = _fit((product @ down).add_(grad_y @ weight), ctx.inputs[0])
+                grad_x = _fit(product2 @ down + grad_y @ weight, ctx.inputs[0])
             if wants_down:
-                grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
+                grad_down = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
-                grad_up = _fit((_rows(grad_y).mT @ _rows(matmul)).mul_(scale), ctx.inputs[3])
+                grad_up = _fit(_rows(grad_y).mT @ _rows(product), ctx.inputs[3])
             return grad_x, None, grad_down, grad_up, None
 
 
@@ -220,7 +199,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -267,7 +245,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -299,24 +277,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
-    return [
-        t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
-        for t in tensors
-    ]
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -331,11 +299,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -354,20 +317,16 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> dict[str, Any]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-
-
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
-    """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
-        return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    if not torch.amp.is_autocast_available(device):
+        return {"device_type": "cpu", "enabled": False}
+    return {
+        "device_type": device,
+        "enabled": torch.is_autocast_enabled(device),
+        "dtype": torch.get_autocast_dtype(device),
+    }
 
 
 def _rows(x: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 2524a0bd6d41938e59fe39e9b78366669b45d7a764706bf06b1eaf6480c27359
+# body-sha256: 50863709b8b1dc49c3281eafa223037d1a7f46e7680ebb57c8e0df77c6ac8eee
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -10,8 +10,9 @@
     u         = sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T
     v         = exp(-gamma * u)
     w         = gamma * grad_k * v
-    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(grad_k * v, dim=-1, keepdim=True)
-    grad_y    = 2 * y * (-gamma * sum(grad_k * v, dim=0))[..., None] + 2 * (w.mT @ x)
+    r         = grad_k * v
+    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(r, dim=-1, keepdim=True)
+    grad_y    = 2 * y * (-gamma * sum(r, dim=0))[..., None] + ((2 * x).mT @ w).T
     dk/dgamma = -u * v
 
 Saved for backward: x, y and gamma; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
@@ -24,7 +25,7 @@ the formula, with correctly rounded elementary functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -46,27 +47,21 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
     """
     if not (_is_real(x) and _is_real(y) and _is_real(gamma)):
         x, y, gamma = _tensors("rbf_kernel", (), x=x, y=y, gamma=gamma)
-    _check_shapes(x, y, gamma)
+    _check_shapes(
+        "rbf_kernel",
+        {
+            "x": (x, ("rows", "features")),
+            "y": (y, ("columns", "features")),
+            "gamma": (gamma, ()),
+        },
+    )
     return _apply(x, y, gamma)
-
-
-def _check_shapes(x: Any, y: Any, gamma: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() == 2 and y.dim() == 2 and y.shape[1] == x.shape[1] and gamma.dim() == 0):
-        _refuse_shapes(
-            "rbf_kernel",
-            {
-                "x": (x, ("rows", "features")),
-                "y": (y, ("columns", "features")),
-                "gamma": (gamma, ()),
-            },
-        )
 
 
 def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
+    if x.dtype in _HALF or not x.dtype == y.dtype == gamma.dtype:
         x, y, gamma, dtype = _widen(x, y, gamma)
     total = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
     k = torch.exp(-(total * gamma))
@@ -96,26 +91,32 @@ class RbfKernelFunction(Function):
         if grad_k is None:
             return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             x, y, gamma, *_ = saved = ctx.saved_tensors
-            x, y, gamma, grad_k = _alike(torch.float32, x, y, gamma, grad_k)
+            x, y, gamma, grad_k, _ = _widen(x, y, gamma, grad_k)
             grad_x = grad_y = grad_gamma = None
-            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
-            product = torch.exp(-(diff * gamma)) * grad_k
+            product = 2 * x
+            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
+            product2 = torch.exp(-(diff * gamma)) * grad_k
             if wants_x or wants_y:
-                product2 = product * gamma
+                product3 = product2 * gamma
             if wants_x:
                 grad_x = _fit(
                     torch.addcmul(
-                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
+                        2 * product3 @ y,
+                        x,
+                        2 * product2.sum(dim=-1, keepdim=True) * gamma,
+                        value=-1,
                     ),
                     saved[0],
                 )
             if wants_y:
-                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
-                grad_y = _fit(torch.addcmul(2 * product2.mT @ x, column, y, value=2), saved[1])
+                column = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
+                grad_y = _fit(
+                    torch.addcmul((product.mT @ product3).T, column, y, value=2), saved[1]
+                )
             if wants_gamma:
-                grad_gamma = _fit(-(product * diff), saved[2])
+                grad_gamma = _fit(-(product2 * diff), saved[2])
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -124,8 +125,8 @@ class RbfKernelFunction(Function):
     ) -> Any:
         with _primals(ctx) as saved:
             x, y, gamma, *_ = saved
-            x, y, gamma, tangent_x, tangent_y, tangent_gamma = _alike(
-                torch.float32, x, y, gamma, tangent_x, tangent_y, tangent_gamma
+            x, y, gamma, tangent_x, tangent_y, tangent_gamma, _ = _widen(
+                x, y, gamma, tangent_x, tangent_y, tangent_gamma
             )
             terms = []
             product = 2 * x
@@ -174,35 +175,33 @@ class _RbfKernelPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if (
-            type(grad_k) is not Tensor
-            or _is_batched(grad_k)
-            or ctx.autocast["enabled"]
-            or _differentiated()
-        ):
+        if _differentiated():
             return RbfKernelFunction.backward(ctx, grad_k)
+        if grad_k is None:
+            return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
-        with _autocast_as(ctx.autocast):
+        with torch.autocast(**ctx.autocast):
             x, y, gamma, total = saved = ctx.saved_tensors
             if total is None:
                 return RbfKernelFunction.backward(_Unpacked(ctx, saved), grad_k)
-            x, y, gamma, total, grad_k = _alike(torch.bool, x, y, gamma, total, grad_k)
             grad_x = grad_y = grad_gamma = None
             product = torch.exp(-(total * gamma)) * grad_k
             if wants_x or wants_y:
                 product2 = product * gamma
             if wants_x:
                 grad_x = _fit(
-                    (product2 @ y)
-                    .mul_(2)
-                    .addcmul_(x, product.sum(dim=-1, keepdim=True).mul_(gamma).mul_(2), value=-1),
+                    torch.addcmul(
+                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
+                    ),
                     saved[0],
                 )
             if wants_y:
-                column = product.sum(dim=0).mul_(gamma).neg_().unsqueeze(-1)
-                grad_y = _fit((product2.mT @ x).mul_(2).addcmul_(column, y, value=2), saved[1])
+                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                grad_y = _fit(
+                    torch.addcmul(((2 * x).mT @ product2).T, column, y, value=2), saved[1]
+                )
             if wants_gamma:
-                grad_gamma = _fit(product.mul_(total).neg_(), saved[2])
+                grad_gamma = _fit(-(product * total), saved[2])
             return grad_x, grad_y, grad_gamma
 
 
@@ -212,7 +211,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -252,7 +250,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -284,24 +282,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
-
-
-def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
-    return [
-        t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
-        for t in tensors
-    ]
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -318,30 +306,21 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> dict[str, Any]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-
-
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
-    """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
-        return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    if not torch.amp.is_autocast_available(device):
+        return {"device_type": "cpu", "enabled": False}
+    return {
+        "device_type": device,
+        "enabled": torch.is_autocast_enabled(device),
+        "dtype": torch.get_autocast_dtype(device),
+    }
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 56ece138878c07890057051815fee7da30e74c82ecd646d9989a3ad591d6856d
+# body-sha256: 0df4ddce99117dec52c482d0bd6148b99aed3a0eaecf85fd152b6f0d6078dad9
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -50,20 +50,14 @@ def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> T
     _typed("rms_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"rms_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(x, weight)
+    _check_shapes(
+        "rms_norm",
+        {
+            "x": (x, ("...", "features")),
+            "weight": (weight, ("features",)),
+        },
+    )
     return _apply(x, weight, eps)
-
-
-def _check_shapes(x: Any, weight: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() >= 1 and weight.shape == x.shape[-1:]):
-        _refuse_shapes(
-            "rms_norm",
-            {
-                "x": (x, ("...", "features")),
-                "weight": (weight, ("features",)),
-            },
-        )
 
 
 class RmsNormFunction(Function):
@@ -74,7 +68,7 @@ class RmsNormFunction(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         dtype = None
-        if x.dtype in _HALF or weight.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != weight.dtype:
             x, weight, dtype = _widen(x, weight)
         return _round(weight * x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + eps), dtype)
 
@@ -140,7 +134,7 @@ class _RmsNormPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if type(grad_y) is not Tensor or _differentiated():
             return RmsNormFunction.backward(ctx, grad_y)
         wants_x, wants_weight, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -153,9 +147,7 @@ class _RmsNormPlain(Function):
         total = x_squared.mean(dim=-1, keepdim=True) + eps
         root_total = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * x).sum(dim=-1, keepdim=True).div_(x_squared.shape[-1]).div_(total**1.5)
-            )
+            ratio = (product * x).sum(dim=-1, keepdim=True).div_(x_squared.shape[-1]) / total**1.5
             grad_x = _fit(product.div_(root_total).addcmul_(x, ratio, value=-1), saved[0])
         if wants_weight:
             grad_weight = _fit((grad_y * x).div_(root_total), ctx.inputs[1])
@@ -200,7 +192,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -247,7 +238,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -279,19 +270,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -306,11 +299,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

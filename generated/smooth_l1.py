@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: fd3756aea53f4ec2cf7f01b839a3b40e41a883449e94f5dff5ecdcb5aaca675c
+# body-sha256: d01cb43a5bc08303611e19f0fd8c8e73252fdb1e6a27e5644f3954211052398b
 """Smooth L1 loss.
 
     d    = input - target
@@ -10,13 +10,13 @@
     loss = where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))
 
 where reduction == 'sum':
-    grad_input = grad_loss * where(abs(d) >= beta, sign(d), d / beta)
+    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d))
 
 where reduction == 'mean':
-    grad_input = grad_loss * where(abs(d) >= beta, sign(d), d / beta) / count(each)
+    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each)
 
 where reduction == 'none':
-    dloss/dinput = where(abs(d) >= beta, sign(d), d / beta)
+    dloss/dinput = where(abs(d) < beta, d / beta, sign(d))
 
 Saved for backward: d.
 
@@ -73,7 +73,7 @@ def smooth_l1(
 def _forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or target.dtype in _HALF:
+    if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -110,10 +110,10 @@ class SmoothL1Function(Function):
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
-        chosen = torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
+        chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
         if reduction == "sum":
             grad_input = _fit(chosen * grad_loss, saved[0])
             return grad_input, None, None, None
@@ -134,20 +134,20 @@ class SmoothL1Function(Function):
             diff = input - target
             if reduction == "sum":
                 product = (
-                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
+                    torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
                     * tangent_input
                 )
                 return _total(ctx, [product.sum()])
             if reduction == "mean":
                 product = (
-                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
+                    torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
                     * tangent_input
                 )
                 return _total(ctx, [product.mean()])
             return _total(
                 ctx,
                 [
-                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
+                    torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
                     * tangent_input
                 ],
             )
@@ -172,10 +172,6 @@ class _SmoothL1Keeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
-        if grad_d is None and not (
-            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
-        ):
-            return _SmoothL1Keeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
@@ -184,41 +180,24 @@ class _SmoothL1Keeping(Function):
         grad_input = None
         if reduction == "sum":
             if grad_loss is not None:
-                chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
+                chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
                 grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
             if grad_d is not None:
                 grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
             return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if reduction == "mean":
             if grad_loss is not None:
-                chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
+                chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
                 grad_input = _summed(chosen * (grad_loss / d.numel()), ctx.inputs[0])
             if grad_d is not None:
                 grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
             return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if grad_loss is not None:
-            chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
+            chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
             grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
         if grad_d is not None:
             grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
         return _rounded(grad_input, ctx.inputs[0]), None, None, None
-
-    @staticmethod
-    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
-        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
-        beta, reduction = ctx.beta, ctx.reduction
-        (d,) = ctx.saved_tensors
-        if d.dtype in _HALF or grad_loss.dtype in _HALF:
-            d, grad_loss, _ = _widen(d, grad_loss)
-        chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
-        if reduction == "sum":
-            grad_input = _fit(chosen.mul_(grad_loss), ctx.inputs[0])
-            return grad_input, None, None, None
-        if reduction == "mean":
-            grad_input = _fit(chosen.mul_(grad_loss / d.numel()), ctx.inputs[0])
-            return grad_input, None, None, None
-        grad_input = _fit(chosen.mul_(grad_loss), ctx.inputs[0])
-        return grad_input, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -232,7 +211,7 @@ class _SmoothL1Keeping(Function):
                 if tangent_input is not None:
                     terms_loss.append(
                         (
-                            torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
+                            torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
                             * tangent_input
                         ).sum()
                     )
@@ -245,7 +224,7 @@ class _SmoothL1Keeping(Function):
                 if tangent_input is not None:
                     terms_loss.append(
                         (
-                            torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
+                            torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
                             * tangent_input
                         ).mean()
                     )
@@ -256,7 +235,7 @@ class _SmoothL1Keeping(Function):
             terms_d = []
             if tangent_input is not None:
                 terms_loss.append(
-                    torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta) * tangent_input
+                    torch.where(torch.abs(d) < beta, d / beta, torch.sign(d)) * tangent_input
                 )
                 terms_d.append(tangent_input)
             return _total(ctx, terms_loss), _total(ctx, terms_d, 1)
@@ -286,7 +265,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -342,19 +320,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -364,16 +344,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

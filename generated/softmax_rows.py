@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: c9d27cd0b47a9fe525039540b48efdfe331997ce3ce09ae37f6b8a8164d1111c
+# body-sha256: ea0bf45dde294cc96788e2a98f528ad92d6d52b3250a60c7229778d63899e3a3
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -37,19 +37,13 @@ def softmax_rows(x: Tensor) -> Tensor:
     """
     if not _is_real(x):
         raise TypeError(f"softmax_rows: expected a real tensor, not {_kind(x)}")
-    _check_shapes(x)
+    _check_shapes(
+        "softmax_rows",
+        {
+            "x": (x, ("...", "classes")),
+        },
+    )
     return _apply(x)
-
-
-def _check_shapes(x: Any) -> None:
-    """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() >= 1):
-        _refuse_shapes(
-            "softmax_rows",
-            {
-                "x": (x, ("...", "classes")),
-            },
-        )
 
 
 class SoftmaxRowsFunction(Function):
@@ -73,7 +67,7 @@ class SoftmaxRowsFunction(Function):
             return None
         (y,) = ctx.saved_tensors
         dtype = None
-        if y.dtype in _HALF or grad_y.dtype in _HALF:
+        if y.dtype in _HALF or y.dtype != grad_y.dtype:
             y, grad_y, dtype = _widen(y, grad_y)
         return _round(_softmax_back(grad_y, y, -1), dtype)
 
@@ -105,7 +99,7 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -137,19 +131,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

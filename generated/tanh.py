@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: 66bbf69a3ad0c2d5077dcf8a6184f2bb58c26e6e196e03f77b888e22d53140c9
+# body-sha256: 4ff0b48b6b23846ccbec89678b64b733212bff50fc6c3438d18e371e0c0b035d
 """Hyperbolic tangent; keeps its output, not its input.
 
     y = tanh(x)
@@ -63,7 +63,7 @@ class TanhFunction(Function):
             return None
         (y,) = ctx.saved_tensors
         dtype = None
-        if y.dtype in _HALF or grad_y.dtype in _HALF:
+        if y.dtype in _HALF or y.dtype != grad_y.dtype:
             y, grad_y, dtype = _widen(y, grad_y)
         return _round(torch.ops.aten.tanh_backward(grad_y, y), dtype)
 
@@ -104,19 +104,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: a2595ba5c075baeaa009cedbdbeb5e3e995e6ac40bc3aec804354cad5633e13b
+# body-sha256: 4b8780014d631797a4617c8da58dd10f3af81056fb89af2242d4d9ad27c39d82
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -512,7 +512,16 @@ def test_numbers(index: int, number: Any) -> None:
         )  # which promotes as a number does, beside tensors with dimensions
         want = composite(*x, *SETTINGS[0])
         assert_equal_dtypes(got, want)
-        assert_equal(got, want, rtol=2e-2, atol=2e-2)
+        doubles = [t.double() if t is not None and t.is_floating_point() else t for t in x]
+        exact = pytree.tree_leaves(
+            composite(*doubles, *SETTINGS[0])
+        )  # half precision may be far off
+        assert_equal(
+            got,
+            [y.to(w.dtype) for y, w in zip(exact, pytree.tree_leaves(want), strict=True)],
+            rtol=2e-2,
+            atol=2e-2,
+        )
 
 
 @on_devices

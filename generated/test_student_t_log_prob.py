@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 86e359f46a08b077b5eff16228b2565e31cb661c828465046dae7db55929f9a4
+# body-sha256: 82560860db001c32fd0cac3bbe1278c5ea2e7f2399b538967d20a3073dcff1b9
 """Tests of student_t_log_prob: it must agree with its formula under autograd in every mode.
 
 z        = (x - loc) / scale
@@ -601,7 +601,16 @@ def test_numbers(index: int, number: Any) -> None:
         )  # which promotes as a number does, beside tensors with dimensions
         want = composite(*x, *SETTINGS[0])
         assert_equal_dtypes(got, want)
-        assert_equal(got, want, rtol=2e-2, atol=2e-2)
+        doubles = [t.double() if t is not None and t.is_floating_point() else t for t in x]
+        exact = pytree.tree_leaves(
+            composite(*doubles, *SETTINGS[0])
+        )  # half precision may be far off
+        assert_equal(
+            got,
+            [y.to(w.dtype) for y, w in zip(exact, pytree.tree_leaves(want), strict=True)],
+            rtol=2e-2,
+            atol=2e-2,
+        )
 
 
 @on_devices

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import mpmath as mp
 
-from symgrad.evaluate import FLOAT64, Check, Environment, Exact, Format, Table, Truth
+from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.expr import Expr
 from symgrad.machine import machine_form
 from symgrad.simulate import Simulation
@@ -171,6 +171,17 @@ class Judge:
                 frozenset(r.index for r in self.references(target) if r.near),
             )
         return self._measured[key]
+
+    def double_errors(self, form: Expr) -> dict[int, float]:
+        """The errors of `form` in float64 at the points of float32, in ulp of float64, by index of the point."""
+        values = self.sample.simulation(FLOAT32, FLOAT64)(machine_form(form))
+        smallest = math.ldexp(1.0, FLOAT64.min_exponent - 1)
+        found = {}
+        for r in self.references(FLOAT32):
+            ulp = float(FLOAT64.ulp(mp.mpf(r.high)))
+            credit = r.credit * r.ulp * math.ldexp(1.0, FLOAT32.precision - FLOAT64.precision)
+            found[r.index] = replace(r, ulp=ulp, credit=credit / ulp).error(values[r.index], smallest)
+        return found
 
     def score(self, form: Expr, target: Format, wide: bool = False, range_: float = 1.0) -> Score:
         """The worst error of `form` in `target`, where the truth is within this part of the format's range."""

@@ -231,6 +231,11 @@ class _BoundedScanner(Scanner):
         raise ScannerError(None, None, problem, self.reader.get_mark())
 
 
+def _opened(text: str) -> int:
+    """How many parentheses a text leaves open."""
+    return text.count("(") - text.count(")")
+
+
 class _Composer:
     """Builds the tree from the parser's events."""
 
@@ -294,7 +299,7 @@ class _Composer:
         if isinstance(event, events.SequenceStartEvent):
             return Sequence(tuple(self._items(depth)), self._location(event))
         if isinstance(event, events.MappingStartEvent):
-            return Mapping(self._entries(depth), self._location(event))
+            return Mapping(self._entries(depth, event.flow_style), self._location(event))
         return self._scalar(event)
 
     def _scalar(self, event: Any) -> Scalar | Refused:
@@ -309,20 +314,34 @@ class _Composer:
         while not isinstance(event := self._next(), events.SequenceEndEvent):
             yield self._node(event, depth + 1)
 
-    def _entries(self, depth: int) -> dict[str, Entry]:
+    def _entries(self, depth: int, flow: bool) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
+        last, opened = "", 0  # the key before, and the parentheses that its value leaves open
         while not isinstance(event := self._next(), events.MappingEndEvent):
             key = self._node(event, depth + 1)
             value = self._node(self._next(), depth + 1)
+            text = value.text if isinstance(value, Scalar) and not value.style else None
             if not isinstance(key, Scalar):
                 if not isinstance(key, Refused):
                     self._report(event, "a key is a text")
+            elif flow and opened > 0 and text == "":
+                self._torn(entries, last)
+                opened += _opened(key.text)
             elif key.text in entries:
                 first = entries[key.text].key.location.line
                 self._report(event, f"the key {shown(key.text)} stands on line {first} already")
             else:
                 entries[key.text] = Entry(key, value)
+                last, opened = key.text, _opened(text or "")
         return entries
+
+    def _torn(self, entries: dict[str, Entry], name: str) -> None:
+        """Report, once, a formula without quotes that ends at its first comma."""
+        entry = entries[name]
+        if not isinstance(entry.value, Refused):
+            entries[name] = Entry(entry.key, Refused(entry.location))
+            message = "inside of { } a formula with a comma takes quotes"
+            self._mistakes.append(self._source.mistake(entry.location, "", message))
 
     def _location(self, event: Any) -> Location:
         return self._source.location(event.start_mark.index)

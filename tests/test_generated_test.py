@@ -142,13 +142,17 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-UNUSUAL = (  # a parameter that is not read, names that are not ASCII, a branch on a number, NaN in a dead branch
+# A parameter that is not read, names that are not ASCII, a branch on a number, NaN in a dead branch, no gradient in x,
+# a value at the step that is a tensor.
+UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
     "{op: greek, tensors: {α: , λ1: }, outputs: {ψ: α*λ1}}",
     "{op: sometimes, tensors: {x: }, hyperparameters: {n: 0}, outputs: {y: 'where(n > 0, x**n, -x)'},"
     " test: {values: {n: [0, 2]}}}",
     "{op: root, tensors: {x: }, outputs: {y: 'where(x > 0, sqrt(x), 0)'}}",
+    "{op: signs, tensors: {x: , v: }, outputs: {y: 'sign(x)*v'}}",
+    "{op: step, tensors: {x: , v: }, outputs: {y: 'heaviside(x, v)', z: 'heaviside(x, 0)*v'}}",
 )
 
 
@@ -156,9 +160,31 @@ def test_unusual_operations_pass(tmp_path: Path) -> None:
     nodes: list[str] = []
     for k, text in enumerate(UNUSUAL):
         _write(tmp_path, f"unusual_{k}", (compiled := compile_spec(parse_spec(text))), compiled.module)
-        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy", "export", "layouts"})
+        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes"})
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), *nodes], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
+
+
+HOSTILE = (
+    "{op: torch_names, tensors: {torch: , Tensor: , reduce: , isinstance: },"
+    " outputs: {Any: torch*Tensor + reduce*isinstance}}",
+    "{op: imported, tensors: {namedtuple: , nn_grad: , math: }, hyperparameters: {bool: true, Function: 2.0},"
+    " outputs: {copy: 'where(bool, namedtuple*tanh(nn_grad), Function*math)'}}",
+    "{op: over, tensors: {x: , float: }, outputs: {y: x*sigmoid(float)}, options: {inplace: x}}",
+)
+
+
+def test_names_of_python_and_torch_leave_files_clean(tmp_path: Path) -> None:
+    (tmp_path / "ruff.toml").write_text((SPECS.parent / "generated" / "ruff.toml").read_text())
+    for text in HOSTILE:
+        compiled = compile_spec(parse_spec(text))
+        (tmp_path / f"{compiled.spec.op}.py").write_text(compiled.module)
+        (tmp_path / f"test_{compiled.spec.op}.py").write_text(compiled.test)
+    for command in (["ruff", "check", "."], ["mypy", "--strict", "."]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stdout

@@ -192,7 +192,7 @@ def test_mistakes(extra: str, expected: str) -> None:
     ],
 )
 def test_mistakes_about_tensors(tensor: str, extra: str, expected: str) -> None:
-    everything = rendered(f"op: f\ntensors:\n  x: {tensor}\noutputs: {{y: x}}\n{extra}")
+    everything = rendered(f"op: f\ntensors:\n  x: {tensor}\n  w:\noutputs: {{y: x*w}}\n{extra}")
     found = [mistake for mistake in everything if "outputs.y: " not in mistake]  # which the formula may add
     assert len(found) == 1
     assert expected in found[0]
@@ -294,3 +294,26 @@ def test_a_dimension_may_have_the_name_of_a_constant(name: str) -> None:
 )
 def test_what_to_do_about_the_syntax_of_yaml(text: str, expected: str) -> None:
     assert any(mistake.endswith(expected) for mistake in rendered(text))
+
+
+@pytest.mark.parametrize(
+    ("formulas", "places"),
+    [
+        ("outputs: {y: {expr: clamp(x, 0, 1)}}", ["3:21"]),
+        ("outputs: {y: max(x, 0), z: where(x > 0, x, 0), w: 'max(x, 0)'}", ["3:14", "3:28"]),
+        ("outputs: {y: x}\ngradients: {x: clamp(grad_y, -1, max(1, 2))}", ["4:16"]),
+    ],
+)
+def test_a_comma_in_braces_is_one_mistake(formulas: str, places: list[str]) -> None:
+    expected = [f"{place}: inside of {{ }} a formula with a comma takes quotes" for place in places]
+    assert rendered(f"op: f\ntensors: {{x: }}\n{formulas}\n") == expected
+
+
+def test_a_torn_formula_hides_no_other_mistake() -> None:
+    found = rendered("op: f\ntensors: {x: }\noutputs: {y: max(x, 0), z: 2*q}\n")
+    assert len(found) == 2 and found[1].endswith("unknown name 'q'")
+
+
+def test_one_tensor_is_surely_there() -> None:
+    (mistake,) = rendered("op: f\ntensors: {x: {default: 0}, w: {default: 1}}\noutputs: {y: x + w}\n")
+    assert "tensors: one tensor has no default" in mistake

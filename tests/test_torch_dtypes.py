@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import torch
 from compiled import compiled_text
 from random_expressions import X, Y
 
-from symgrad.backends.torch.dtypes import printed, promoted
-from symgrad.expr import Expr, make
+from symgrad.backends.torch.dtypes import cast, printed, promoted
+from symgrad.expr import ONE, ZERO, Expr, make, symbol
+from symgrad.functions import call
+from symgrad.truth import compare, where
 
 
 def total(value: Expr) -> Expr:
@@ -76,3 +79,42 @@ def _derivatives(function: Any, tensors: list[torch.Tensor]) -> list[torch.Tenso
 def test_an_optional_tensor_that_is_not_read_leaves_the_dtype_alone() -> None:
     item = compiled_text("{op: f, tensors: {x: , unused: {default: 0}}, outputs: {y: tanh(x) * exp(x)}}")
     assert item.function(torch.rand(3).bfloat16(), torch.rand(3)).dtype == torch.bfloat16
+
+
+K, N = symbol("k", "int_tensor"), symbol("n", "int")
+
+
+@pytest.mark.parametrize(
+    "formula, text",
+    [
+        (X + call("lgamma", K), "_floated(_result_dtype(k, x), k)"),
+        (call("sqrt", K), "_floated(_result_dtype(k), k)"),
+        (K / 2, "_floated(_result_dtype(k), k)"),
+        (1 / K, "_floated(_result_dtype(k), k)"),
+        (X * K / 2, "_result_dtype(k, x)"),
+        (N * K**2 - call("abs", K), "_result_dtype(k)"),
+    ],
+    ids=str,
+)
+def test_functions_of_whole_numbers_are_floats(formula: Expr, text: str) -> None:
+    assert printed(promoted(formula), {X: "x", K: "k"}) == text
+
+
+def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
+    assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
+    assert cast(where(compare("ge", X, ZERO), ONE, ZERO), {X: "x"}) == ""
+
+
+def test_what_is_made_of_one_whole_tensor_alone_is_not_rounded_to_it() -> None:
+    op = compiled_text('op: two\ntensors: {a: , b: }\noutputs: {y: "a*b", z: "log1p(a) + a*a"}\n').function
+    for b in (torch.tensor([2.0]), torch.tensor([2.0]).half(), torch.tensor([2])):
+        _, z = op(torch.tensor([3]), b)
+        assert z.dtype == torch.float32
+        torch.testing.assert_close(z, torch.tensor([9 + math.log(4.0)]))
+
+
+def test_single_beside_double_is_computed_in_double() -> None:
+    op = compiled_text('op: thirds\ntensors: {a: , b: }\noutputs: {y: "a/3 + b"}\n').function
+    a, b = torch.tensor([1.0]), torch.tensor([0.0], dtype=torch.float64)
+    assert op(a, b).item() == 1 / 3
+    assert op(a, b.squeeze(0)).dtype == torch.float32

@@ -357,7 +357,7 @@ def test_what_all_branches_compute_stands_before_them() -> None:
     item = stem("str_choices")
     lines = ast.unparse(method(item, "backward")).splitlines()
     (shared,) = (k for k, line in enumerate(lines) if line.strip() == "diff = x - target")
-    assert shared < min(k for k, line in enumerate(lines) if " == " in line)
+    assert shared < min(k for k, line in enumerate(lines) if " == " in line and "dtype" not in line)
 
 
 def test_what_is_not_read_is_not_unpacked() -> None:

@@ -68,21 +68,34 @@ def test_a_module_has_no_helper_too_many(path: Any) -> None:
             ), bound
 
 
-def test_widening_is_for_half_precision_only() -> None:
+def test_tensors_are_widened_to_one_dtype() -> None:
     widen = helpers("_widen")["_widen"]
-    single, double = torch.ones(2), torch.ones(2, dtype=torch.float64)
-    assert widen(single, double) == (single, double, None)
+    single, double, whole = torch.ones(2), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.int64)
+    assert widen(single, single, None, whole) == (single, single, None, whole, None)
     half = torch.ones(2, dtype=torch.bfloat16)
     wide, same, dtype = widen(half, None)
     assert (wide.dtype, same, dtype) == (torch.float32, None, torch.bfloat16)
-    assert widen(half, double)[2] == torch.float64
     assert widen(half, torch.ones(2, dtype=torch.float16))[2] == torch.float32
+    for narrow in (single, half):
+        *found, untouched, dtype = widen(narrow, double, whole)
+        assert [t.dtype for t in found] == [torch.float64, torch.float64]
+        assert (untouched, dtype) == (whole, torch.float64)
+    *found, dtype = widen(single, torch.ones((), dtype=torch.float64))  # which decides nothing
+    assert ([t.dtype for t in found], dtype) == ([torch.float32] * 2, torch.float32)
+
+
+def test_a_result_is_rounded_to_a_floating_dtype_only() -> None:
+    round_ = helpers("_round")["_round"]
+    value = torch.tensor([0.5, 1.5])
+    assert round_(value, torch.int64) is value
+    assert round_(value, torch.float32) is value
+    assert round_(value, torch.float16).dtype == torch.float16
 
 
 def test_wide_formulas_are_evaluated_in_double() -> None:
     widen = helpers("_widen_all")["_widen_all"]
-    wide, mask, dtype = widen(torch.ones(2), torch.ones(2, dtype=torch.bool))
-    assert (wide.dtype, mask.dtype, dtype) == (torch.float64, torch.bool, torch.float32)
+    wide, flags, dtype = widen(torch.ones(2), torch.ones(2, dtype=torch.bool))
+    assert (wide.dtype, flags.dtype, dtype) == (torch.float64, torch.float64, torch.float32)
     double = torch.ones(2, dtype=torch.float64)
     assert widen(double) == (double, None)
     assert widen(torch.ones(2, dtype=torch.int64))[1] == torch.get_default_dtype()

@@ -28,6 +28,13 @@ def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
     return _indicator(inside), _indicator(below), _indicator(above)
 
 
+def _heaviside(x: Expr, values: Expr) -> Expr:
+    """What is chosen at 0 may be of another dtype than x, which torch.heaviside refuses, and be differentiated."""
+    if not values.tensors:
+        return make("heaviside", x, values)
+    return where(compare("eq", x, ZERO), values, make("heaviside", x, ZERO))
+
+
 ROWS = (
     Function(
         "abs",
@@ -119,10 +126,11 @@ ROWS = (
     Function(
         "heaviside",
         ("x", "values"),
-        torch="torch.heaviside({0}, {1})",
+        torch="torch.heaviside({0}.detach(), {1})",  # autograd knows no derivative of it
         python="(1.0 if ({0}) > 0 else 0.0 if ({0}) < 0 else {1})",
         partials=lambda x, h: (ZERO, _indicator(compare("eq", x, 0))),
         meaning=real.heaviside,
+        definition=_heaviside,
         aliases=("Heaviside",),
         tensor_args=True,
         saves="m",

@@ -30,7 +30,7 @@ class Function:
             the function is finite everywhere.
         tensor_args: whether torch wants tensors for all arguments.
         required: how many arguments must be given; all by default.
-        definition: builds the expression for a spelling that is defined by other functions.
+        definition: builds the expression where it is made of other functions, always or for some arguments.
     """
 
     name: str

@@ -43,6 +43,8 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
     _check_names(read, report)
     tensors = _each(make_tensor, read, "tensors", report)
     hyperparameters = _each(make_hyperparameter, read, "hyperparameters", report)
+    if tensors and all(t is not None and t.default is not None for t in tensors.values()):
+        report.at_value(("tensors",), "one tensor has no default: it gives the result its shape, dtype and device")
     outputs = _each(make_output, read, "outputs", report)
     gradients = _each(make_formula, read, "gradients", report)
     _check_gradients(read, tensors, outputs, report)

@@ -38,7 +38,7 @@ def in_place(x: Tensor | float, shift: Tensor | float) -> Tensor:
     return _apply(x, shift)
 
 
-def in_place_(x: Tensor | float, shift: Tensor | float) -> Tensor:
+def in_place_(x: Tensor, shift: Tensor | float) -> Tensor:
     """Write the result of ``in_place`` over ``x`` and return it."""
     if not (_is_real(x) and _is_real(shift)):
         x, shift = _tensors("in_place_", (), x=x, shift=shift)

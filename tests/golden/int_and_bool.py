@@ -47,8 +47,8 @@ class IntAndBoolFunction(Function):
     @staticmethod
     def forward(x: Tensor, count: Tensor, mask: Tensor, n: int) -> Tensor:
         dtype = _result_dtype(count, x)
-        if x.dtype in _HALF or count.dtype in _HALF or mask.dtype in _HALF:
-            x, count, mask, _ = _widen(x, count, mask)
+        if x.dtype in _HALF:
+            x, _ = _widen(x)
         return _round(torch.where(mask, count * x**n, x), dtype)
 
     @staticmethod
@@ -63,7 +63,8 @@ class IntAndBoolFunction(Function):
             return None, None, None, None
         n = ctx.n
         x, count, mask = saved = ctx.saved_tensors
-        x, count, mask, grad_y, _ = _widen(x, count, mask, grad_y)
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
+            x, grad_y, _ = _widen(x, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else n * (count * grad_y * x ** (n - 1))
         grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0])
         return grad_x, None, None, None
@@ -75,7 +76,7 @@ class IntAndBoolFunction(Function):
         n = ctx.n
         with _primals(ctx) as saved:
             x, count, mask = saved
-            x, count, mask, tangent_x, _ = _widen(x, count, mask, tangent_x)
+            x, tangent_x, _ = _widen(x, tangent_x)
             chosen = (
                 torch.zeros_like(tangent_x) if n == 0 else n * (count * tangent_x * x ** (n - 1))
             )
@@ -95,7 +96,8 @@ class _IntAndBoolPlain(Function):
             return IntAndBoolFunction.backward(ctx, grad_y)
         n = ctx.n
         x, count, mask = saved = ctx.saved_tensors
-        x, count, mask, grad_y, _ = _widen(x, count, mask, grad_y)
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
+            x, grad_y, _ = _widen(x, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else (count * grad_y).mul_(x ** (n - 1)).mul_(n)
         grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0])
         return grad_x, None, None, None
@@ -175,19 +177,21 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.backends.torch.dtypes import cancelled_cast
+from symgrad.backends.torch.dtypes import cast
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
@@ -26,7 +26,7 @@ def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda for
         scope = Scope(layout.names(), layout.symbols(variant))
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
         results = [
-            f"{local}{cancelled_cast(variant.formulas[name], scope.known)}{'.detach()' if name in fixed else ''}"
+            f"{local}{cast(variant.formulas[name], scope.known)}{'.detach()' if name in fixed else ''}"
             for name, local in layout.outputs.items()
         ]
         return [*statements(targets, scope, layout.constants), f"return {', '.join(results)}"]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from symgrad.expr import Expr
+from symgrad.expr import OO, Expr
 from symgrad.shapes import extent
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.tensor_ops.extent import SCALAR
+from symgrad.traversal import topological
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,24 @@ class Total:
     of: Operands
 
 
-Operands: TypeAlias = "frozenset[Expr | Total]"
+@dataclass(frozen=True)
+class Floated:
+    """A tensor of whole numbers of which a formula computes what is not whole: torch makes floats of it."""
+
+    of: Expr
+
+
+Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
+
+# What leaves whole numbers whole.
+_WHOLE = frozenset({"sym", "add", "mul", "neg", "pow", "abs", "sign", "floor", "ceil", "round", "min", "max", "clamp"})
+_CHOSEN = frozenset({"where", "relu", "heaviside"})
 
 
 def promoted(root: Expr) -> Operands:
     """What the dtype of a formula is promoted from: tensors, and totals of tensors."""
-    operands = _operands(root)
+    floated = floated_in(root)
+    operands = frozenset(Floated(o) if o in floated else o for o in _operands(root))
     if _is_total(operands):
         (only,) = operands
         assert isinstance(only, Total)
@@ -34,7 +47,7 @@ def promoted(root: Expr) -> Operands:
 
 
 def _operands(root: Expr) -> Operands:
-    found: set[Expr | Total] = set()
+    found: set[Expr | Total | Floated] = set()
     seen: set[Expr] = set()
     stack = [root]
     while stack:
@@ -58,10 +71,37 @@ def _operands(root: Expr) -> Operands:
     return frozenset(found)
 
 
-def _flat(operands: Operands) -> frozenset[Expr]:
+def _flat(operands: Operands) -> Operands:
     """All tensors, also those in totals."""
     parts = (_flat(o.of) if isinstance(o, Total) else frozenset({o}) for o in operands)
-    return frozenset[Expr]().union(*parts)
+    return frozenset[Expr | Total | Floated]().union(*parts)
+
+
+def floated_in(root: Expr) -> frozenset[Expr]:
+    """The tensors of whole numbers, as declared, of which a function is computed that is not whole."""
+    nodes = [n for n in topological(root) if not n.is_static and not n.is_boolean and not _keeps_whole(n)]
+    return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
+
+
+def _keeps_whole(node: Expr) -> bool:
+    """Whether a value is whole if what it is made of is; of sums and products it may be a part that is."""
+    if node.op in TENSOR_OPS or node.op in _CHOSEN or any(s["kind"] == "tensor" for s in node.tensors):
+        return node.op in TENSOR_OPS or node.op in _CHOSEN or node.op in _WHOLE
+    numbers = [a for a in node.args if a.is_static]
+    return node.op in _WHOLE and all(map(_is_whole, numbers)) and not (node.op == "pow" and _is_negative(numbers))
+
+
+def _is_negative(numbers: list[Expr]) -> bool:
+    return any((n.number or 0) < 0 for n in numbers)
+
+
+def _is_whole(number: Expr) -> bool:
+    """Whether a number that no tensor is part of is a Python int, or no bound at all."""
+    if number in (OO, -OO):
+        return True
+    leaves = [n for n in topological(number) if not n.args]
+    whole = all(n["kind"] in ("int", "bool") if n.op == "sym" else n.number is not None for n in leaves)
+    return whole and all(n.number is None or n.number.denominator == 1 for n in topological(number))
 
 
 def _is_total(operands: Operands) -> bool:
@@ -74,7 +114,9 @@ def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     if len(alone) == 2:
         return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
     texts = sorted(_operand(o, names) for o in operands)
-    return f"_result_dtype({', '.join(texts)})"
+    found = f"_result_dtype({', '.join(texts)})"
+    whole = sorted(names[o.of] for o in operands if isinstance(o, Floated))
+    return f"_floated({found}, {', '.join(whole)})" if whole else found
 
 
 def _alone(operands: Operands) -> frozenset[Expr]:
@@ -84,13 +126,17 @@ def _alone(operands: Operands) -> frozenset[Expr]:
     return alone if len(totals) == len(operands) and all(of <= alone for of in totals) else frozenset()
 
 
-def _operand(operand: Expr | Total, names: Mapping[Expr, str]) -> str:
+def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
+    if isinstance(operand, Floated):
+        return names[operand.of]
     if isinstance(operand, Total):
         return f"torch.empty((), dtype={printed(operand.of, names)})"
     return names[operand]
 
 
-def cancelled_cast(formula: Expr, names: Mapping[Expr, str]) -> str:
-    """The cast of a result, of which a part has cancelled out, to the dtype that it has with that part."""
-    operands = promoted(formula) if formula.op == "expand" else frozenset()
+def cast(formula: Expr, names: Mapping[Expr, str]) -> str:
+    """The cast of a result to the dtype of all that it is made of: a part may have cancelled out, and a choice between
+    numbers has the dtype of one tensor only."""
+    chosen = formula.op == "where" and all(a.is_static for a in formula.args[1:])
+    operands = promoted(formula) if formula.op == "expand" or chosen else frozenset()
     return f".to({printed(operands, names)})" if len(operands) > 1 else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout
 from symgrad.candidates import Choice
 from symgrad.differentiate import is_tensor_op
@@ -83,16 +84,23 @@ def _rows(
     points = judge.sample.points[FLOAT32]
     wide = choice.chosen.wide
     errors = judge.measure(form, FLOAT32, wide).errors
-    ulps = judge.score(form, FLOAT32, wide).ulp, judge.score(form, FLOAT64).ulp
+    doubles = judge.double_errors(form)  # the test computes in float64 at the same points
     known = (r for r in judge.references(FLOAT32) if not r.boolean and math.isfinite(r.credit * r.ulp))
     usable = [
         r
         for r in known
-        if not math.isinf(errors[r.index]) and _leads_to(variant, layout, {**decisions, **points[r.index]})
+        if not math.isinf(max(errors[r.index], doubles[r.index]))
+        and _leads_to(variant, layout, {**decisions, **points[r.index]})
     ]
     worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
     spread = [usable[i * len(usable) // _SPREAD] for i in range(_SPREAD)] if usable else []
     chosen = {r.index: r for r in (*worst, *spread)}
+    double = max((doubles[k] for k in chosen), default=0.0)
+    if floated_in(choice.formula):  # in the default dtype, whatever that of the result
+        double = max(
+            double, math.ldexp(1 + max((errors[k] for k in chosen), default=0.0), FLOAT64.precision - FLOAT32.precision)
+        )
+    ulps = judge.score(form, FLOAT32, wide).ulp, max(judge.score(form, FLOAT64).ulp, double)
     rows = tuple(
         _row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in sorted(chosen)
     )

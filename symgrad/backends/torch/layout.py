@@ -222,6 +222,12 @@ class Layout:
             return True
         return self.wide_values or any(_roundings(form) > 1 for v in self.variants for form in v.outputs.values())
 
+    @property
+    def widened(self) -> list[str]:
+        """Local names of the tensors that forward may have to widen: whole numbers only where all is in float64."""
+        whole = {"float", "int"} if self.wide_values else {"float"}
+        return [self.arguments[t.name] for t in self.spec.tensors if self.widens and t.dtype in whole]
+
     @cached_property
     def widens_slopes(self) -> bool:
         """Whether backward does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from symgrad.backends.free_names import free_names
 from symgrad.backends.snippets import needed
 from symgrad.resources import template_folder
 
@@ -47,24 +48,25 @@ _STANDARD = (
 )
 
 
-# Words of prose too: only their calls count.
-_CALLED = {"array": r"\barray\("}
-
-
 def imports(text: str) -> str:
     """The import block that the text of a module needs; nothing but torch and the standard library."""
     lines = ["from __future__ import annotations", ""]
-    lines += [f"import {name}" for name in _MODULES if re.search(rf"(?<![\w.\"'/]){name}\.\w", text)]
+    read = free_names(text)
+    lines += [
+        f"import {name}"
+        for name in _MODULES
+        if name.split(".")[0] in read and re.search(rf"(?<![\w.\"'/]){name}\.\w", text)
+    ]
     for module, names in _STANDARD:
-        wanted = [name for name in names if re.search(_CALLED.get(name, rf"\b{name}\b"), text)]
+        wanted = [name for name in names if name in read]
         if wanted:
             lines.append(f"from {module} import {', '.join(wanted)}")
     lines += ["", "import torch", "from torch import Tensor"]
-    if "_functorch." in text:
+    if "_functorch" in read:
         lines.append("from torch._C import _functorch")
-    lines.append("from torch.autograd import Function" + (", forward_ad" if "forward_ad" in text else ""))
-    if re.search(r"\bF\.", text):
+    lines.append("from torch.autograd import Function" + (", forward_ad" if "forward_ad" in read else ""))
+    if "F" in read:
         lines.append("from torch.nn import functional as F")
-    if "_nn_grad" in text:
+    if "nn_grad" in read:
         lines.append("from torch.nn import grad as nn_grad")
     return "\n".join(lines)

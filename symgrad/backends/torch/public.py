@@ -70,10 +70,14 @@ def literal(value: Any) -> str:
     return quoted(value) if isinstance(value, str) else repr(value)
 
 
-def signature(layout: Layout) -> str:
-    """Tensors, then hyperparameters with their defaults; without a default they come as keywords."""
+def signature(layout: Layout, overwritten: str | None = None) -> str:
+    """Tensors, then hyperparameters with their defaults; without a default they come as keywords.
+
+    What is `overwritten` is no number.
+    """
     parts = [
-        f"{t.name}: {tensor_type(t, layout)}{' = None' if may_be_left_out(t, layout) else ''}"
+        f"{t.name}: {'Tensor' if t.name == overwritten else tensor_type(t, layout)}"
+        f"{' = None' if may_be_left_out(t, layout) else ''}"
         for t in layout.spec.tensors
     ]
     optional = any(part.endswith("= None") for part in parts)
@@ -107,7 +111,11 @@ def functions(layout: Layout) -> list[PublicFunction]:
     documented = {spec.op: _docstring(layout)}
     if spec.options.inplace:
         documented[f"{spec.op}_"] = f"Write the result of ``{spec.op}`` over ``{spec.options.inplace}`` and return it."
-    found = [PublicFunction(n, signature(layout), text, tuple(bodies[n])) for n, text in documented.items()]
+    overwritten = {f"{spec.op}_": spec.options.inplace}
+    found = [
+        PublicFunction(n, signature(layout, overwritten.get(n)), text, tuple(bodies[n]))
+        for n, text in documented.items()
+    ]
     return [part for function in found for part in _sheltered(function, layout)]
 
 
@@ -130,8 +138,9 @@ def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]
         name += "_"
     body = _bodies(inner, layout)[function.name]
     call = f"return {name}({', '.join(layout.argument_names)})"
+    written = local[layout.spec.options.inplace or ""] if function.name == f"{layout.spec.op}_" else None
     text = f"Check the arguments of ``{function.name}`` and call it."
-    return [replace(function, body=(call,)), PublicFunction(name, method_signature(layout), text, tuple(body))]
+    return [replace(function, body=(call,)), PublicFunction(name, signature(inner, written), text, tuple(body))]
 
 
 def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:

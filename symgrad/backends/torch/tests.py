@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
+from symgrad.backends.free_names import free_names
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
@@ -61,29 +61,25 @@ def render_test(operation: Operation) -> str:
 
 def _imports(text: str) -> str:
     """The import block that the text needs."""
-    body = text.split('"""\n', 1)[1]
-
-    def used(name: str) -> bool:
-        return re.search(rf"(?<![\w.\"]){name}\b(?!\")", body) is not None
-
+    read = free_names(text)
     lines = ["from __future__ import annotations", ""]
     for module, names in _IMPORTS:
-        wanted = [n for n in names if used(n)]
+        wanted = [n for n in names if n in read]
         if wanted:
             lines.append(f"from {module} import {', '.join(wanted)}")
-        elif not names and re.search(rf"\b{module}\.", body):
+        elif not names and module in read:
             lines.append(f"import {module}")
     lines += ["", "import pytest", "import torch"]
     for module, names in _TORCH_IMPORTS:
-        wanted = [n for n in names if used(n)]
+        wanted = [n for n in names if n in read]
         if wanted:
             lines.append(f"from {module} import {', '.join(wanted)}")
-    if used("nn_grad"):
+    if "nn_grad" in read:
         lines.append("from torch.nn import grad as nn_grad")
-    if re.search(r"\bF\.", body):
+    if "F" in read:
         lines.append("from torch.nn import functional as F")
     lines += ["from torch.utils import _pytree as pytree"]
-    if used("TorchDispatchMode"):
+    if "TorchDispatchMode" in read:
         lines.append("from torch.utils._python_dispatch import TorchDispatchMode")
     lines.append("from torch.utils.checkpoint import checkpoint")
     return "\n".join(lines)

@@ -83,7 +83,7 @@ class Methods(Forward, Backward, Jvp):
         for saved in variant.plan.base:
             text = names.get(saved.value) or Printer(names, layout.constants)(machine([saved.value])[0])
             needed = self._needed_by(saved.value, variant)
-            if set(needed) < set(self._wanted_tensors(variant)) or saved.source == "mask":
+            if set(needed) < set(layout.differentiable) or saved.source == "mask":
                 text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
             arguments.append(text)
         if layout.keeps:

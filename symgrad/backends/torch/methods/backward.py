@@ -89,7 +89,7 @@ class Backward(Common):
             lines += [f"if {nothing}:", f"    {self._general_backward('_Unpacked(ctx, saved)')}"]
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
-            if set(needed) < set(self._wanted_tensors(variant)):
+            if set(needed) < set(layout.differentiable):
                 scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         rounds = self._rounds(variant)
         names = [*self._float_names(variant, scope), *cotangents]

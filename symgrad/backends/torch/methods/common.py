@@ -79,7 +79,7 @@ class Common:
     def _readers(self, value: Expr, variant: Variant) -> tuple[str, ...]:
         """The conditions under which a kept value is read; for others its operands need not have been saved."""
         found = readers(value, variant, self.layout, self.layout.keeps)
-        if len(self.layout.differentiable) < 2 or set(found) == set(self._wanted_tensors(variant)):
+        if len(self.layout.differentiable) < 2 or set(found) == set(self.layout.differentiable):
             return ()
         return tuple(f"wants_{t}" for t in found)
 
@@ -138,7 +138,9 @@ class Common:
         return [o.name for o in self.layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])]
 
     def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
-        return [scope.known[s.value] for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
+        values = [s.value for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
+        whole = () if self.layout.wide_slopes else ("int_tensor",)
+        return [scope.known[v] for v in values if v.get("kind") not in ("bool_tensor", *whole)]
 
     def _widened(self, names: Sequence[str], dtype: str = "_", *, given: bool = False) -> list[str]:
         """Widen what a derivative is computed from, as far as it needs that."""
@@ -165,7 +167,8 @@ class Common:
 
 
 def widening(names: Sequence[str], dtype: str, wide: bool, *, given: bool = False) -> list[str]:
-    """Widen tensors to float64 if `wide`, else half precision to float32; `dtype` is what to round to, or None.
+    """Widen tensors to float64 if `wide`, else to what they promote to, float32 at least; `dtype` is what to round to,
+    or None if they are as they should be.
 
     A few tensors that are surely `given` are looked at in place: a call costs half as much as a small operation.
     """
@@ -173,7 +176,9 @@ def widening(names: Sequence[str], dtype: str, wide: bool, *, given: bool = Fals
     call = f"{listed}, {dtype} = {'_widen_all' if wide else '_widen'}({listed})"
     if wide or not given or len(names) > _FEW:
         return [call]
-    lines = [f"if {' or '.join(f'{n}.dtype in _HALF' for n in names)}:", f"    {call}"]
+    first, *others = (f"{name}.dtype" for name in names)
+    mixed = {0: "", 1: " or {} != {}", 2: " or not {} == {} == {}"}[len(others)].format(first, *others)
+    lines = [f"if {first} in _HALF{mixed}:", f"    {call}"]
     return lines if dtype == "_" else [f"{dtype} = None", *lines]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symgrad.backends.torch.dtypes import Operands, cancelled_cast, printed, promoted
+from symgrad.backends.torch.dtypes import Operands, cast, printed, promoted
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
@@ -80,7 +80,8 @@ class Forward(Common):
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
         """How the tensors are widened, and the outputs rounded to their dtypes."""
         layout = self.layout
-        if not layout.widens:
+        names = layout.widened
+        if not names:
             return _Widening((), dict.fromkeys(variant.outputs, "{value}"))
         symbols, given = layout.symbols(), not layout.optional
         rounded = {n: f for n, f in variant.formulas.items() if n != layout.pivot}
@@ -117,8 +118,8 @@ class Forward(Common):
         if missing and all(s.op == "sym" for s in missing):
             everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
             return pattern.replace("{value}", f"_broadcast({{value}}, {', '.join(everyone)})")
-        if form.op == "expand":
-            pattern = pattern.replace("{value}", f"{{value}}{cancelled_cast(formula, names)}")
+        if form.op in ("expand", "where"):
+            pattern = pattern.replace("{value}", f"{{value}}{cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])
         seen = viewed(form)
         shared = seen.op == "sym" or (
