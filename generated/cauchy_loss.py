@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: a170f6ddc2e4c4b27d387a33d1e2fee3a43629189b8ce0ae1c296c4ebc03cac8
+# body-sha256: 3d842d1814c0396ec8c78b5d8a878526308608b0fc03b03ae0bdef907fefb94d
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -62,8 +62,10 @@ class CauchyLossFunction(Function):
         if x.dtype in _HALF:
             x, dtype = _widen(x)
         ratio = x / c
-        product = ratio / (torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1) * ratio
-        return _round(2 * torch.log1p(0.5 * product), dtype)
+        ratio2 = ratio / torch.nan_to_num(
+            torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1, torch.nan, 1e30, -1e30
+        )
+        return _round(2 * torch.log1p(0.5 * ratio2 * ratio), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:

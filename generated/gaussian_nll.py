@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 3db0f0e8927c276f53d7a2899aa3df046af08b06257da6809d8da4013cc5029c
+# body-sha256: 04a5f45fafc6f6c2acdcc2c9d584699fb712e5f84d48dfb12da692d018e8208f
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
 
     dloss/dmean     = -(target - mean) / variance
-    dloss/dvariance = (variance - (target - mean)**2) / (2 * variance**2)
+    dloss/dvariance = (finite(variance) - (target - mean)**2) / (2 * finite(variance)**2)
 
 Saved for backward: variance and difference.
 
@@ -92,8 +92,9 @@ class GaussianNllFunction(Function):
         if wants_mean:
             grad_mean = _fit(-(diff * grad_loss / variance), saved[0])
         if wants_variance:
-            ratio = 0.5 * (variance - diff * diff) * grad_loss / variance
-            grad_variance = _fit(ratio / variance, saved[2])
+            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+            ratio = 0.5 * (finite_variance - diff * diff) * grad_loss / finite_variance
+            grad_variance = _fit(ratio / finite_variance, saved[2])
         return grad_mean, None, grad_variance, None
 
     @staticmethod
@@ -108,8 +109,9 @@ class GaussianNllFunction(Function):
             if tangent_mean is not None:
                 terms.append(-(diff * tangent_mean / variance))
             if tangent_variance is not None:
-                product = 0.5 * (variance - diff * diff) * tangent_variance
-                terms.append(product / variance / variance)
+                finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+                ratio = 0.5 * (finite_variance - diff * diff) * tangent_variance / finite_variance
+                terms.append(ratio / finite_variance)
             return _total(ctx, terms)
 
 
@@ -143,8 +145,9 @@ class _GaussianNllKeeping(Function):
         if wants_mean and grad_difference is not None:
             grad_mean = _plus(grad_mean, _summed(-grad_difference, ctx.inputs[0]))
         if wants_variance and grad_loss is not None:
-            ratio = 0.5 * (variance - difference * difference) * grad_loss / variance
-            grad_variance = _fit(ratio / variance, saved[0])
+            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+            ratio = 0.5 * (finite_variance - difference * difference) * grad_loss / finite_variance
+            grad_variance = _fit(ratio / finite_variance, saved[0])
         return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
 
     @staticmethod
@@ -160,8 +163,9 @@ class _GaussianNllKeeping(Function):
                 terms_loss.append(-(difference * tangent_mean / variance))
                 terms_difference.append(-tangent_mean)
             if tangent_variance is not None:
-                product = 0.5 * (variance - difference * difference) * tangent_variance
-                terms_loss.append(product / variance / variance)
+                finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+                product = 0.5 * (finite_variance - difference * difference) * tangent_variance
+                terms_loss.append(product / finite_variance / finite_variance)
             return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
 
 

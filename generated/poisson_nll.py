@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: e3397a67aead4ab7680c572e934fb3f7eac5387bc814b1556608e102eb212e9a
+# body-sha256: 7a6ecabcfc21f6117101b0cfde557bf28358fa2efd7c59ce0df09cd127e0fab9
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -11,7 +11,7 @@ where log_input:
     dloss/dinput = exp(input) - target
 
 where not log_input:
-    dloss/dinput = (eps + input - target) / (eps + input)
+    dloss/dinput = (finite(eps + input) - target) / finite(eps + input)
 
 Saved for backward: input and target.
 
@@ -86,8 +86,8 @@ class PoissonNllFunction(Function):
         if log_input:
             grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
             return grad_input, None, None, None
-        total = eps + input
-        grad_input = _fit((total - target) * grad_loss / total, saved[0])
+        finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
+        grad_input = _fit((finite - target) * grad_loss / finite, saved[0])
         return grad_input, None, None, None
 
     @staticmethod
@@ -100,8 +100,8 @@ class PoissonNllFunction(Function):
             input, target, tangent_input, _ = _widen(input, target, tangent_input)
             if log_input:
                 return _total(ctx, [(torch.exp(input) - target) * tangent_input])
-            total = eps + input
-            return _total(ctx, [(total - target) * tangent_input / total])
+            finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
+            return _total(ctx, [(finite - target) * tangent_input / finite])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing

@@ -358,11 +358,7 @@ def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
     return sum(
         2 if _rounds_inside(n) else 1
         for n in topological(lowered, leaves=leaves)
-        if n not in leaves
-        and n.args
-        and not n.is_static
-        and not n.is_boolean
-        and not _is_exact(n)
+        if n not in leaves and n.args and not n.is_static and not n.is_boolean and not _is_exact(n)
     )
 
 
