@@ -50,9 +50,7 @@ class Limits:
     def kept(self, form: Expr) -> Expr:
         """The form, or one of those with a bounded value inside that has more of the limits, for little more."""
         values = self._simulation(machine_form(form))
-        if not any(map(_is_divisor, topological(form))) or not any(
-            isinstance(v, float) and math.isnan(v) for v in values
-        ):
+        if not any(v != v for v in values) or not any(map(_is_divisor, topological(form))):
             return form
         most = _PRICE * (cost(form) + 1)  # and one pass for a cotangent
         beyond = self._missed(self._formula)

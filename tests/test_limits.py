@@ -68,3 +68,12 @@ def test_compiled_operations_are_numbers_where_the_composite_is(formula: str, dt
         numbers = ~composite.isnan()
         torch.testing.assert_close(own[numbers], composite[numbers], rtol=1e-6, atol=1e-25)
         assert own[2].isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_vanishes_meets_no_overflow(dtype: torch.dtype) -> None:
+    """x * exp(x) and its like, in the derivative of a formula that is rational in one exponential."""
+    found = compiled_text("op: far\ntensors: {x: }\noutputs: {y: x * tanh(log(1 + exp(x)))}\n")
+    largest = torch.finfo(dtype).max
+    x = torch.tensor([-largest, largest], dtype=dtype, requires_grad=True)
+    assert torch.autograd.grad(found.function(x).sum(), x)[0].tolist() == pytest.approx([0, 1], abs=1e-6)
