@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: dcc435df7a6cfe054c43660e2195d023a72fb1663327ea684a8351f0f9f63eb9
+# body-sha256: 4078c858753a833e2dfd1998c160e55dbefac0b9671e5c4dc133b02601fd6b70
 """Tests of atan2_angle: it must agree with its formula under autograd in every mode.
 
 angle = atan2(y, x)
@@ -302,6 +302,30 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 2, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: cce2b187a494036316189bd1306f7135f6c2188fb54f24bb283fb3b540281615
+# body-sha256: 75a92871991775d1e47d578d617dc699ac9f9cb05a27c4c0df4ee1ea23224487
 """Tests of black_scholes_call: it must agree with its formula under autograd in every mode.
 
 spread = volatility * sqrt(time)
@@ -392,6 +392,33 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (),
+    (),
+    (),
+    (0.0, -0.0, 1e-40, -1e-40),
+    (),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 5, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

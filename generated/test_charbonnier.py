@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 93e80aff81a33afffbdaf6ec3adb0799f0ab771331f6c5d300fbaaa72e1bd6cc
+# body-sha256: 2fdb24963d29919f7ea3e6dbccdcdc3759e7ca56c27915ea976583c42ebe1f64
 """Tests of charbonnier: it must agree with its formula under autograd in every mode.
 
 loss = sqrt((input - target)**2 + epsilon**2)
@@ -284,6 +284,30 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 2, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

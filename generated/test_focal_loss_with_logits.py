@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: a2595ba5c075baeaa009cedbdbeb5e3e995e6ac40bc3aec804354cad5633e13b
+# body-sha256: 62aae43c55cebe7b0a67dc30070cc59c0db6683c5932adc5a9df1151e80a30b2
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -299,6 +299,30 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (0.0, -0.0, 1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 2, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: efae1eebc92337d35eb30f773368f0d81deb93105a14b57d21fced36c881c187
+# body-sha256: 72928bb493f43087166d80195a14a6b320bfd6830e96c4043d4a37db90f0584b
 """Tests of huber: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -305,6 +305,30 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 2, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 43d4541857260c4f3b9fd56780f51fa6a1b80871b3bcc184ab3f72423191a2b9
+# body-sha256: 7a2bf4fc670b9fa7de909ae8828eab329444abd98d642ded2dc8d24ce5028aa2
 """Tests of quadratic: it must agree with its formula under autograd in every mode.
 
 y = a*x**2 + b*x + c
@@ -340,6 +340,32 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 4, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings
