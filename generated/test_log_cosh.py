@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_cosh.yaml
 # spec-sha256: 0c36cb90a5c9dba74ef133cd05ce534065a6e033b1ad0d95957b901dc9d1079e
-# body-sha256: ae4666c450c133224c9a692b88967d090d83bfe83f4a7974ec051f891ccbd6f9
+# body-sha256: 9de570d49205c31f77d39b1b50894f39dc25b287203e453e61322eef112b4a3a
 """Tests of log_cosh: it must agree with its formula under autograd in every mode.
 
 loss = log(cosh(x))
@@ -200,7 +200,7 @@ D_LOSS_D_X: Any = (
     (-5.617, -0.9999735661782915, 1.3e-11),
     (5.881081, 0.9999844122127971, 7.4e-12),
     (6.720789, 0.9999970931257188, 1.4e-12),
-    (0.49, 0.5),
+    (0.49, 0.49),
 )
 FIGURES: Any = (
     (0, None, LOSS),
@@ -282,6 +282,29 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 1, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: d6d48a6de6779d8c361c85ed8113594f22746e92ba5962291e3e6b3545083a09
+# body-sha256: afc23b706b0b35c84b3a709ad9888e1e0f858ae63b52a43b134afd37a795bb1b
 """Tests of mish: it must agree with its formula under autograd in every mode.
 
 y = x * tanh(softplus(x))
@@ -59,7 +59,7 @@ def composite(x: Any) -> Any:
 
 def saved(x: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    exp = torch.exp(torch.clamp(x, max=20))
+    exp = torch.exp(torch.clamp(x, min=-1000, max=20))
     return [(x, (0,)), (exp, (0,))]
 
 
@@ -284,6 +284,29 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 1, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

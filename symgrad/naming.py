@@ -28,6 +28,7 @@ _WORDS: Mapping[str, str] = {
     "erfc": "erfc",
     "abs": "magnitude",
     "sign": "sign",
+    "finite": "finite",
     "relu": "positive_part",
     "hypot": "length",
     "add": "total",

@@ -183,6 +183,7 @@ _NATIVE: dict[str, Elementwise] = {
     "maximum": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
     "minimum": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
     "clamp": lambda x, low, high: x if math.isnan(x) else min(max(x, low), high),
+    "finite": lambda a: math.copysign(1e30, a) if math.isinf(a) else a,
     "where": lambda c, a, b: a if c else b,
     "not": lambda a: not a,
     "and": lambda *a: all(a),

@@ -22,6 +22,7 @@ from symgrad.cost import cost
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.exponentials import rational_forms
 from symgrad.expr import Expr
+from symgrad.limits import Limits
 from symgrad.localise import culprits, neighbourhood
 from symgrad.regimes import joined
 from symgrad.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
@@ -57,13 +58,15 @@ def choose(
     within: Callable[[Expr], Expr] = lambda form: form,
     *,
     may_widen: bool = True,
+    may_be_infinite: bool = True,
     effort: Effort | None = None,
 ) -> Choice:
     """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`.
 
+    With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
     `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
     """
-    return _Search(formula, judge, within, effort or Effort()).choice(may_widen)
+    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
 
 
 _RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
@@ -101,7 +104,7 @@ class _Search:
         self.direct = Rewriter(_DIRECTED)
         self._equal: dict[Expr, bool] = {formula: True}
 
-    def choice(self, may_widen: bool) -> Choice:
+    def choice(self, may_widen: bool, may_be_infinite: bool) -> Choice:
         """Search until accurate, from the cheap measures to the dear ones."""
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
@@ -115,7 +118,19 @@ class _Search:
                 measure()
             self.cheapen()
         chosen = self.narrow_or_wide() if may_widen else self.best
+        if may_be_infinite and _extent(chosen.form) <= _LARGEST:
+            chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+
+    def with_limits(self, chosen: Candidate) -> Candidate:
+        """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
+        form = Limits(self.formula, self.judge.sample.points[FLOAT64]).kept(chosen.form)
+        if form is chosen.form:
+            return chosen
+        why = "infinity over infinity where there is a limit"
+        self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
+        scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
+        return Candidate(form, *scores, _price(form) * (_WIDE if chosen.wide else 1), chosen.wide)
 
     @property
     def best(self) -> Candidate:

@@ -187,7 +187,14 @@ class Workbench:
         choices, effort = self._memory.choices, self._memory.effort
         if region not in choices:
             judge = self.judge(region)
-            choices[region] = choose(region, judge, self._within, may_widen=self._may_widen, effort=effort)
+            choices[region] = choose(
+                region,
+                judge,
+                self._within,
+                may_widen=self._may_widen,
+                may_be_infinite=region.tensors <= self._ranges.keys(),  # results of whole tensors may not
+                effort=effort,
+            )
         return choices[region]
 
     def _placed(self, choice: Choice, region: Expr) -> Expr:

@@ -75,6 +75,15 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     "cube_first_order": (
         Mutation("a silent second derivative", r"or not _differentiated\(\):", "or True:", "second_derivatives_raise"),
     ),
+    "cauchy_loss": (
+        Mutation("infinity over infinity", r"1e30, -1e30", "torch.inf, -torch.inf", "numbers_where"),
+        Mutation(
+            "a number for none",
+            r"return _round\((2 \* torch.log1p\(.*\)), ",
+            r"return _round(\1.nan_to_num(), ",
+            "numbers_where",
+        ),
+    ),
     "inplace_increment": (
         Mutation("a change that autograd does not see", r"ctx\.mark_dirty\(y\)", "pass", "in_place"),
     ),

@@ -53,7 +53,7 @@ UNLIKE: dict[str, Callable[[float], bool]] = {
     "digamma": lambda v: v <= 0,
     "polygamma": lambda v: v <= 0,
 }
-EXACT = {"abs", "sign", "floor", "ceil", "round", "relu", "maximum", "minimum", "clamp", "heaviside"}
+EXACT = {"abs", "sign", "finite", "floor", "ceil", "round", "relu", "maximum", "minimum", "clamp", "heaviside"}
 
 
 def arguments(row: Function) -> list[Expr]:

@@ -123,6 +123,15 @@ ROWS = (
         cost=0.7,
         aliases=("clip",),
     ),
+    Function(  # 1e30 in place of an infinity: limits are reached there, and cotangents do not overflow it
+        "finite",
+        ("x",),
+        torch="torch.nan_to_num({0}, torch.nan, 1e30, -1e30)",
+        python="({0} if math.isfinite({0}) or math.isnan({0}) else math.copysign(1e30, {0}))",
+        partials=lambda x: (ONE,),
+        meaning=real.finite,
+        cost=1.2,
+    ),
     Function(
         "heaviside",
         ("x", "values"),

@@ -202,6 +202,10 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     return min(max(x, low), high)
 
 
+def finite(x: Any) -> Any:
+    return mp.sign(x) * mp.mpf(10) ** 30 if mp.isinf(x) else x
+
+
 def heaviside(x: Any, at_zero: Any) -> Any:
     return at_zero if x == 0 else mp.mpf(int(x > 0))
 

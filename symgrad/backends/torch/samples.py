@@ -15,6 +15,7 @@ from symgrad.evaluate import exact
 from symgrad.fitting import Fitting, sizes
 from symgrad.operation import Variant
 from symgrad.spec import Spec
+from symgrad.spec.interval import Interval
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import Ref
 from symgrad.traversal import topological
@@ -24,6 +25,7 @@ Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
 _MOST_SETTINGS = 6
+_SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
 _SIZES = (3, 2, 4, 3, 2, 5)
 # Shapes of tensors that broadcast with each other, cycled through.
 _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -235,6 +237,22 @@ def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
     return -3.0, 3.0
 
 
+def special(spec: Spec) -> list[list[str]]:
+    """Values of each tensor as source at which functions have limits, poles and signed zeros, in its domain."""
+    values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
+    return [
+        [repr(v).replace("inf", "math.inf") for v in values if t.domain is None or _is_within(v, t.domain)]
+        if t.dtype == "float"
+        else []
+        for t in spec.tensors
+    ]
+
+
+def _is_within(value: float, domain: Interval) -> bool:
+    """Whether a value is in a domain; an infinite end is."""
+    return value in domain or (math.isinf(value) and value in (domain.lower, domain.upper))
+
+
 def refused(spec: Spec) -> list[tuple[str, str, str]]:
     """Hyperparameters, values as source, and the error that each value must raise."""
     found = []
@@ -258,4 +276,4 @@ def refused(spec: Spec) -> list[tuple[str, str, str]]:
     return found
 
 
-__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]
+__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "special", "variant_at"]

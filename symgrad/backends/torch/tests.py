@@ -157,6 +157,7 @@ class _Facts:
             "half": spec.options.accumulate == "float32",
             "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
             "pointwise": not operations,
+            "special": _row(list(map(_row, samples.special(spec)))),
             "multiplies": layout.multiplies,
             "sums": broadcasting and len(tensors) > 1,
             "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
@@ -380,13 +381,17 @@ def _names(names: Any) -> str:
     return f"({', '.join(quoted)},)" if len(quoted) == 1 else f"({', '.join(quoted)})"
 
 
+def _row(items: Sequence[str]) -> str:
+    """The source of a tuple of the items."""
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
 def _literal(value: Any) -> str:
     """A value as Python source, in double quotes; lists become tuples."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, (list, tuple)):
-        items = ", ".join(map(_literal, value))
-        return f"({items},)" if len(value) == 1 else f"({items})"
+        return _row(list(map(_literal, value)))
     return repr(value)
 
 

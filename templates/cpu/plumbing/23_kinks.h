@@ -1,4 +1,4 @@
-// defines: relu sign heaviside
+// defines: relu sign finite heaviside
 template <typename T>
 INLINE Lanes<T> relu(Lanes<T> x) {
     return where(x <= 0, Lanes<T>(0), x);
@@ -7,6 +7,12 @@ INLINE Lanes<T> relu(Lanes<T> x) {
 template <typename T>
 INLINE Lanes<T> sign(Lanes<T> x) {
     return where(x > 0, Lanes<T>(1), where(x < 0, Lanes<T>(-1), Lanes<T>(0)));
+}
+
+template <typename T>
+INLINE Lanes<T> finite(Lanes<T> x) {
+    const Lanes<T> inf(__builtin_inf()), large(1e30);
+    return where(x == inf, large, where(x == -inf, -large, x));
 }
 
 template <typename T>
