@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 5ff6e81c31426e67a6da13a26670c0c9ea95e4f9b981d247fddfef0a206442f8
+# body-sha256: bc5e139f168f0ed14fd7baa77c2dfe635061aeb06be712c0c1e171bfbb29d276
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -138,7 +138,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -194,6 +194,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: c05c4bac31747bf528413a538c731df34cb661a65a6f090b73c6981d247e1edc
+# body-sha256: 4ca636a62db566fc9ded5913d51eae50e31519f599471c1ddc9c395349db8ceb
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -159,7 +159,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -265,6 +265,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 516220c849eee29710dc60494f94f6a70dfe2587492bdb00454df0e697de1915
+# body-sha256: d42fb700ad571328e337aa22a88d4c06f881d3dec34005a360a9121a6bdef8e1
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
@@ -97,6 +97,27 @@ class BceWithLogitsFunction(Function):
             return _total(ctx, [torch.addcmul(sig_logits, diff, target) * tangent_logits])
 
 
+class _BceWithLogitsPlain(Function):
+    """BceWithLogitsFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = BceWithLogitsFunction.forward
+    setup_context: Any = BceWithLogitsFunction.setup_context
+    jvp = BceWithLogitsFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+            return BceWithLogitsFunction.backward(ctx, grad_loss)
+        pos_weight = ctx.pos_weight
+        logits, target = saved = ctx.saved_tensors
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        sig_logits = torch.sigmoid(logits)
+        diff = (-logits).sigmoid_().mul_(-pos_weight).sub_(sig_logits)
+        grad_logits = _fit(torch.addcmul(sig_logits, diff, target).mul_(grad_loss), saved[0])
+        return grad_logits, None, None
+
+
 class BceWithLogits(torch.nn.Module):
     """Binary cross-entropy, from logits, as a module."""
 
@@ -117,6 +138,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -196,6 +218,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -268,4 +300,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(BceWithLogitsFunction)
+_apply: Callable[..., Tensor] = _dispatcher(BceWithLogitsFunction, _BceWithLogitsPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: d4ca0791ec62ad2408fa34b33b18b89816b612d409f9c38166d78e80ad200fa3
+# body-sha256: 081d1a0d9368eeb7ad98f640e5d008d7c3ec03f9a36d1f6408045094f1261ef8
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -226,7 +226,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -327,6 +327,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

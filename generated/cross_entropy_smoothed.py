@@ -2,16 +2,17 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 1fdebf18e55fde4effe6ff4b01fd9f1640b711cc973226d1580f671aceb25b58
+# body-sha256: 81a0e4bd3407613f7cb97cb7d58e6c3d424fe20dfda083ed09eabe1ff4e0496e
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
     loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1) - smoothing * mean(log_p,
             dim=-1))
 
-    u           = -grad_loss * target * (1 - smoothing) / N
-    v           = -grad_loss * smoothing / N / classes
-    grad_logits = u + v - exp(log_softmax(logits, dim=-1)) * sum(u + v, dim=-1, keepdim=True)
+    u           = 1 - smoothing
+    grad_logits = -softmax(logits, dim=-1) * (-grad_loss * u * sum(target, dim=-1, keepdim=True)
+                  / N - grad_loss * smoothing / N) - grad_loss * smoothing / N / classes -
+                  grad_loss * target * u / N
 
 Saved for backward: logits and target.
 
@@ -91,20 +92,14 @@ class CrossEntropySmoothedFunction(Function):
         logits, target = saved = ctx.saved_tensors
         if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        log_softmax = torch.log_softmax(logits, dim=-1)
         ratio = grad_loss / logits.shape[0]
-        ratio2 = (-smoothing * ratio).expand((logits.shape[0], 1)) / log_softmax.shape[-1]
-        product = target * ((1 - smoothing) * ratio)
-        grad_logits = _fit(
-            torch.addcmul(
-                ratio2,
-                torch.exp(log_softmax),
-                (ratio2 - product).sum(dim=-1, keepdim=True),
-                value=-1,
-            )
-            - product,
-            saved[0],
+        spread = (-smoothing * ratio).expand((logits.shape[0], 1))
+        product = (1 - smoothing) * ratio
+        diff = torch.addcmul(spread, target.sum(dim=-1, keepdim=True), product, value=-1)
+        diff2 = torch.addcmul(
+            spread / logits.shape[-1], torch.softmax(logits, dim=-1), diff, value=-1
         )
+        grad_logits = _fit(torch.addcmul(diff2, target, product, value=-1), saved[0])
         return grad_logits, None, None
 
     @staticmethod
@@ -115,9 +110,9 @@ class CrossEntropySmoothedFunction(Function):
         with _primals(ctx) as saved:
             logits, target = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
-            diff = tangent_logits - (
-                torch.exp(torch.log_softmax(logits, dim=-1)) * tangent_logits
-            ).sum(dim=-1, keepdim=True)
+            diff = tangent_logits - (torch.softmax(logits, dim=-1) * tangent_logits).sum(
+                dim=-1, keepdim=True
+            )
             product = -(1 - smoothing) * (diff * target).sum(dim=-1)
             return _total(ctx, [torch.sub(product, diff.mean(dim=-1), alpha=smoothing).mean()])
 
@@ -137,19 +132,14 @@ class _CrossEntropySmoothedPlain(Function):
         logits, target = saved = ctx.saved_tensors
         if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        log_softmax = torch.log_softmax(logits, dim=-1)
         ratio = grad_loss / logits.shape[0]
-        ratio2 = (-smoothing * ratio).expand((logits.shape[0], 1)) / log_softmax.shape[-1]
-        product = target * ratio.mul_(1 - smoothing)
-        grad_logits = _fit(
-            torch.addcmul(
-                ratio2,
-                torch.exp(log_softmax),
-                (ratio2 - product).sum(dim=-1, keepdim=True),
-                value=-1,
-            ).sub_(product),
-            saved[0],
+        spread = (-smoothing * ratio).expand((logits.shape[0], 1))
+        product = ratio.mul_(1 - smoothing)
+        diff = torch.addcmul(spread, target.sum(dim=-1, keepdim=True), product, value=-1)
+        diff2 = torch.addcmul(
+            spread / logits.shape[-1], torch.softmax(logits, dim=-1), diff, value=-1
         )
+        grad_logits = _fit(diff2.addcmul_(target, product, value=-1), saved[0])
         return grad_logits, None, None
 
 
@@ -173,7 +163,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -279,6 +269,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 602cd2ee77bd4297721d69232bc02fe37c809ffc8c60d07a5954fbec36b345d9
+# body-sha256: 5f5a705631f57e453c4a123d07c85d1a31d08b9851622bb1fce7e399208a763e
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -170,16 +170,17 @@ class _FocalLossWithLogitsPlain(Function):
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
         if log_sig is None and log_sig_logits is None:
             return FocalLossWithLogitsFunction.backward(_Unpacked(ctx, saved), grad_loss)
-        sig_neg_logits = torch.sigmoid(-logits)
+        sig_neg_logits = (-logits).sigmoid_()
         sig_logits = torch.sigmoid(logits)
-        product = sig_neg_logits**gamma * sig_logits * log_sig_logits * target
+        product = (sig_neg_logits**gamma).mul_(sig_logits).mul_(log_sig_logits) * target
         product2 = product.mul_(alpha * gamma)
         diff = 1 - target
         total = product2.addcmul_(sig_logits ** (gamma + 1), diff, value=1 - alpha)
         diff2 = total.sub_(
-            (sig_logits**gamma * sig_neg_logits * diff).mul_(log_sig), alpha=gamma * (1 - alpha)
+            (sig_logits.pow_(gamma).mul_(sig_neg_logits) * diff).mul_(log_sig),
+            alpha=gamma * (1 - alpha),
         )
-        diff3 = diff2.sub_(sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
+        diff3 = diff2.sub_(sig_neg_logits.pow_(gamma + 1) * target, alpha=alpha)
         grad_logits = _fit(diff3.mul_(grad_loss), saved[0])
         return grad_logits, None, None, None
 
@@ -190,7 +191,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -268,6 +269,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 0bb720b3047b681a5365680b80e02ec2f084278f3f95ca06995d20f30c733c07
+# body-sha256: 51ac4ac439bce2edd0c750843a5e635423b8033497f2a0c1a66f602db193b24a
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -191,7 +191,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -274,6 +274,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

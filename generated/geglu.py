@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: d730cd0c5f1a1aca80897ac9a8fb42c49d3b2672ee4eb89bf970a5d73c2a0f83
+# body-sha256: c618ba228814d279efdc86d37726e9206f3d4d22d573fd5b68f082a0e6c79c9a
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -196,7 +196,7 @@ class _GegluPlain(Function):
             if wants_x or wants_up:
                 product2 = erfc.mul_(matmul).mul_(grad_y).mul_(0.5)
             if wants_x:
-                grad_x = _fit((product @ gate).add_(product2 @ up), saved[0])
+                grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
             if wants_up:
@@ -211,7 +211,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -307,6 +307,11 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -338,6 +343,14 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add ``a @ b``, for a matrix ``b``, to ``total``, which is overwritten."""
+    if not total.is_contiguous():
+        return total.add_(a @ b)
+    _rows(total).addmm_(_rows(a), b)
+    return total
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

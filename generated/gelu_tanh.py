@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: a5c3d0779679f3ae99811b616b9a1d529fed183c9534bc4ab11e9326cc843f39
+# body-sha256: 1fbc87fc73c65c26eeca639aa04628aa22ec6592310867a25b05e3c64a955f96
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -139,7 +139,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -188,6 +188,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 03ce59f49a011a10e0b5cb0a447aa2d06dcd38071ae4eb736e503f3da5c56343
+# body-sha256: 7e887487fe49364bc16df523b2fb5ab9aa2b5040c997e468c85ae2eb57303aaa
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -110,7 +110,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -159,6 +159,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: dc846ed0ad84afeeb46c9ae046d083dbc4f8b184217c465e4350404fb7139dbf
+# body-sha256: 130df0232a44aab8d319addfe6433de0350b5cebb6d84845188047beb1bfe839
 """Huber loss.
 
     d    = input - target
@@ -209,7 +209,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -292,6 +292,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

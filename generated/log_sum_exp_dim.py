@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 3642b1b68d33ecc75d9aca992c68ee6903270b6366eb4e30c61cec75881edd54
+# body-sha256: 25b728392f8cd7b30732390453f9d77356a4b2b8fa91fc59a0d3ca4894006e94
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -146,7 +146,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -197,6 +197,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 878a63b41ce9ae941a25e8197cebb1508e96168b59fbbd3cfac3a524297871e7
+# body-sha256: 3729e4865e5a2f0dc51a9916f1ad4bbdfd8565fe9d3b1eae48211c13b6c14ee3
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -187,7 +187,7 @@ class _LoraLinearPlain(Function):
             if wants_x or wants_down:
                 product = (grad_y @ up).mul_(scale)
             if wants_x:
-                grad_x = _fit((product @ down).add_(grad_y @ weight), ctx.inputs[0])
+                grad_x = _fit(_plus_product(product @ down, grad_y, weight), ctx.inputs[0])
             if wants_down:
                 grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
@@ -202,7 +202,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -305,6 +305,11 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -336,6 +341,14 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add ``a @ b``, for a matrix ``b``, to ``total``, which is overwritten."""
+    if not total.is_contiguous():
+        return total.add_(a @ b)
+    _rows(total).addmm_(_rows(a), b)
+    return total
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: be293253a702f25ed71c2973f6135fe19ee84cfcbc7006bd896185df77d35e69
+# body-sha256: 4d1d017896f5f59212e6f3df4f58d023e4f0f529e3e2210f607e7957efeb14e9
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -140,7 +140,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -189,6 +189,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

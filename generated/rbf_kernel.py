@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: cce7fc2f833113139c556541af4d83b1acd60a72a1b5f20bb6327977be6c44db
+# body-sha256: 172dd5451d063b39c8d732906ce77e4724757b3da11533d7783f0f2cfb42a67c
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -205,7 +205,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -299,6 +299,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

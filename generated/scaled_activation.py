@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 99862d4a64aa88cdd9175b78c53fdd82a2789e862e9a4c5c4145283c6688f5b8
+# body-sha256: 09aab6794bc25c4e6ca9a2cbf2dd6138e6718b3e697c3d5ca12548e017b5a77e
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -132,7 +132,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -188,6 +188,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: c3d8c17d7e69e3833160c9bb82f07acbc387b050bc5904a21ab550a4ae2a8e24
+# body-sha256: ab9edd6cd0f32323d995a5c71d1d1d15bf259c0b8bc93e24507dc97d03e8e0d5
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -112,7 +112,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -161,6 +161,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

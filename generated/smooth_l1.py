@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: e83b834134e0329969e912ba1bb793fb5ce6db1201e15882e1ebc475345e3eb4
+# body-sha256: a3fc3f060623f387d4aace4b7dd911356a5a120f4d05b4885b13c1e9ccffe49e
 """Smooth L1 loss.
 
     d    = input - target
@@ -286,7 +286,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -369,6 +369,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: f26a9ff5d2f90664c5593460b6882b6b9aa99d72b564cbd39d70b18c0925aef2
+# body-sha256: d69fb74a840b05225339bd56837323459d94875afdaa47d858d0e299114cbccb
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -188,7 +188,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_is_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -301,6 +301,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

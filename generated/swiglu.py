@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 4762e5ed4fd5ed2b14151b3105c8078ecd5df8677c97159f9f775a630939e222
+# body-sha256: 2bec34cd19907c4f876a747bf2944a8ed29360d18bc6e9e925ebfb2eb7ae05f6
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -193,7 +193,7 @@ class _SwigluPlain(Function):
             if wants_x or wants_up:
                 product3 = sig_matmul.mul_(matmul).mul_(grad_y)
             if wants_x:
-                grad_x = _fit((product2 @ gate).add_(product3 @ up), saved[0])
+                grad_x = _fit(_plus_product(product2 @ gate, product3, up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
             if wants_up:
@@ -340,6 +340,14 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add ``a @ b``, for a matrix ``b``, to ``total``, which is overwritten."""
+    if not total.is_contiguous():
+        return total.add_(a @ b)
+    _rows(total).addmm_(_rows(a), b)
+    return total
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -258,8 +258,8 @@ def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Siz
     lowered = machine([*gradients, *saved])
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
-    sizes = sizes or Sizes.of(gradients)
-    return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
+    sizes, read = sizes or Sizes.of(gradients), read_by(roots, at_hand)
+    return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
 
 
 def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:
