@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 0642c2b74c1ed455a0732b84c781f8da4cbe7ab9dea90b979a9b5b5028954672
+# body-sha256: fe22b20688525eba1236e6b8d8de3e57881b30e09ef4ab94fa0571bd15ebb728
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -14,8 +14,8 @@
     grad_query = u @ key - grad_loss * key / N / temperature
     grad_key   = u.mT @ query - grad_loss * query / N / temperature
 
-Saved for backward: query and key; query @ key.T / temperature where nothing differentiates the
-backward.
+Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
+key.T / temperature where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -60,17 +60,20 @@ def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.
     return _apply(query, key, temperature)
 
 
-def _forward(query: Tensor, key: Tensor, temperature: float) -> tuple[Tensor, Tensor | None]:
+def _forward(
+    query: Tensor, key: Tensor, temperature: float
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
     if query.dtype in _HALF or key.dtype in _HALF:
         query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
-    loss = (product.logsumexp(dim=-1) - (key * query).sum(dim=-1) / temperature).mean()
+    logsumexp = product.logsumexp(dim=-1)
+    loss = (logsumexp - (key * query).sum(dim=-1) / temperature).mean()
     if dtype is None:
-        return loss, product
+        return loss, logsumexp, product
     # Computed wider than the result: recomputing is cheaper than keeping.
-    return loss.to(dtype), None
+    return loss.to(dtype), None, None
 
 
 class InfoNceFunction(Function):
@@ -143,10 +146,10 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, product = _forward(query, key, temperature)
+        loss, logsumexp, product = _forward(query, key, temperature)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, product)
+        _save(ctx, (loss,), query, key, logsumexp, product)
         return loss
 
     @staticmethod
@@ -161,12 +164,12 @@ class _InfoNcePlain(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
-            query, key, product = saved = ctx.saved_tensors
-            if product is None:
+            query, key, logsumexp, product = saved = ctx.saved_tensors
+            if logsumexp is None and product is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
             ratio = (grad_loss / query.shape[0]).div_(temperature)
-            product2 = (product - product.logsumexp(dim=-1).unsqueeze(-1)).exp_().mul_(ratio)
+            product2 = (product - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
             if wants_query:
                 grad_query = _fit((product2 @ key).addcmul_(key, ratio, value=-1), saved[0])
             if wants_key:
