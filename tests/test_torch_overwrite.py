@@ -121,6 +121,12 @@ def test_cotangents_batched_by_autograd_are_not_overwritten_into_what_is_saved(t
     torch.testing.assert_close(list(found), [torch.stack(column) for column in zip(*single, strict=True)])
 
 
+def test_what_was_reduced_fits_beside_what_it_was_reduced_from() -> None:
+    text = "op: total\ntensors: {x: }\nhyperparameters: {dim: 0, keepdim: false}\n"
+    item = compiled_text(f"{text}outputs: {{y: 'log(sum(exp(x), dim=dim, keepdim=keepdim))'}}\n")
+    assert ".exp_().mul_(_restore(grad_y" in item.text
+
+
 def test_what_a_product_is_made_of_has_one_dtype() -> None:
     operation = compile_operation(parse_formulas(parse_spec(GATED)))
     ((_, variant),) = operation.variants()
