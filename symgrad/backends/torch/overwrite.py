@@ -151,8 +151,8 @@ class Room:
         # One of the tensors that have a gradient is no integer; nor is a cotangent.
         if not (value.is_differential or has >= self._wanted) or not needs <= has:
             return False
-        own, needed = self._shape(value), self._shape(other)
-        return absorbed(own | needed) <= own or covers(own, needed)
+        own, needed = absorbed(self._shape(value)), absorbed(self._shape(other))
+        return needed <= own or covers(own, needed)
 
     def _shape(self, root: Expr) -> frozenset[Expr]:
         """The values whose shapes broadcast to that of `root`."""
