@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: ddcab5a80af01cd8667681d563cdc65880e2f8addeaca26b3c4ca9c114675c1a
+# body-sha256: 5523be8b2244cc8d868598a1783471c007d87881da066985cf0f814dfe44a0c1
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -62,7 +62,7 @@ class Atan2AngleFunction(Function):
             return None, None
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
-        if y.dtype in _HALF or not y.dtype == x.dtype == grad_angle.dtype:
+        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
             y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
@@ -95,11 +95,11 @@ class _Atan2AnglePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
-        if type(grad_angle) is not Tensor or _differentiated():
+        if type(grad_angle) is not Tensor or _is_batched(grad_angle) or _differentiated():
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
-        if y.dtype in _HALF or not y.dtype == x.dtype == grad_angle.dtype:
+        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
             y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
@@ -116,6 +116,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -164,14 +165,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -186,6 +187,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

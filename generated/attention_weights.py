@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 57a042a584bc34c8b0c3a7ec5d990365b388e8223153d8a0f84b0fcee2d1b8e3
+# body-sha256: 4ca636a62db566fc9ded5913d51eae50e31519f599471c1ddc9c395349db8ceb
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
 
     u          = weights * (grad_weights - sum(grad_weights * weights, dim=-1, keepdim=True))
     grad_query = scale * (u @ key)
-    grad_key   = ((query * scale).mT @ u).mT
+    grad_key   = scale * (u.mT @ query)
 
 Saved for backward: query, key and weights.
 
@@ -68,7 +68,7 @@ class AttentionWeightsFunction(Function):
     @staticmethod
     def forward(query: Tensor, key: Tensor, scale: float) -> Tensor:
         dtype = None
-        if query.dtype in _HALF or query.dtype != key.dtype:
+        if query.dtype in _HALF or key.dtype in _HALF:
             query, key, dtype = _widen(query, key)
         return _round(torch.softmax(query * scale @ key.mT, dim=-1), dtype)
 
@@ -92,20 +92,13 @@ class AttentionWeightsFunction(Function):
             query, key, weights, grad_weights, _ = _widen(query, key, weights, grad_weights)
             grad_query = grad_key = None
             product = _softmax_back(grad_weights, weights, -1)
-            if wants_key:
-                scale_query = query * scale
             if wants_query:
                 grad_query = _fit(
                     scale * (product @ key).sum_to_size(ctx.inputs[0].shape), ctx.inputs[0]
                 )
             if wants_key:
                 grad_key = _fit(
-                    (
-                        _matmul_right(
-                            scale_query, product, _shape_of(lambda key: key.mT, ctx.inputs[1].shape)
-                        )
-                    ).mT,
-                    ctx.inputs[1],
+                    scale * (_matmul_right(product, query, ctx.inputs[1].shape)), ctx.inputs[1]
                 )
             return grad_query, grad_key, None
 
@@ -125,6 +118,40 @@ class AttentionWeightsFunction(Function):
             return _total(ctx, terms)
 
 
+class _AttentionWeightsPlain(Function):
+    """AttentionWeightsFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = AttentionWeightsFunction.forward
+    setup_context: Any = AttentionWeightsFunction.setup_context
+    jvp = AttentionWeightsFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_weights: Tensor | None) -> Any:
+        if (
+            type(grad_weights) is not Tensor
+            or _is_batched(grad_weights)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
+            return AttentionWeightsFunction.backward(ctx, grad_weights)
+        wants_query, wants_key, _ = ctx.needs_input_grad
+        scale = ctx.scale
+        with torch.autocast(**ctx.autocast):
+            query, key, weights = ctx.saved_tensors
+            query, key, weights, grad_weights, _ = _widen(query, key, weights, grad_weights)
+            grad_query = grad_key = None
+            product = _softmax_back(grad_weights, weights, -1)
+            if wants_query:
+                grad_query = _fit(
+                    (product @ key).sum_to_size(ctx.inputs[0].shape).mul_(scale), ctx.inputs[0]
+                )
+            if wants_key:
+                grad_key = _fit(
+                    (_matmul_right(product, query, ctx.inputs[1].shape)).mul_(scale), ctx.inputs[1]
+                )
+            return grad_query, grad_key, None
+
+
 # ---------------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
@@ -132,6 +159,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -210,21 +238,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -234,6 +260,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -250,11 +286,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
 def _like(*tensors: Any) -> list[Any]:
     """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _shape_of(function: Callable[..., Tensor], *shapes: Any) -> torch.Size:
-    """Return the shape of a result without computing it."""
-    return function(*(torch.empty(shape, device="meta") for shape in shapes)).shape
 
 
 def _autocast(like: Tensor) -> dict[str, Any]:
@@ -361,4 +392,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(AttentionWeightsFunction)
+_apply: Callable[..., Tensor] = _dispatcher(AttentionWeightsFunction, _AttentionWeightsPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: cc2099938dc893cc86f6ad21c468a8d1253217b8c583186cfdb506ac7c6eb822
+# body-sha256: d42fb700ad571328e337aa22a88d4c06f881d3dec34005a360a9121a6bdef8e1
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
@@ -60,7 +60,7 @@ class BceWithLogitsFunction(Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, pos_weight: float) -> Tensor:
         dtype = None
-        if logits.dtype in _HALF or logits.dtype != target.dtype:
+        if logits.dtype in _HALF or target.dtype in _HALF:
             logits, target, dtype = _widen(logits, target)
         product = F.logsigmoid(-logits) * (1 - target)
         return _round(-(product + pos_weight * (F.logsigmoid(logits) * target)), dtype)
@@ -77,7 +77,7 @@ class BceWithLogitsFunction(Function):
             return None, None, None
         pos_weight = ctx.pos_weight
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
@@ -95,6 +95,27 @@ class BceWithLogitsFunction(Function):
             sig_logits = torch.sigmoid(logits)
             diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
             return _total(ctx, [torch.addcmul(sig_logits, diff, target) * tangent_logits])
+
+
+class _BceWithLogitsPlain(Function):
+    """BceWithLogitsFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = BceWithLogitsFunction.forward
+    setup_context: Any = BceWithLogitsFunction.setup_context
+    jvp = BceWithLogitsFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+            return BceWithLogitsFunction.backward(ctx, grad_loss)
+        pos_weight = ctx.pos_weight
+        logits, target = saved = ctx.saved_tensors
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        sig_logits = torch.sigmoid(logits)
+        diff = (-logits).sigmoid_().mul_(-pos_weight).sub_(sig_logits)
+        grad_logits = _fit(torch.addcmul(sig_logits, diff, target).mul_(grad_loss), saved[0])
+        return grad_logits, None, None
 
 
 class BceWithLogits(torch.nn.Module):
@@ -117,6 +138,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -172,21 +194,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -196,6 +216,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -270,4 +300,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(BceWithLogitsFunction)
+_apply: Callable[..., Tensor] = _dispatcher(BceWithLogitsFunction, _BceWithLogitsPlain)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 69a52bbf6085feb915dc035bb36c4bee8dd7f451f436f1234c4634cc25a3866b
+# body-sha256: 4100962ec4b4a557dada0719d891beed171aa5d6bd86e6eed997093194d1d36d
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -343,7 +343,7 @@ class _BlackScholesCallPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
-        if type(grad_price) is not Tensor or _differentiated():
+        if type(grad_price) is not Tensor or _is_batched(grad_price) or _differentiated():
             return BlackScholesCallFunction.backward(ctx, grad_price)
         wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
         spot, strike, time, rate, volatility = saved = ctx.saved_tensors
@@ -379,7 +379,7 @@ class _BlackScholesCallPlain(Function):
             exp = (ratio4 - ratio3).mul_(total).mul_(0.5).sub_(product3).sub_(rate_time).exp_()
             ratio7 = exp.div_(product).div_(ratio).div_(_SQRT_2_SQRT_PI)
             diff = ratio6.add_((-total2).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio7)
-            grad_spot = _fit(diff * grad_price, saved[0])
+            grad_spot = _fit(diff.mul_(grad_price), saved[0])
         if wants_strike:
             total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
             ratio8 = total3 / product
@@ -395,7 +395,7 @@ class _BlackScholesCallPlain(Function):
         if wants_strike:
             product7 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
             grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product7, alpha=0.5) * grad_price, saved[1]
+                diff3.div_(_SQRT_PI).sub_(product7, alpha=0.5).mul_(grad_price), saved[1]
             )
         if wants_time or wants_rate:
             product8 = total2.square_().mul_(-0.5).exp_().mul_(spot)
@@ -413,7 +413,9 @@ class _BlackScholesCallPlain(Function):
             product11 = ratio13.neg_().add_(ratio11).sub_(ratio12).mul_(exp3)
             ratio15 = product11.div_(_SQRT_2_SQRT_PI)
             grad_time = _fit(
-                ratio14.addcmul_((product10 * rate).mul_(0.5).sub_(ratio15), strike) * grad_price,
+                ratio14.addcmul_((product10 * rate).mul_(0.5).sub_(ratio15), strike).mul_(
+                    grad_price
+                ),
                 saved[2],
             )
         if wants_rate:
@@ -447,6 +449,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -495,34 +498,32 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64:
+        if t is not None and t.dtype != torch.float64 and t.dtype != torch.bool:
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
@@ -538,6 +539,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 3d842d1814c0396ec8c78b5d8a878526308608b0fc03b03ae0bdef907fefb94d
+# body-sha256: 355015bfcd1357e3b77a94cbc1f01a4282a50f8a3caa2044fc823aec25b6fb70
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -62,10 +62,8 @@ class CauchyLossFunction(Function):
         if x.dtype in _HALF:
             x, dtype = _widen(x)
         ratio = x / c
-        ratio2 = ratio / torch.nan_to_num(
-            torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1, torch.nan, 1e30, -1e30
-        )
-        return _round(2 * torch.log1p(0.5 * ratio2 * ratio), dtype)
+        product = ratio / (torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1) * ratio
+        return _round(2 * torch.log1p(0.5 * product), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
@@ -107,7 +105,7 @@ class _CauchyLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return CauchyLossFunction.backward(ctx, grad_loss)
         c = ctx.c
         (x,) = ctx.saved_tensors
@@ -125,6 +123,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -180,6 +179,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

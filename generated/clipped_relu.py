@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 56ddcbc5ce3cd44c7cb65d5cfbb386a2ebc8289205535c9d9a2abc20b6a333ab
+# body-sha256: c8ca5e48113bf4fd4139cab7f97232c7e5d1207e05334e307f450bf693585d95
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -68,7 +68,7 @@ class ClippedReluFunction(Function):
         clip = ctx.clip
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or x.dtype != grad_y.dtype:
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
         product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
         grad_x = 0.5 * product * grad_y
@@ -95,15 +95,15 @@ class _ClippedReluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return ClippedReluFunction.backward(ctx, grad_y)
         clip = ctx.clip
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or x.dtype != grad_y.dtype:
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        product = (x > 0).to(x.dtype).mul_(torch.relu(x).neg_().add_(clip).sign_().add_(1))
-        grad_x = (product * grad_y).mul_(0.5)
+        product = torch.relu(x).neg_().add_(clip).sign_().add_(1).mul_((x > 0).to(x.dtype))
+        grad_x = product.mul_(grad_y).mul_(0.5)
         return _round(grad_x, dtype), None
 
 
@@ -113,6 +113,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -141,21 +142,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -170,6 +169,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

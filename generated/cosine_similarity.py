@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 38431fb68e693aa2cada2e31dee1a8d04eb812ffec2205cf1d107d1538622684
+# body-sha256: 081d1a0d9368eeb7ad98f640e5d008d7c3ec03f9a36d1f6408045094f1261ef8
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -67,7 +67,7 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if a.dtype in _HALF or a.dtype != b.dtype:
+    if a.dtype in _HALF or b.dtype in _HALF:
         a, b, dtype = _widen(a, b)
     total = (a * b).sum(dim=-1)
     y = total / (
@@ -102,7 +102,7 @@ class CosineSimilarityFunction(Function):
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
         a, b, *_ = saved = ctx.saved_tensors
-        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
+        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         norm_a = torch.linalg.vector_norm(a, dim=-1)
@@ -189,7 +189,7 @@ class _CosineSimilarityPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return CosineSimilarityFunction.backward(ctx, grad_y)
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -209,13 +209,13 @@ class _CosineSimilarityPlain(Function):
             column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
             ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
+            grad_a = _fit((spread * b).sum_to_size(a.shape).addcmul_(a, ratio), saved[0])
         if wants_b:
             product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
             column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
             ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
+            grad_b = _fit((spread * a).sum_to_size(b.shape).addcmul_(b, ratio2), saved[1])
         return grad_a, grad_b, None
 
 
@@ -226,6 +226,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -304,14 +305,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -326,6 +327,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

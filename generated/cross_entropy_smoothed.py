@@ -2,16 +2,17 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: db9d6097ce727944dcd022fe346136c82691f26d3367e5bbf26582ed079ac62a
+# body-sha256: 81a0e4bd3407613f7cb97cb7d58e6c3d424fe20dfda083ed09eabe1ff4e0496e
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
     loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1) - smoothing * mean(log_p,
             dim=-1))
 
-    u           = -grad_loss * target * (1 - smoothing) / N
-    v           = -grad_loss * smoothing / N / classes
-    grad_logits = u + v - exp(log_softmax(logits, dim=-1)) * sum(u + v, dim=-1, keepdim=True)
+    u           = 1 - smoothing
+    grad_logits = -softmax(logits, dim=-1) * (-grad_loss * u * sum(target, dim=-1, keepdim=True)
+                  / N - grad_loss * smoothing / N) - grad_loss * smoothing / N / classes -
+                  grad_loss * target * u / N
 
 Saved for backward: logits and target.
 
@@ -71,7 +72,7 @@ class CrossEntropySmoothedFunction(Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
         dtype = None
-        if logits.dtype in _HALF or logits.dtype != target.dtype:
+        if logits.dtype in _HALF or target.dtype in _HALF:
             logits, target, dtype = _widen(logits, target)
         log_softmax = torch.log_softmax(logits, dim=-1)
         product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
@@ -89,22 +90,16 @@ class CrossEntropySmoothedFunction(Function):
             return None, None, None
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        log_softmax = torch.log_softmax(logits, dim=-1)
         ratio = grad_loss / logits.shape[0]
-        ratio2 = (-smoothing * ratio).expand((logits.shape[0], 1)) / log_softmax.shape[-1]
-        product = target * ((1 - smoothing) * ratio)
-        grad_logits = _fit(
-            torch.addcmul(
-                ratio2,
-                torch.exp(log_softmax),
-                (ratio2 - product).sum(dim=-1, keepdim=True),
-                value=-1,
-            )
-            - product,
-            saved[0],
+        spread = (-smoothing * ratio).expand((logits.shape[0], 1))
+        product = (1 - smoothing) * ratio
+        diff = torch.addcmul(spread, target.sum(dim=-1, keepdim=True), product, value=-1)
+        diff2 = torch.addcmul(
+            spread / logits.shape[-1], torch.softmax(logits, dim=-1), diff, value=-1
         )
+        grad_logits = _fit(torch.addcmul(diff2, target, product, value=-1), saved[0])
         return grad_logits, None, None
 
     @staticmethod
@@ -115,11 +110,37 @@ class CrossEntropySmoothedFunction(Function):
         with _primals(ctx) as saved:
             logits, target = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
-            diff = tangent_logits - (
-                torch.exp(torch.log_softmax(logits, dim=-1)) * tangent_logits
-            ).sum(dim=-1, keepdim=True)
+            diff = tangent_logits - (torch.softmax(logits, dim=-1) * tangent_logits).sum(
+                dim=-1, keepdim=True
+            )
             product = -(1 - smoothing) * (diff * target).sum(dim=-1)
             return _total(ctx, [torch.sub(product, diff.mean(dim=-1), alpha=smoothing).mean()])
+
+
+class _CrossEntropySmoothedPlain(Function):
+    """CrossEntropySmoothedFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = CrossEntropySmoothedFunction.forward
+    setup_context: Any = CrossEntropySmoothedFunction.setup_context
+    jvp = CrossEntropySmoothedFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+            return CrossEntropySmoothedFunction.backward(ctx, grad_loss)
+        smoothing = ctx.smoothing
+        logits, target = saved = ctx.saved_tensors
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
+        ratio = grad_loss / logits.shape[0]
+        spread = (-smoothing * ratio).expand((logits.shape[0], 1))
+        product = ratio.mul_(1 - smoothing)
+        diff = torch.addcmul(spread, target.sum(dim=-1, keepdim=True), product, value=-1)
+        diff2 = torch.addcmul(
+            spread / logits.shape[-1], torch.softmax(logits, dim=-1), diff, value=-1
+        )
+        grad_logits = _fit(diff2.addcmul_(target, product, value=-1), saved[0])
+        return grad_logits, None, None
 
 
 class CrossEntropySmoothed(torch.nn.Module):
@@ -142,6 +163,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -220,21 +242,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -244,6 +264,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -318,4 +348,6 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(CrossEntropySmoothedFunction)
+_apply: Callable[..., Tensor] = _dispatcher(
+    CrossEntropySmoothedFunction, _CrossEntropySmoothedPlain
+)

@@ -2,16 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 88e17a46f7a785290e246f40ebdbb060b64774858501cd0956f9f7db07f21469
+# body-sha256: 297d8c67e3cf78537f1b893afe563f55232e9adc209ed408c19984e469e57406
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
     loss = 1 - (2 * sum(p * target) + smooth) / (sum(p**2) + sum(target**2) + smooth)
 
     u           = sum(target**2) + sum(p**2) + smooth
-    v           = sigmoid(-logits)
-    grad_logits = 2 * grad_loss * p**2 * v * (2 * sum(p * target) + smooth) / u**2 - 2 *
-                  grad_loss * p * target * v / u
+    grad_logits = p * sigmoid(-logits) * (2 * grad_loss * p * (2 * sum(p * target) + smooth) /
+                  u**2 - 2 * grad_loss * target / u)
 
 Saved for backward: logits and target; sum(sigmoid(logits)**2) + sum(target**2) + smooth and
 sum(target * sigmoid(logits)) where nothing differentiates the backward.
@@ -61,7 +60,7 @@ def _forward(
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = torch.promote_types(logits.dtype, target.dtype)
     rounded = None
-    if logits.dtype in _HALF or logits.dtype != target.dtype:
+    if logits.dtype in _HALF or target.dtype in _HALF:
         logits, target, rounded = _widen(logits, target)
     sig_logits = torch.sigmoid(logits)
     total3 = (sig_logits * sig_logits).sum() + (target * target).sum()
@@ -95,17 +94,14 @@ class DiceLossFunction(Function):
             return None, None, None
         smooth = ctx.smooth
         logits, target, *_ = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
-        sig_neg_logits = torch.sigmoid(-logits)
         total = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
-        product = sig_logits * sig_neg_logits * target * (-2 * (grad_loss / total))
-        product2 = sig_logits * sig_logits * sig_neg_logits
+        conformed = _conform(target * (-2 * (grad_loss / total)), logits.shape)
         ratio = (2 * (sig_logits * target).sum() + smooth) * grad_loss / total
-        grad_logits = _fit(
-            torch.addcmul(product.sum_to_size(logits.shape), product2, 2 * ratio / total), saved[0]
-        )
+        total2 = torch.addcmul(conformed, sig_logits, 2 * ratio / total)
+        grad_logits = _fit(sig_logits * torch.sigmoid(-logits) * total2, saved[0])
         return grad_logits, None, None
 
     @staticmethod
@@ -142,24 +138,18 @@ class _DiceLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
         if total is None and total2 is None:
             return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_logits = torch.sigmoid(logits)
-        sig_neg_logits = torch.sigmoid(-logits)
-        product = sig_logits * sig_neg_logits * target * (grad_loss / total).mul_(-2)
-        product2 = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
-        grad_logits = _fit(
-            torch.addcmul(
-                product.sum_to_size(logits.shape),
-                sig_logits * sig_logits * sig_neg_logits,
-                product2,
-            ),
-            saved[0],
+        product = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
+        total3 = torch.addcmul(
+            _conform(target * (grad_loss / total).mul_(-2), logits.shape), sig_logits, product
         )
+        grad_logits = _fit(total3.mul_(sig_logits.mul_((-logits).sigmoid_())), saved[0])
         return grad_logits, None, None
 
 
@@ -169,6 +159,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -224,14 +215,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -248,9 +239,24 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _conform(value: Tensor, shape: Any) -> Tensor:
+    """Sum ``value`` where ``shape`` has size 1 or no dimension, expand where it has so itself."""
+    missing = len(shape) - value.dim()
+    value = value.reshape((1,) * missing + value.shape)
+    own = value.shape[value.dim() - len(shape) :]
+    return value.sum_to_size([1 if n == 1 else k for k, n in zip(own, shape, strict=True)]).expand(
+        shape
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 4696cf87d1dc16a7db7be85e4abba0883360c44f521f6222453ff8c166157971
+# body-sha256: 5f5a705631f57e453c4a123d07c85d1a31d08b9851622bb1fce7e399208a763e
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -68,7 +68,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if logits.dtype in _HALF or logits.dtype != target.dtype:
+    if logits.dtype in _HALF or target.dtype in _HALF:
         logits, target, dtype = _widen(logits, target)
     neg_logits = -logits
     log_sig = F.logsigmoid(neg_logits)
@@ -104,7 +104,7 @@ class FocalLossWithLogitsFunction(Function):
             return None, None, None, None
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, *_ = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
+        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         neg_logits = -logits
         sig_neg_logits = torch.sigmoid(neg_logits)
@@ -164,23 +164,24 @@ class _FocalLossWithLogitsPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _differentiated():
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
         if log_sig is None and log_sig_logits is None:
             return FocalLossWithLogitsFunction.backward(_Unpacked(ctx, saved), grad_loss)
-        sig_neg_logits = torch.sigmoid(-logits)
+        sig_neg_logits = (-logits).sigmoid_()
         sig_logits = torch.sigmoid(logits)
-        product = sig_neg_logits**gamma * sig_logits * log_sig_logits * target
+        product = (sig_neg_logits**gamma).mul_(sig_logits).mul_(log_sig_logits) * target
         product2 = product.mul_(alpha * gamma)
         diff = 1 - target
         total = product2.addcmul_(sig_logits ** (gamma + 1), diff, value=1 - alpha)
         diff2 = total.sub_(
-            (sig_logits**gamma * sig_neg_logits * diff).mul_(log_sig), alpha=gamma * (1 - alpha)
+            (sig_logits.pow_(gamma).mul_(sig_neg_logits) * diff).mul_(log_sig),
+            alpha=gamma * (1 - alpha),
         )
-        diff3 = diff2.sub_(sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
-        grad_logits = _fit(diff3 * grad_loss, saved[0])
+        diff3 = diff2.sub_(sig_neg_logits.pow_(gamma + 1) * target, alpha=alpha)
+        grad_logits = _fit(diff3.mul_(grad_loss), saved[0])
         return grad_logits, None, None, None
 
 
@@ -190,6 +191,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -245,14 +247,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -267,6 +269,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

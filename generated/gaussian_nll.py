@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 04a5f45fafc6f6c2acdcc2c9d584699fb712e5f84d48dfb12da692d018e8208f
+# body-sha256: 51ac4ac439bce2edd0c750843a5e635423b8033497f2a0c1a66f602db193b24a
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
 
     dloss/dmean     = -(target - mean) / variance
-    dloss/dvariance = (finite(variance) - (target - mean)**2) / (2 * finite(variance)**2)
+    dloss/dvariance = (variance - (target - mean)**2) / (2 * variance**2)
 
 Saved for backward: variance and difference.
 
@@ -92,9 +92,8 @@ class GaussianNllFunction(Function):
         if wants_mean:
             grad_mean = _fit(-(diff * grad_loss / variance), saved[0])
         if wants_variance:
-            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
-            ratio = 0.5 * (finite_variance - diff * diff) * grad_loss / finite_variance
-            grad_variance = _fit(ratio / finite_variance, saved[2])
+            ratio = 0.5 * (variance - diff * diff) * grad_loss / variance
+            grad_variance = _fit(ratio / variance, saved[2])
         return grad_mean, None, grad_variance, None
 
     @staticmethod
@@ -109,9 +108,8 @@ class GaussianNllFunction(Function):
             if tangent_mean is not None:
                 terms.append(-(diff * tangent_mean / variance))
             if tangent_variance is not None:
-                finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
-                ratio = 0.5 * (finite_variance - diff * diff) * tangent_variance / finite_variance
-                terms.append(ratio / finite_variance)
+                product = 0.5 * (variance - diff * diff) * tangent_variance
+                terms.append(product / variance / variance)
             return _total(ctx, terms)
 
 
@@ -132,6 +130,10 @@ class _GaussianNllKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
+        if grad_difference is None and not (
+            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        ):
+            return _GaussianNllKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_difference is None:
             return None, None, None, None
         wants_mean, _, wants_variance, _ = ctx.needs_input_grad
@@ -145,10 +147,24 @@ class _GaussianNllKeeping(Function):
         if wants_mean and grad_difference is not None:
             grad_mean = _plus(grad_mean, _summed(-grad_difference, ctx.inputs[0]))
         if wants_variance and grad_loss is not None:
-            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
-            ratio = 0.5 * (finite_variance - difference * difference) * grad_loss / finite_variance
-            grad_variance = _fit(ratio / finite_variance, saved[0])
+            ratio = 0.5 * (variance - difference * difference) * grad_loss / variance
+            grad_variance = _fit(ratio / variance, saved[0])
         return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
+
+    @staticmethod
+    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        wants_mean, _, wants_variance, _ = ctx.needs_input_grad
+        variance, difference = saved = ctx.saved_tensors
+        if variance.dtype in _HALF or difference.dtype in _HALF or grad_loss.dtype in _HALF:
+            variance, difference, grad_loss, _ = _widen(variance, difference, grad_loss)
+        grad_mean = grad_variance = None
+        if wants_mean:
+            grad_mean = _fit((difference * grad_loss).div_(variance).neg_(), ctx.inputs[0])
+        if wants_variance:
+            ratio = (variance - difference * difference).mul_(grad_loss).mul_(0.5).div_(variance)
+            grad_variance = _fit(ratio.div_(variance), saved[0])
+        return grad_mean, None, grad_variance, None
 
     @staticmethod
     def jvp(
@@ -163,9 +179,8 @@ class _GaussianNllKeeping(Function):
                 terms_loss.append(-(difference * tangent_mean / variance))
                 terms_difference.append(-tangent_mean)
             if tangent_variance is not None:
-                finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
-                product = 0.5 * (finite_variance - difference * difference) * tangent_variance
-                terms_loss.append(product / finite_variance / finite_variance)
+                product = 0.5 * (variance - difference * difference) * tangent_variance
+                terms_loss.append(product / variance / variance)
             return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
 
 
@@ -176,6 +191,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -253,6 +269,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

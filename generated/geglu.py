@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: cfdab6253a2f44b0792f34c9881da1279605bf0241ce48f4c35d8b1917340e36
+# body-sha256: c618ba228814d279efdc86d37726e9206f3d4d22d573fd5b68f082a0e6c79c9a
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -64,7 +64,7 @@ def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor
 def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or not x.dtype == gate.dtype == up.dtype:
+    if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
         x, gate, up, dtype = _widen(x, gate, up)
     matmul = x @ gate.T
     matmul2 = x @ up.T
@@ -174,26 +174,29 @@ class _GegluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_y) is not Tensor
+            or _is_batched(grad_y)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return GegluFunction.backward(ctx, grad_y)
-        if grad_y is None:
-            return None, None, None
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
             if matmul is None and matmul2 is None:
                 return GegluFunction.backward(_Unpacked(ctx, saved), grad_y)
             grad_x = grad_gate = grad_up = None
-            erfc = torch.erfc(-_SQRT_1_2 * matmul)
+            erfc = (-_SQRT_1_2 * matmul).erfc_()
             if wants_x or wants_gate:
-                total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                total = (0.5 * erfc).addcmul_(
+                    (matmul * matmul).mul_(-0.5).exp_(), matmul, value=_SQRT_1_2_SQRT_PI
                 )
-                product = matmul2 * total * grad_y
+                product = total.mul_(matmul2).mul_(grad_y)
             if wants_x or wants_up:
-                product2 = 0.5 * erfc * matmul * grad_y
+                product2 = erfc.mul_(matmul).mul_(grad_y).mul_(0.5)
             if wants_x:
-                grad_x = _fit(product @ gate + product2 @ up, saved[0])
+                grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
             if wants_up:
@@ -208,6 +211,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -279,14 +283,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -301,6 +305,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -334,6 +343,14 @@ def _autocast(like: Tensor) -> dict[str, Any]:
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add ``a @ b``, for a matrix ``b``, to ``total``, which is overwritten."""
+    if not total.is_contiguous():
+        return total.add_(a @ b)
+    _rows(total).addmm_(_rows(a), b)
+    return total
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 040a66af5aecd5ac13b8f314facc3e71172614a40da2e00698864a8865a8922c
+# body-sha256: dd777baea3899fecdb878bf592564e782857540807f6fc3ac618b635a575c92c
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -50,7 +50,7 @@ class GeometricMeanFunction(Function):
     @staticmethod
     def forward(a: Tensor, b: Tensor) -> Tensor:
         dtype = None
-        if a.dtype in _HALF or a.dtype != b.dtype:
+        if a.dtype in _HALF or b.dtype in _HALF:
             a, b, dtype = _widen(a, b)
         return _round(torch.sqrt(a) * torch.sqrt(b), dtype)
 
@@ -65,7 +65,7 @@ class GeometricMeanFunction(Function):
             return None, None
         wants_a, wants_b = ctx.needs_input_grad
         a, b = saved = ctx.saved_tensors
-        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
+        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         root_b = torch.sqrt(b)
@@ -100,11 +100,11 @@ class _GeometricMeanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return GeometricMeanFunction.backward(ctx, grad_y)
         wants_a, wants_b = ctx.needs_input_grad
         a, b = saved = ctx.saved_tensors
-        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
+        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         root_b = torch.sqrt(b)
@@ -122,6 +122,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -170,21 +171,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -199,6 +198,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

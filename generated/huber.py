@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 16574f3cc49d58f2f64c9bdda2302a499a429e75c37fca8234a32bced23f1dbd
+# body-sha256: 130df0232a44aab8d319addfe6433de0350b5cebb6d84845188047beb1bfe839
 """Huber loss.
 
     d    = input - target
@@ -55,7 +55,7 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
 def _forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or input.dtype != target.dtype:
+    if input.dtype in _HALF or target.dtype in _HALF:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -86,7 +86,7 @@ class HuberFunction(Function):
         wants_input, wants_target, _ = ctx.needs_input_grad
         delta = ctx.delta
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         grad_input = grad_target = None
         diff = input - target
@@ -131,6 +131,10 @@ class _HuberKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
+        if grad_d is None and not (
+            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        ):
+            return _HuberKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None
         wants_input, wants_target, _ = ctx.needs_input_grad
@@ -149,6 +153,22 @@ class _HuberKeeping(Function):
         if wants_target and grad_d is not None:
             grad_target = _plus(grad_target, _summed(-grad_d, ctx.inputs[1]))
         return _rounded(grad_input, ctx.inputs[0]), _rounded(grad_target, ctx.inputs[1]), None
+
+    @staticmethod
+    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        wants_input, wants_target, _ = ctx.needs_input_grad
+        delta = ctx.delta
+        (d,) = ctx.saved_tensors
+        if d.dtype in _HALF or grad_loss.dtype in _HALF:
+            d, grad_loss, _ = _widen(d, grad_loss)
+        grad_input = grad_target = None
+        product = torch.where(torch.abs(d) <= delta, d, torch.sign(d).mul_(delta)).mul_(grad_loss)
+        if wants_input:
+            grad_input = _fit(product, ctx.inputs[0])
+        if wants_target:
+            grad_target = _fit(-product, ctx.inputs[1])
+        return grad_input, grad_target, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, tangent_target: Tensor | None, *_: Any) -> Any:
@@ -189,6 +209,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -244,21 +265,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -268,6 +287,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

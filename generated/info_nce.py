@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 1b4adfcb51091565927655bec914da7f32f8030b7a7ea10877982a95965e628f
+# body-sha256: fe22b20688525eba1236e6b8d8de3e57881b30e09ef4ab94fa0571bd15ebb728
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -12,7 +12,7 @@
     u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
                  temperature
     grad_query = u @ key - grad_loss * key / N / temperature
-    grad_key   = (query.mT @ u).T - grad_loss * query / N / temperature
+    grad_key   = u.mT @ query - grad_loss * query / N / temperature
 
 Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
 key.T / temperature where nothing differentiates the backward.
@@ -65,7 +65,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if query.dtype in _HALF or query.dtype != key.dtype:
+    if query.dtype in _HALF or key.dtype in _HALF:
         query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
     logsumexp = product.logsumexp(dim=-1)
@@ -102,7 +102,7 @@ class InfoNceFunction(Function):
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
             query, key, *_ = saved = ctx.saved_tensors
-            if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
+            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
@@ -112,7 +112,7 @@ class InfoNceFunction(Function):
                 grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
             if wants_key:
                 grad_key = _fit(
-                    torch.addcmul((query.mT @ product).T, query, ratio2, value=-1), saved[1]
+                    torch.addcmul(product.mT @ query, query, ratio2, value=-1), saved[1]
                 )
             return grad_query, grad_key, None
 
@@ -154,10 +154,13 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_loss) is not Tensor
+            or _is_batched(grad_loss)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return InfoNceFunction.backward(ctx, grad_loss)
-        if grad_loss is None:
-            return None, None, None
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with torch.autocast(**ctx.autocast):
@@ -165,14 +168,12 @@ class _InfoNcePlain(Function):
             if logsumexp is None and product is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
-            ratio = grad_loss / query.shape[0] / temperature
-            product2 = torch.exp(product - logsumexp.unsqueeze(-1)) * ratio
+            ratio = (grad_loss / query.shape[0]).div_(temperature)
+            product2 = (product - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
             if wants_query:
-                grad_query = _fit(torch.addcmul(product2 @ key, key, ratio, value=-1), saved[0])
+                grad_query = _fit((product2 @ key).addcmul_(key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit(
-                    torch.addcmul((query.mT @ product2).T, query, ratio, value=-1), saved[1]
-                )
+                grad_key = _fit((product2.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
             return grad_query, grad_key, None
 
 
@@ -182,6 +183,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -260,14 +262,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -282,6 +284,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: 7348807eaf0e2b23a7fc9baaa6723c0c05785c75cd6902e371e341a8dabb55e1
+# body-sha256: 9dbaf5a2a0afaee126b06b7dc1f3a7fcf807f2c97fa6c43437db4be11a324d88
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -71,7 +71,7 @@ class LogSumExpFunction(Function):
         if grad_y is None:
             return None
         x, *_ = saved = ctx.saved_tensors
-        if x.dtype in _HALF or x.dtype != grad_y.dtype:
+        if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, _ = _widen(x, grad_y)
         return _fit(torch.exp(x - x.flatten().logsumexp(dim=0)) * grad_y, saved[0])
 
@@ -101,12 +101,12 @@ class _LogSumExpPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return LogSumExpFunction.backward(ctx, grad_y)
         x, y = saved = ctx.saved_tensors
         if y is None:
             return LogSumExpFunction.backward(_Unpacked(ctx, saved), grad_y)
-        return _fit((x - y).exp_() * grad_y, saved[0])
+        return _fit((x - y).exp_().mul_(grad_y), saved[0])
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -115,6 +115,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -136,14 +137,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -158,6 +159,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

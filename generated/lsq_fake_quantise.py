@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 7bfc066afb71b88e7881e2956bb03db65f6d8adc3e105672f60307588e81ccdc
+# body-sha256: 45dc3f4f6359942ada23152d0afea94b76760f9489b85c0c0c94a83839054da3
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -61,7 +61,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or x.dtype != step.dtype:
+    if x.dtype in _HALF or step.dtype in _HALF:
         x, step, dtype = _widen(x, step)
     rounded = torch.round(x / step)
     y = torch.clamp(rounded, min=low, max=high) * step
@@ -96,7 +96,7 @@ class LsqFakeQuantiseFunction(Function):
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
         x, step, *_ = saved = ctx.saved_tensors
-        if x.dtype in _HALF or not x.dtype == step.dtype == grad_y.dtype:
+        if x.dtype in _HALF or step.dtype in _HALF or grad_y.dtype in _HALF:
             x, step, grad_y, _ = _widen(x, step, grad_y)
         grad_x = grad_step = None
         ratio = x / step
@@ -147,7 +147,7 @@ class _LsqFakeQuantisePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return LsqFakeQuantiseFunction.backward(ctx, grad_y)
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
@@ -162,7 +162,7 @@ class _LsqFakeQuantisePlain(Function):
             chosen = torch.where(
                 ratio <= low, low, torch.where(ratio >= high, high, rounded - ratio)
             )
-            grad_step = _fit((chosen * grad_y).mul_(grad_scale), saved[1])
+            grad_step = _fit(chosen.mul_(grad_y).mul_(grad_scale), saved[1])
         return grad_x, grad_step, None, None, None
 
 
@@ -189,6 +189,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -244,14 +245,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -266,6 +267,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

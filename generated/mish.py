@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: c8a3f8669a1240eae20f48dcfb0a9f04c60d64fc64795261ad43a36dac63e574
+# body-sha256: 4d1d017896f5f59212e6f3df4f58d023e4f0f529e3e2210f607e7957efeb14e9
 """Mish activation.
 
     y = x * tanh(softplus(x))
 
-    u     = clamp(x, -1000, 20)
+    u     = clamp(x, max=20)
     v     = exp(u)
     dy/dx = v * (v * (v * (v + 4) + 4 * u + 6) + 4 * (u + 1)) / (v * (v + 2) + 2)**2
 
-Saved for backward: x; exp(clamp(x, -1000, 20)) where nothing differentiates the backward.
+Saved for backward: x; exp(clamp(x, max=20)) where nothing differentiates the backward.
 
 Accuracy in float32: value within 1.0 ulp, derivatives within 2.5 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -49,7 +49,7 @@ def _forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
-    exp = torch.exp(torch.clamp(x, min=-1000, max=20))
+    exp = torch.exp(torch.clamp(x, max=20))
     product = exp * (exp + 2)
     y = product / (product + 2) * x
     if dtype is None:
@@ -80,7 +80,7 @@ class MishFunction(Function):
         dtype = None
         if x.dtype in _HALF or grad_y.dtype in _HALF:
             x, grad_y, dtype = _widen(x, grad_y)
-        clamped_x = torch.clamp(x, min=-1000, max=20)
+        clamped_x = torch.clamp(x, max=20)
         exp_clamped_x = torch.exp(clamped_x)
         product = exp_clamped_x * (
             torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
@@ -96,7 +96,7 @@ class MishFunction(Function):
         with _primals(ctx) as saved:
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            clamped_x = torch.clamp(x, min=-1000, max=20)
+            clamped_x = torch.clamp(x, max=20)
             exp_clamped_x = torch.exp(clamped_x)
             product = exp_clamped_x * (
                 torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
@@ -122,15 +122,15 @@ class _MishPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return MishFunction.backward(ctx, grad_y)
         x, exp = saved = ctx.saved_tensors
         if exp is None:
             return MishFunction.backward(_Unpacked(ctx, saved), grad_y)
-        clamped_x = torch.clamp(x, min=-1000, max=20)
+        clamped_x = torch.clamp(x, max=20)
         product = (exp + 4).mul_(exp).add_(clamped_x, alpha=4).add_(6).mul_(exp)
         total = (exp + 2).mul_(exp).add_(2)
-        ratio = (product.add_(clamped_x.add_(1), alpha=4).mul_(exp) * grad_y).div_(total)
+        ratio = product.add_(clamped_x.add_(1), alpha=4).mul_(exp).mul_(grad_y).div_(total)
         return ratio.div_(total)
 
 
@@ -140,6 +140,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -188,6 +189,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

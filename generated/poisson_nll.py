@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 7a6ecabcfc21f6117101b0cfde557bf28358fa2efd7c59ce0df09cd127e0fab9
+# body-sha256: 015fd0874aa6e595d28219ce5f28b6682f6e4fbdeb738b71a557f1983a27cd1e
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -11,7 +11,7 @@ where log_input:
     dloss/dinput = exp(input) - target
 
 where not log_input:
-    dloss/dinput = (finite(eps + input) - target) / finite(eps + input)
+    dloss/dinput = (eps + input - target) / (eps + input)
 
 Saved for backward: input and target.
 
@@ -86,8 +86,8 @@ class PoissonNllFunction(Function):
         if log_input:
             grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
             return grad_input, None, None, None
-        finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
-        grad_input = _fit((finite - target) * grad_loss / finite, saved[0])
+        total = eps + input
+        grad_input = _fit((total - target) * grad_loss / total, saved[0])
         return grad_input, None, None, None
 
     @staticmethod
@@ -100,8 +100,31 @@ class PoissonNllFunction(Function):
             input, target, tangent_input, _ = _widen(input, target, tangent_input)
             if log_input:
                 return _total(ctx, [(torch.exp(input) - target) * tangent_input])
-            finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
-            return _total(ctx, [(finite - target) * tangent_input / finite])
+            total = eps + input
+            return _total(ctx, [(total - target) * tangent_input / total])
+
+
+class _PoissonNllPlain(Function):
+    """PoissonNllFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = PoissonNllFunction.forward
+    setup_context: Any = PoissonNllFunction.setup_context
+    jvp = PoissonNllFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+            return PoissonNllFunction.backward(ctx, grad_loss)
+        log_input, eps = ctx.log_input, ctx.eps
+        input, target = saved = ctx.saved_tensors
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+            input, target, grad_loss, _ = _widen(input, target, grad_loss)
+        if log_input:
+            grad_input = _fit((torch.exp(input) - target).mul_(grad_loss), saved[0])
+            return grad_input, None, None, None
+        total = eps + input
+        grad_input = _fit((total - target).mul_(grad_loss).div_(total), saved[0])
+        return grad_input, None, None, None
 
 
 # ---------------------------------------------------------------------------------------------- plumbing
@@ -110,6 +133,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -203,6 +227,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -275,4 +309,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(PoissonNllFunction)
+_apply: Callable[..., Tensor] = _dispatcher(PoissonNllFunction, _PoissonNllPlain)

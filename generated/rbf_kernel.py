@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 50863709b8b1dc49c3281eafa223037d1a7f46e7680ebb57c8e0df77c6ac8eee
+# body-sha256: 172dd5451d063b39c8d732906ce77e4724757b3da11533d7783f0f2cfb42a67c
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -10,9 +10,8 @@
     u         = sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T
     v         = exp(-gamma * u)
     w         = gamma * grad_k * v
-    r         = grad_k * v
-    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(r, dim=-1, keepdim=True)
-    grad_y    = 2 * y * (-gamma * sum(r, dim=0))[..., None] + ((2 * x).mT @ w).T
+    grad_x    = 2 * (w @ y) - 2 * gamma * x * sum(grad_k * v, dim=-1, keepdim=True)
+    grad_y    = 2 * y * (-gamma * sum(grad_k * v, dim=0))[..., None] + 2 * (w.mT @ x)
     dk/dgamma = -u * v
 
 Saved for backward: x, y and gamma; sum(y**2, dim=-1) + sum(x**2, dim=-1, keepdim=True) - 2 * x
@@ -61,7 +60,7 @@ def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> T
 def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or not x.dtype == y.dtype == gamma.dtype:
+    if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
         x, y, gamma, dtype = _widen(x, y, gamma)
     total = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
     k = torch.exp(-(total * gamma))
@@ -95,28 +94,22 @@ class RbfKernelFunction(Function):
             x, y, gamma, *_ = saved = ctx.saved_tensors
             x, y, gamma, grad_k, _ = _widen(x, y, gamma, grad_k)
             grad_x = grad_y = grad_gamma = None
-            product = 2 * x
-            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - product @ y.T
-            product2 = torch.exp(-(diff * gamma)) * grad_k
+            diff = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
+            product = torch.exp(-(diff * gamma)) * grad_k
             if wants_x or wants_y:
-                product3 = product2 * gamma
+                product2 = product * gamma
             if wants_x:
                 grad_x = _fit(
                     torch.addcmul(
-                        2 * product3 @ y,
-                        x,
-                        2 * product2.sum(dim=-1, keepdim=True) * gamma,
-                        value=-1,
+                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
                     ),
                     saved[0],
                 )
             if wants_y:
-                column = (-(product2.sum(dim=0) * gamma)).unsqueeze(-1)
-                grad_y = _fit(
-                    torch.addcmul((product.mT @ product3).T, column, y, value=2), saved[1]
-                )
+                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
+                grad_y = _fit(torch.addcmul(2 * product2.mT @ x, column, y, value=2), saved[1])
             if wants_gamma:
-                grad_gamma = _fit(-(product2 * diff), saved[2])
+                grad_gamma = _fit(-(product * diff), saved[2])
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -175,10 +168,13 @@ class _RbfKernelPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if _differentiated():
+        if (
+            type(grad_k) is not Tensor
+            or _is_batched(grad_k)
+            or ctx.autocast["enabled"]
+            or _differentiated()
+        ):
             return RbfKernelFunction.backward(ctx, grad_k)
-        if grad_k is None:
-            return None, None, None
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with torch.autocast(**ctx.autocast):
             x, y, gamma, total = saved = ctx.saved_tensors
@@ -190,18 +186,16 @@ class _RbfKernelPlain(Function):
                 product2 = product * gamma
             if wants_x:
                 grad_x = _fit(
-                    torch.addcmul(
-                        2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
-                    ),
+                    (product2 @ y)
+                    .mul_(2)
+                    .addcmul_(x, product.sum(dim=-1, keepdim=True).mul_(gamma).mul_(2), value=-1),
                     saved[0],
                 )
             if wants_y:
-                column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
-                grad_y = _fit(
-                    torch.addcmul(((2 * x).mT @ product2).T, column, y, value=2), saved[1]
-                )
+                column = product.sum(dim=0).mul_(gamma).neg_().unsqueeze(-1)
+                grad_y = _fit((product2.mT @ x).mul_(2).addcmul_(column, y, value=2), saved[1])
             if wants_gamma:
-                grad_gamma = _fit(-(product * total), saved[2])
+                grad_gamma = _fit(product.mul_(total).neg_(), saved[2])
             return grad_x, grad_y, grad_gamma
 
 
@@ -211,6 +205,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -282,14 +277,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -304,6 +299,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: d01cb43a5bc08303611e19f0fd8c8e73252fdb1e6a27e5644f3954211052398b
+# body-sha256: a3fc3f060623f387d4aace4b7dd911356a5a120f4d05b4885b13c1e9ccffe49e
 """Smooth L1 loss.
 
     d    = input - target
@@ -73,7 +73,7 @@ def smooth_l1(
 def _forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or input.dtype != target.dtype:
+    if input.dtype in _HALF or target.dtype in _HALF:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -110,7 +110,7 @@ class SmoothL1Function(Function):
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
+        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
         chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
@@ -172,6 +172,10 @@ class _SmoothL1Keeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
+        if grad_d is None and not (
+            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        ):
+            return _SmoothL1Keeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
@@ -198,6 +202,23 @@ class _SmoothL1Keeping(Function):
         if grad_d is not None:
             grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
         return _rounded(grad_input, ctx.inputs[0]), None, None, None
+
+    @staticmethod
+    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        beta, reduction = ctx.beta, ctx.reduction
+        (d,) = ctx.saved_tensors
+        if d.dtype in _HALF or grad_loss.dtype in _HALF:
+            d, grad_loss, _ = _widen(d, grad_loss)
+        chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+        if reduction == "sum":
+            grad_input = _fit(chosen.mul_(grad_loss), ctx.inputs[0])
+            return grad_input, None, None, None
+        if reduction == "mean":
+            grad_input = _fit(chosen.mul_(grad_loss / d.numel()), ctx.inputs[0])
+            return grad_input, None, None, None
+        grad_input = _fit(chosen.mul_(grad_loss), ctx.inputs[0])
+        return grad_input, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -265,6 +286,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -320,21 +342,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -344,6 +364,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: efcb7be57243d4ac797d7d73264576a1fd9b4a7b0dffa3a636d7c52c6953a243
+# body-sha256: d69fb74a840b05225339bd56837323459d94875afdaa47d858d0e299114cbccb
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -117,6 +117,40 @@ class SnakeFunction(Function):
             return _total(ctx, terms)
 
 
+class _SnakePlain(Function):
+    """SnakeFunction for a plain call, whose backward overwrites its own temporaries."""
+
+    forward = SnakeFunction.forward
+    setup_context: Any = SnakeFunction.setup_context
+    jvp = SnakeFunction.jvp
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+            return SnakeFunction.backward(ctx, grad_y)
+        wants_x, wants_alpha = ctx.needs_input_grad
+        x, alpha = saved = ctx.saved_tensors
+        x, alpha, grad_y, _ = _widen_all(x, alpha, grad_y)
+        grad_x = grad_alpha = None
+        alpha_column = alpha.unsqueeze(-1)
+        product = alpha_column * x
+        cos_product = torch.cos(product)
+        sin_product = product.sin_()
+        if wants_x:
+            total = cos_product + sin_product
+            grad_x = _fit((total * total).mul_(grad_y), saved[0])
+        if wants_alpha:
+            product2 = (
+                cos_product.mul_(x)
+                .mul_(2)
+                .sub_(sin_product / alpha_column)
+                .mul_(sin_product)
+                .mul_(grad_y)
+            )
+            grad_alpha = _fit(product2.div_(alpha_column).sum(dim=(0, 2)), saved[1])
+        return grad_x, grad_alpha
+
+
 class Snake(torch.nn.Module):
     """Snake activation, the identity plus a periodic part, with one frequency for each channel,
     as a module that owns alpha.
@@ -154,6 +188,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -225,34 +260,32 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64:
+        if t is not None and t.dtype != torch.float64 and t.dtype != torch.bool:
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
@@ -263,6 +296,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
@@ -337,4 +380,4 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(SnakeFunction)
+_apply: Callable[..., Tensor] = _dispatcher(SnakeFunction, _SnakePlain)

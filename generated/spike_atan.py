@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: ae4af8b91f52d09d5bdbb0dcee7fc8818b41db49abcb59a4ce0060fe631279fc
+# body-sha256: 4fab296a2d7e7086c09a76f4ac4adf0fdce63794333d3c419a510177915df699
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -80,7 +80,7 @@ class SpikeAtanFunction(Function):
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
         dtype = None
-        if v.dtype in _HALF or v.dtype != grad_spike.dtype:
+        if v.dtype in _HALF or grad_spike.dtype in _HALF:
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = 2 * grad_spike / length / length
@@ -108,12 +108,12 @@ class _SpikeAtanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
-        if type(grad_spike) is not Tensor or _differentiated():
+        if type(grad_spike) is not Tensor or _is_batched(grad_spike) or _differentiated():
             return SpikeAtanFunction.backward(ctx, grad_spike)
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
         dtype = None
-        if v.dtype in _HALF or v.dtype != grad_spike.dtype:
+        if v.dtype in _HALF or grad_spike.dtype in _HALF:
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = (grad_spike / length).div_(length).mul_(2)
@@ -135,6 +135,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -163,21 +164,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -192,6 +191,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

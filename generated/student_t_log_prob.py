@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 4ecd82265aa5c8f70f189daf5c83134df49b237e539127180e8be4453b97b248
+# body-sha256: 99c529b04cc046b9cfbdf543aad33462d2c07c90dea337ec54cd91aca5fca829
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -188,7 +188,7 @@ class _StudentTLogProbPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
-        if type(grad_log_prob) is not Tensor or _differentiated():
+        if type(grad_log_prob) is not Tensor or _is_batched(grad_log_prob) or _differentiated():
             return StudentTLogProbFunction.backward(ctx, grad_log_prob)
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
         x, df, loc, scale = saved = ctx.saved_tensors
@@ -220,7 +220,7 @@ class _StudentTLogProbPlain(Function):
             diff2 = total2.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
-            grad_df = _fit((diff2.sub_(ratio5) * grad_log_prob).mul_(0.5), saved[1])
+            grad_df = _fit(diff2.sub_(ratio5).mul_(grad_log_prob).mul_(0.5), saved[1])
         if wants_loc:
             grad_loc = _fit(ratio3, saved[2])
         if wants_scale:
@@ -228,7 +228,7 @@ class _StudentTLogProbPlain(Function):
             ratio7 = diff / chosen
             ratio8 = (ratio7 * ratio7 * (ratio5 + 1)).div_(chosen2)
             chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
-            grad_scale = _fit(chosen5.div_(scale**3).sub_(1 / scale) * grad_log_prob, saved[3])
+            grad_scale = _fit(chosen5.div_(scale**3).sub_(1 / scale).mul_(grad_log_prob), saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
 
@@ -238,6 +238,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -286,34 +287,32 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64:
+        if t is not None and t.dtype != torch.float64 and t.dtype != torch.bool:
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
@@ -329,6 +328,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 2d32d4e14f86997b5ca409b42a2fcea3751052b2264d118d7d13e87dbeedf582
+# body-sha256: 315978ec39dea85af8c0a6951d3061017a9401bb73af21d38964b47f2983a786
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -49,7 +49,7 @@ def swish(x: Tensor | float, beta: Tensor | float) -> Tensor:
 def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or x.dtype != beta.dtype:
+    if x.dtype in _HALF or beta.dtype in _HALF:
         x, beta, dtype = _widen(x, beta)
     sig = torch.sigmoid(beta * x)
     y = sig * x
@@ -79,7 +79,7 @@ class SwishFunction(Function):
             return None, None
         wants_x, wants_beta = ctx.needs_input_grad
         x, beta, *_ = saved = ctx.saved_tensors
-        if x.dtype in _HALF or not x.dtype == beta.dtype == grad_y.dtype:
+        if x.dtype in _HALF or beta.dtype in _HALF or grad_y.dtype in _HALF:
             x, beta, grad_y, _ = _widen(x, beta, grad_y)
         grad_x = grad_beta = None
         beta_x = beta * x
@@ -123,14 +123,14 @@ class _SwishPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _differentiated():
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return SwishFunction.backward(ctx, grad_y)
         wants_x, wants_beta = ctx.needs_input_grad
         x, beta, sig = saved = ctx.saved_tensors
         if sig is None:
             return SwishFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_beta = None
-        product = ((beta * x).neg_().sigmoid_().mul_(sig) * grad_y).mul_(x)
+        product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(grad_y).mul_(x)
         if wants_x:
             grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0])
         if wants_beta:
@@ -171,6 +171,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -219,14 +220,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -241,6 +242,11 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
 def _differentiated() -> bool:
     """Tell whether something may differentiate what is computed now."""
     return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

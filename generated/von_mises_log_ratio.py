@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: fbcd9043a072a899b6d8930e5b72284e69a9d7dca182b894058f73a8921fafc5
+# body-sha256: 18535518ee54d9cf254b3cde643074c937465db42a10cc93e1386a228d82804b
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -54,7 +54,7 @@ def von_mises_log_ratio(
 def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if x.dtype in _HALF or not x.dtype == loc.dtype == concentration.dtype:
+    if x.dtype in _HALF or loc.dtype in _HALF or concentration.dtype in _HALF:
         x, loc, concentration, dtype = _widen(x, loc, concentration)
     difference = x - loc
     sin = torch.sin(0.5 * difference)
@@ -142,6 +142,10 @@ class _VonMisesLogRatioKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None, grad_difference: Tensor | None = None) -> Any:
+        if grad_difference is None and not (
+            type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated()
+        ):
+            return _VonMisesLogRatioKeeping.gradients(ctx, grad_y)
         if grad_y is None and grad_difference is None:
             return None, None, None
         wants_x, wants_loc, wants_concentration = ctx.needs_input_grad
@@ -168,6 +172,24 @@ class _VonMisesLogRatioKeeping(Function):
             _rounded(grad_loc, ctx.inputs[1]),
             grad_concentration,
         )
+
+    @staticmethod
+    def gradients(ctx: Any, grad_y: Tensor | None) -> Any:
+        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        wants_x, wants_loc, wants_concentration = ctx.needs_input_grad
+        concentration, difference = ctx.saved_tensors
+        concentration, difference, grad_y, _ = _widen(concentration, difference, grad_y)
+        grad_x = grad_loc = grad_concentration = None
+        if wants_x or wants_loc:
+            product = (torch.sin(difference) * concentration).mul_(grad_y)
+        if wants_x:
+            grad_x = _fit(-product, ctx.inputs[0])
+        if wants_loc:
+            grad_loc = _fit(product, ctx.inputs[1])
+        if wants_concentration:
+            sin = torch.sin(0.5 * difference)
+            grad_concentration = _fit((sin * sin * grad_y).mul_(-2), ctx.inputs[2])
+        return grad_x, grad_loc, grad_concentration
 
     @staticmethod
     def jvp(
@@ -202,6 +224,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -250,21 +273,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -274,6 +295,16 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

@@ -92,6 +92,8 @@ def _without_factors(node: Expr) -> Expr:
     (operand,) = node.args
     if _is_centred(operand, node):
         return ex.ZERO
+    if operand.op == "add" and node.op == "sum":
+        return _without_terms(node)
     if operand.op != "mul":
         return node
     outside = [f for f in operand.args if _is_constant(f, node)]
@@ -99,6 +101,21 @@ def _without_factors(node: Expr) -> Expr:
         return node
     inside = ex.mul(*(f for f in operand.args if f not in outside))
     return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _without_terms(node: Expr) -> Expr:
+    """n * c + sum(a) for sum(c + a), where c has one element along the n that are summed."""
+    (operand,) = node.args
+    outside = [t for t in operand.args if not t.is_static and _is_constant(t, node)]
+    inside = ex.add(*(t for t in operand.args if t not in outside))
+    if not outside or not same_shape(shape_sources(inside), operand):
+        return node
+    rest = _simplified(make("sum", inside, **dict(node.attrs)))
+    # A count of the same elements cancels.
+    counts = [n for n in topological(*outside) if n.op == "count" and n["dim"] == node["dim"]]
+    alike = (n for n in counts if same_shape(shape_sources(n.args[0]), operand))
+    count = next(alike, make("count", operand, dim=node["dim"]))
+    return ex.add(*(ex.mul(count, term) for term in outside), rest)
 
 
 def _is_centred(operand: Expr, over: Expr) -> bool:

@@ -134,13 +134,14 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
     """What a policy minimises, first things first.
 
     `memory`: bytes, and of as many rather an output's than an input's. `speed`: the time of backward, with at most the
-    composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time.
+    composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time. Where intermediates are
+    kept anyway, one more number for each row is free.
     """
     too_large = plan.bytes > plan.composite_bytes
     if policy == "memory":
         return (plan.repeated, plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
     if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
-        return (plan.repeated, 0, plan.bytes, plan.cost)
+        return (plan.repeated, 0, round(plan.bytes), bool(plan.extras), plan.cost, plan.bytes)
     return (plan.repeated, 1 + too_large, plan.cost, plan.bytes)
 
 
@@ -268,8 +269,8 @@ def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Siz
     lowered = machine([*gradients, *saved])
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
-    sizes = sizes or Sizes.of(gradients)
-    return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n not in at_hand)
+    sizes, read = sizes or Sizes.of(gradients), read_by(roots, at_hand)
+    return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
 
 
 def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:

@@ -1,4 +1,4 @@
-"""Decides whether backward reads outputs in place of inputs: where the plan gains and the accuracy allows it."""
+"""Decides what backward reads in place of what it was derived from: where the plan gains and the accuracy allows it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from symgrad.expr import Expr
+from symgrad.expr import Expr, make
 from symgrad.plan import Plan, rank
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
-from symgrad.traversal import substitute
+from symgrad.traversal import substitute, topological
 
 _ALLOWED = 4.0  # ulp in float32 that a derivative in terms of the output may be off
 
@@ -57,7 +57,18 @@ def reuse_outputs(
             plan = make_plan(candidate)
             if rank(plan, policy) < rank(best, policy):
                 derivatives, best = candidate, plan
+    for part, replacement in _normalised(derivatives):
+        candidate = derivatives.replaced(part, replacement)
+        plan = make_plan(candidate)
+        if rank(plan, policy) < rank(best, policy):
+            derivatives, best = candidate, plan
     return derivatives, best
+
+
+def _normalised(derivatives: Derivatives) -> list[tuple[Expr, Expr]]:
+    """exp(log_softmax(a)) and softmax(a), which is one operation where the logarithm is not at hand."""
+    found = [n for n in topological(*derivatives.gradients.values()) if n.op == "exp" and n.args[0].op == "log_softmax"]
+    return [(n, make("softmax", *n.args[0].args, **dict(n.args[0].attrs))) for n in found]
 
 
 def _accurate(

@@ -28,3 +28,18 @@ def test_a_cotangent_is_distributed_where_that_is_cheaper() -> None:
     assert reduced is make("sum_to", inside, X)
     for alone in (G, X * G, ex.mul(X + 1, Y + 1, G), make("exp", X)):
         assert distribute_cotangents([alone], lambda roots: 1.0) == [alone]
+
+
+def test_what_terms_have_in_common_is_collected_where_that_is_cheaper() -> None:
+    def collected(gradient: Any) -> Any:
+        (found,) = distribute_cotangents([gradient], lambda roots: 0.0 if roots[0].op == "mul" else 1.0)
+        return found
+
+    assert collected(ex.add(X * Y * G, X * Z)) is X * (Y * G + Z)
+    assert collected(ex.add(X**2 * Y, X * Z)) is X * (X * Y + Z)
+    assert collected(ex.add(X * Y, Z)) is ex.add(X * Y, Z)
+    summed = ex.add(make("sum_to", X * Z * G, X), X * 2 * X)
+    assert collected(summed) is X * (make("conform", Z * G, X) + 2 * X)
+    apart = ex.add(make("sum_to", Y * Z * G, X), Y * X)
+    assert collected(apart) is apart
+    assert distribute_cotangents([ex.add(X * Y, X * Z)], lambda roots: 1.0) == [ex.add(X * Y, X * Z)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from compiled import compiled_text
+from compiled import Compiled, compiled_text
 
 from symgrad import expr as ex
 from symgrad.expr import make, symbol
-from symgrad.plan import Plan, Saved
+from symgrad.plan import Plan, Saved, read_by
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.traversal import topological
 
@@ -75,3 +75,18 @@ def test_all_three_kinds_are_rewritten_together() -> None:
         symbol("z") * X,
         symbol("z"),
     ]
+
+
+def test_a_softmax_is_one_operation_unless_its_logarithm_is_at_hand() -> None:
+    text = "\nop: {0}\ntensors: {{x: {{shape: [N, C]}}, t: {{shape: [N, C], grad: false}}}}\noutputs: {{y: '{1}'}}\n"
+    cross = compiled_text(text.format("cross", "-sum(t * log_softmax(x, dim=-1), dim=-1)"))
+    assert operations(cross) == {"softmax"}
+    plain = compiled_text(text.format("plain", "log_softmax(x, dim=-1) + 0 * t"))
+    assert operations(plain) == {"log_softmax", "exp"}
+
+
+def operations(item: Compiled) -> set[str]:
+    """The exponentials in the gradients."""
+    (variant,) = (v for _, v in item.operation.variants())
+    found = read_by(list(variant.gradients.values()), frozenset())
+    return {n.op for n in found} & {"softmax", "log_softmax", "exp"}

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.differentials import cotangent
 from symgrad.differentiate import jvp, vjp
-from symgrad.expr import Expr, symbol
+from symgrad.expr import Expr, make, symbol
 from symgrad.machine import machine
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.tensor_ops import TENSOR_OPS
@@ -268,6 +269,16 @@ def test_transpositions() -> None:
     check("x @ w.T", {"x": rand(3), "w": rand(4, 3)})
     check("x @ w.T", {"x": rand(5, 2, 3), "w": rand(4, 3)})
     check("x @ w.mT", {"x": rand(5, 2, 3), "w": rand(5, 4, 3)})
+    check("x @ w.mT", {"x": rand(5, 2, 3), "w": rand(4, 3)})
+    check("x @ w.mT", {"x": rand(3), "w": rand(5, 4, 3)})
+
+
+def test_the_gradient_in_what_was_transposed_is_not_transposed() -> None:
+    for lead in ((), ("B",), ("...",)):
+        x, w = symbol("x", "tensor", (*lead, "N", "D")), symbol("w", "tensor", (*lead, "M", "D"))
+        product = make("matmul", x, make("mT", w))
+        gradient = vjp({product: cotangent("y", product)}, [w])[w]
+        assert gradient.op in ("matmul", "matmul_right")
     check("transpose(x, 0, -1) * x", {"x": rand(3, 2, 3)})
     check("transpose(x, n, 1) @ x", {"x": rand(4, 4, 4)}, {"n": 0})
 

@@ -36,8 +36,7 @@ outputs: {loss: "log(scale) + (target - mean)**2 / scale"}
 GATED = """
 op: gated
 tensors: {x: {shape: [N, D]}, gate: {shape: [D, H]}, up: {shape: [D, H]}}
-hyperparameters: {scale: 0.5}
-outputs: {y: "tanh(scale * x @ gate) * (x @ up)"}
+outputs: {y: "tanh(x @ gate) * (x @ up)"}
 """
 
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
@@ -112,6 +111,7 @@ def test_a_plain_backward_gives_what_a_differentiated_one_does(text: str, shapes
 def test_cotangents_batched_by_autograd_are_not_overwritten_into_what_is_saved(text: str) -> None:
     item = compiled_text(text)
     assert "_is_batched(" in item.text and ".mul_(" in item.text
+    assert ("_plus_product(" in item.text) == (text is GATED)
     shapes = ((3, 4), (3, 4), (3, 4)) if text is NLL else ((3, 4), (4, 2), (4, 2))
     tensors = [torch.rand(s, dtype=torch.float64).add_(0.5).requires_grad_() for s in shapes]
     y = item.function(*tensors)
@@ -119,6 +119,12 @@ def test_cotangents_batched_by_autograd_are_not_overwritten_into_what_is_saved(t
     found = torch.autograd.grad(y, tensors, batch, is_grads_batched=True, retain_graph=True)
     single = [torch.autograd.grad(y, tensors, g, retain_graph=True) for g in batch]
     torch.testing.assert_close(list(found), [torch.stack(column) for column in zip(*single, strict=True)])
+
+
+def test_what_was_reduced_fits_beside_what_it_was_reduced_from() -> None:
+    text = "op: total\ntensors: {x: }\nhyperparameters: {dim: 0, keepdim: false}\n"
+    item = compiled_text(f"{text}outputs: {{y: 'log(sum(exp(x), dim=dim, keepdim=keepdim))'}}\n")
+    assert ".exp_().mul_(_restore(grad_y" in item.text
 
 
 def test_what_a_product_is_made_of_has_one_dtype() -> None:
@@ -137,7 +143,7 @@ def test_products_are_not_overwritten_where_autocast_made_them() -> None:
     found = []
     for function in (item.function, item.composite):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            y = function(*tensors, 0.5)
+            y = function(*tensors)
         found.append((y, *torch.autograd.grad(y, tensors, torch.ones_like(y))))
     assert [t.dtype for t in found[0]] == [t.dtype for t in found[1]]
     torch.testing.assert_close(found[0], found[1], rtol=0.1, atol=0.1)

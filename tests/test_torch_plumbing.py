@@ -137,6 +137,19 @@ def test_what_is_put_along_a_dimension_is_copied_only_where_it_is_differentiated
     torch.testing.assert_close(batched, expected)
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3), (0, 3), (2, 0)], ids=str)
+def test_a_product_is_added_to_what_is_there(shape: tuple[int, ...]) -> None:
+    plus = helpers("_plus_product")["_plus_product"]
+    a, b = torch.rand(shape), torch.rand(shape[-1], 5)
+    total = torch.rand(*shape[:-1], 5)
+    expected = total + a @ b
+    assert plus(total, a, b) is total
+    torch.testing.assert_close(total, expected)
+    strided = torch.rand(5, 4, 2).permute(2, 1, 0)
+    expected = strided + torch.ones(2, 4, 3) @ torch.ones(3, 5)
+    torch.testing.assert_close(plus(strided, torch.ones(2, 4, 3), torch.ones(3, 5)), expected)
+
+
 def test_numbers_become_tensors_that_leave_the_dtype() -> None:
     tensors = helpers("_tensors")["_tensors"]
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):

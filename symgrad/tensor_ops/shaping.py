@@ -126,7 +126,7 @@ def matrix_transpose(x: Expr) -> Expr:
 
     (a.mT @ g).mT is g.mT @ a: the gradient of `b` in `a @ b.mT` needs no transposition.
     """
-    if x.op in ("mT", "T") and (x.op == "mT" or _is_matrix(x)):
+    if x.op in ("mT", "T") and (x.op == "mT" or is_matrix(x)):
         return x.args[0]
     return _swapped(x, "mT") or make("mT", x)
 
@@ -135,10 +135,11 @@ def plain_transpose(x: Expr) -> Expr:
     """All dimensions in reverse, as `.T` does; of a product as `matrix_transpose`."""
     if x.op == "T":
         return x.args[0]
-    return (_swapped(x, "T") if _is_matrix(x) else None) or make("T", x)  # a vector is its own transpose
+    return (_swapped(x, "T") if is_matrix(x) else None) or make("T", x)  # a vector is its own transpose
 
 
-def _is_matrix(x: Expr) -> bool:
+def is_matrix(x: Expr) -> bool:
+    """Whether a value surely has two dimensions."""
     known = extent(x)
     return known.exact and len(known.dims) == 2
 
@@ -147,7 +148,7 @@ def _swapped(x: Expr, transposition: str) -> Expr | None:
     """The transposed of a gradient in the second operand of a product, by a product of what it is made of."""
     if x.op == "matmul_right" and x.args[2].op == transposition:
         a, g, like = x.args
-        if _is_matrix(x) or min(len(extent(a).dims), len(extent(g).dims)) > 1:  # else perhaps of a vector
+        if is_matrix(x) or min(len(extent(a).dims), len(extent(g).dims)) > 1:  # else perhaps of a vector
             return make("matmul_right", g, a, like.args[0])
     if x.op == "matmul" and x.args[0].op == "mT" and len(extent(x.args[1]).dims) > 1:
         (a,), g = x.args[0].args, x.args[1]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from symgrad.backends.torch.fusions import SPELLING
+from symgrad.backends.torch.operations import is_number
 from symgrad.backends.torch.printer import ATOM, Printer
 from symgrad.cost import is_product
 from symgrad.differentials import cotangent
@@ -20,6 +21,7 @@ from symgrad.operation import Variant
 from symgrad.shapes import absorbed, covers, extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index, shaping
 from symgrad.tensor_ops.extent import SCALAR
+from symgrad.tensor_ops.shaping import is_matrix
 from symgrad.traversal import topological
 
 __all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable", "viewed"]
@@ -36,7 +38,8 @@ _ARITHMETIC: dict[str, tuple[tuple[int, str], ...]] = {
     "neg": ((0, "{0}.neg_()"),),
 }
 _VIEWS = frozenset(row.name for row in (*shaping.TRANSPOSITIONS, *shaping.INTERNAL))
-_WHOLE = _VIEWS - {"expand", "conform", "diagonal", "diag_embed"}  # of which no two elements are one
+# Views in which no element stands twice.
+_WHOLE = frozenset({"T", "mT", "transpose", "sum_to", "unsqueeze", "squeeze", "restore", "drop"})
 _METHOD = re.compile(r"torch\.(\w+)\(\{0\}(?:, )?(.*)\)")
 
 
@@ -63,16 +66,26 @@ class OverwritingPrinter(Printer):
 
     def _print(self, node: Expr) -> tuple[str, int]:
         if node not in self.names and node.args and node.symbols and not node.is_static and not node.is_boolean:
+            if (accumulated := self._accumulated(node)) is not None:
+                return accumulated, ATOM
             for place, method in _methods(node):
                 if self._is_free(node.args[place], node):
                     texts = [self.atom(a) if k == place else self(a) for k, a in enumerate(node.args)]
                     return method.format(*texts), ATOM
         return super()._print(node)
 
+    def _accumulated(self, node: Expr) -> str | None:
+        """A sum with a product by a matrix, which is added to the other term while it is computed."""
+        for total, product in (node.args, node.args[::-1]) if node.op == "add" else ():
+            by_matrix = product.op == "matmul" and product not in self.names and is_matrix(product.args[1])
+            if by_matrix and self._is_free(total, node) and self.fits(product, total):
+                return f"_plus_product({', '.join(map(self, (total, *product.args)))})"
+        return None
+
     def _is_free(self, operand: Expr, result: Expr) -> bool:
         """Whether an operand is a temporary that nothing else reads and that can hold the result."""
         own = operand in self.dying or self._is_anonymous(operand)
-        return own and not operand.is_boolean and self.fits(operand, result)
+        return own and not operand.is_boolean and not is_number(operand) and self.fits(operand, result)
 
     def _is_anonymous(self, value: Expr) -> bool:
         """Whether a value is a tensor that has no name, or all of one by another shape."""
@@ -126,7 +139,8 @@ class Room:
 
     def __init__(self, variant: Variant) -> None:
         self._outputs = {cotangent(o, formula): formula for o, formula in variant.formulas.items()}
-        self._floats = {s for f in variant.formulas.values() for s in f.tensors if s["kind"] == "tensor"}
+        wanted = {tensor for _, tensor in variant.gradients} | variant.overrides.keys()
+        self._wanted = {s for f in variant.formulas.values() for s in f.tensors if s.name in wanted}
         self._alike = _of_one_dtype(variant.formulas.values())
         self._sources: dict[Expr, frozenset[Expr]] = {}
         self._dtypes: dict[Expr, frozenset[Expr]] = {}
@@ -134,8 +148,8 @@ class Room:
     def fits(self, value: Expr, other: Expr) -> bool:
         """Whether a tensor `value` can hold `other`, which is computed from it."""
         has, needs = self._dtype(value), self._dtype(other)
-        # One of the tensors that need a gradient is no integer; nor is a cotangent.
-        if not (value.is_differential or has >= self._floats) or not needs <= has:
+        # One of the tensors that have a gradient is no integer; nor is a cotangent.
+        if not (value.is_differential or has >= self._wanted) or not needs <= has:
             return False
         own, needed = absorbed(self._shape(value)), absorbed(self._shape(other))
         return needed <= own or covers(own, needed)

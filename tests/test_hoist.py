@@ -1,0 +1,48 @@
+"""Nothing is computed on more elements than need be."""
+
+from __future__ import annotations
+
+from symgrad import expr as ex
+from symgrad.expr import Expr, make, symbol
+from symgrad.hoist import hoisted
+
+ROWS, WEIGHT = symbol("x", "tensor", ("N", "D")), symbol("w", "tensor", ("D", "H"))
+WHOLE, COLUMN = symbol("grad_y", "cotangent", ("N", "H")), symbol("grad_z", "cotangent", ("N", 1))
+SCALE = symbol("scale", "float")
+
+
+def summed(value: Expr, dim: int = -1) -> Expr:
+    return make("sum", value, dim=dim, keepdim=True)
+
+
+def test_a_number_leaves_a_product_with_a_cotangent() -> None:
+    gradient = make("matmul", make("mT", SCALE * ROWS), WHOLE)
+    assert hoisted(gradient) is gradient  # it does not multiply what the product reads
+    direct = make("matmul_right", SCALE * ROWS, WHOLE, WEIGHT)
+    assert hoisted(direct) is SCALE * make("matmul_right", ROWS, WHOLE, WEIGHT)
+    forward = make("matmul", SCALE * ROWS, WEIGHT)
+    assert hoisted(forward) is forward  # a value of forward is shared with it
+    tangent = make("matmul", SCALE * ROWS, symbol("tangent_w", "tangent"))
+    assert hoisted(tangent) is tangent
+
+
+def test_a_number_stays_where_the_product_is_larger() -> None:
+    small = symbol("s", "tensor", (2, 3))
+    gradient = make("matmul", SCALE * small, symbol("grad_y", "cotangent", (3, 50)))
+    assert hoisted(gradient) is gradient
+
+
+def test_what_is_constant_leaves_a_sum() -> None:
+    inside = symbol("t", "tensor", ("N", "H")) * WHOLE
+    count = make("count", COLUMN + inside, dim=-1)
+    assert hoisted(summed(COLUMN + inside)) is count * COLUMN + summed(inside)
+    assert hoisted(summed(COLUMN + inside, 0)) is summed(COLUMN + inside, 0)
+    # The mean of the same elements is summed back.
+    mean = COLUMN / make("count", inside, dim=-1)
+    assert hoisted(summed(mean + inside)) is COLUMN + summed(inside)
+
+
+def test_a_term_with_dimensions_that_no_other_has_stays_in_the_sum() -> None:
+    column = symbol("c", "tensor", ("N", 1)) * symbol("grad_u", "cotangent", ("N", 1))
+    row = ex.mul(symbol("b", "tensor", (1, "H")), symbol("grad_v", "cotangent", (1, "H")))
+    assert hoisted(summed(column + row, 1)) is summed(column + row, 1)
