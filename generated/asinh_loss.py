@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: bc5e139f168f0ed14fd7baa77c2dfe635061aeb06be712c0c1e171bfbb29d276
+# body-sha256: e833f42b961d80bb1087eb588374d817e1838f79fd50b4c892c9b0abf34a119a
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -83,7 +83,7 @@ class AsinhLossFunction(Function):
         scale = ctx.scale
         x, *_ = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_loss.dtype:
             x, grad_loss, dtype = _widen(x, grad_loss)
         grad_x = scale**2 * (
             torch.asinh(x / scale) * grad_loss / torch.hypot(x, x.new_full((), scale))
@@ -167,19 +167,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

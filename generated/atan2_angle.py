@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 5523be8b2244cc8d868598a1783471c007d87881da066985cf0f814dfe44a0c1
+# body-sha256: 494c92385c75a12e10066604e0c013752e16f838d21fd78d8baa0dc441e4eab0
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -62,7 +62,7 @@ class Atan2AngleFunction(Function):
             return None, None
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
-        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+        if y.dtype in _HALF or not y.dtype == x.dtype == grad_angle.dtype:
             y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
@@ -99,7 +99,7 @@ class _Atan2AnglePlain(Function):
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
-        if y.dtype in _HALF or x.dtype in _HALF or grad_angle.dtype in _HALF:
+        if y.dtype in _HALF or not y.dtype == x.dtype == grad_angle.dtype:
             y, x, grad_angle, _ = _widen(y, x, grad_angle)
         grad_y = grad_x = None
         length = torch.hypot(x, y)
@@ -165,14 +165,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: d42fb700ad571328e337aa22a88d4c06f881d3dec34005a360a9121a6bdef8e1
+# body-sha256: 8afa86445989467f28a4cc8d26b318072eec13364cf309e349639186e9fe3fa5
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
@@ -60,7 +60,7 @@ class BceWithLogitsFunction(Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, pos_weight: float) -> Tensor:
         dtype = None
-        if logits.dtype in _HALF or target.dtype in _HALF:
+        if logits.dtype in _HALF or logits.dtype != target.dtype:
             logits, target, dtype = _widen(logits, target)
         product = F.logsigmoid(-logits) * (1 - target)
         return _round(-(product + pos_weight * (F.logsigmoid(logits) * target)), dtype)
@@ -77,7 +77,7 @@ class BceWithLogitsFunction(Function):
             return None, None, None
         pos_weight = ctx.pos_weight
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
@@ -110,7 +110,7 @@ class _BceWithLogitsPlain(Function):
             return BceWithLogitsFunction.backward(ctx, grad_loss)
         pos_weight = ctx.pos_weight
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         diff = (-logits).sigmoid_().mul_(-pos_weight).sub_(sig_logits)
@@ -194,19 +194,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

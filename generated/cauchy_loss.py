@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 355015bfcd1357e3b77a94cbc1f01a4282a50f8a3caa2044fc823aec25b6fb70
+# body-sha256: 2aae06144afa1ce74f1da50bfe04cc45b35ae424e829ed05f0ab85e25f04c0f8
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -62,8 +62,10 @@ class CauchyLossFunction(Function):
         if x.dtype in _HALF:
             x, dtype = _widen(x)
         ratio = x / c
-        product = ratio / (torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1) * ratio
-        return _round(2 * torch.log1p(0.5 * product), dtype)
+        ratio2 = ratio / torch.nan_to_num(
+            torch.hypot(_SQRT_1_2 * x / c, x.new_full((), 1)) + 1, torch.nan, 1e30, -1e30
+        )
+        return _round(2 * torch.log1p(0.5 * ratio2 * ratio), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
@@ -78,7 +80,7 @@ class CauchyLossFunction(Function):
         c = ctx.c
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_loss.dtype:
             x, grad_loss, dtype = _widen(x, grad_loss)
         length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
         grad_x = 2 * grad_loss * x / length_x / length_x
@@ -110,7 +112,7 @@ class _CauchyLossPlain(Function):
         c = ctx.c
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_loss.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_loss.dtype:
             x, grad_loss, dtype = _widen(x, grad_loss)
         length_x = torch.hypot(x, x.new_full((), c * _SQRT_2))
         grad_x = (grad_loss * x).div_(length_x).div_(length_x).mul_(2)
@@ -152,19 +154,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: c8ca5e48113bf4fd4139cab7f97232c7e5d1207e05334e307f450bf693585d95
+# body-sha256: c7f0e7d3976e30fd9640de8953f730ab753b37a85b1e62a913ff0fc8403380f4
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -68,7 +68,7 @@ class ClippedReluFunction(Function):
         clip = ctx.clip
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         product = (x > 0).to(x.dtype) * (torch.sign(clip - torch.relu(x)) + 1)
         grad_x = 0.5 * product * grad_y
@@ -100,7 +100,7 @@ class _ClippedReluPlain(Function):
         clip = ctx.clip
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         product = torch.relu(x).neg_().add_(clip).sign_().add_(1).mul_((x > 0).to(x.dtype))
         grad_x = product.mul_(grad_y).mul_(0.5)
@@ -142,19 +142,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 081d1a0d9368eeb7ad98f640e5d008d7c3ec03f9a36d1f6408045094f1261ef8
+# body-sha256: 4d8fae0899a6cc0d2797e98d9101fb86ba8062b69b1213703e38065acad600a3
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -54,20 +54,26 @@ def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) 
     _typed("cosine_similarity", "eps", eps, (float, int))
     if not eps > 0:
         raise ValueError(f"cosine_similarity: eps must be in (0, oo), not {eps}")
-    _check_shapes(
-        "cosine_similarity",
-        {
-            "a": (a, ("...", "features")),
-            "b": (b, ("...", "features")),
-        },
-    )
+    _check_shapes(a, b)
     return _apply(a, b, eps)
+
+
+def _check_shapes(a: Any, b: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (a.dim() >= 1 and b.shape[-1:] == a.shape[-1:]):
+        _refuse_shapes(
+            "cosine_similarity",
+            {
+                "a": (a, ("...", "features")),
+                "b": (b, ("...", "features")),
+            },
+        )
 
 
 def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if a.dtype in _HALF or b.dtype in _HALF:
+    if a.dtype in _HALF or a.dtype != b.dtype:
         a, b, dtype = _widen(a, b)
     total = (a * b).sum(dim=-1)
     y = total / (
@@ -102,7 +108,7 @@ class CosineSimilarityFunction(Function):
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
         a, b, *_ = saved = ctx.saved_tensors
-        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         norm_a = torch.linalg.vector_norm(a, dim=-1)
@@ -273,7 +279,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -305,14 +311,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

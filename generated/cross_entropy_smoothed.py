@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 81a0e4bd3407613f7cb97cb7d58e6c3d424fe20dfda083ed09eabe1ff4e0496e
+# body-sha256: b35ea741c538f7fb26ca80a9e6a6204578384c16828ce8f4a35ead4babae2b8f
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -54,14 +54,20 @@ def cross_entropy_smoothed(
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
-    _check_shapes(
-        "cross_entropy_smoothed",
-        {
-            "logits": (logits, ("N", "classes")),
-            "target": (target, ("N", "classes")),
-        },
-    )
+    _check_shapes(logits, target)
     return _apply(logits, target, smoothing)
+
+
+def _check_shapes(logits: Any, target: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (logits.dim() == 2 and target.shape == logits.shape):
+        _refuse_shapes(
+            "cross_entropy_smoothed",
+            {
+                "logits": (logits, ("N", "classes")),
+                "target": (target, ("N", "classes")),
+            },
+        )
 
 
 class CrossEntropySmoothedFunction(Function):
@@ -72,7 +78,7 @@ class CrossEntropySmoothedFunction(Function):
     @staticmethod
     def forward(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
         dtype = None
-        if logits.dtype in _HALF or target.dtype in _HALF:
+        if logits.dtype in _HALF or logits.dtype != target.dtype:
             logits, target, dtype = _widen(logits, target)
         log_softmax = torch.log_softmax(logits, dim=-1)
         product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
@@ -90,7 +96,7 @@ class CrossEntropySmoothedFunction(Function):
             return None, None, None
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         ratio = grad_loss / logits.shape[0]
         spread = (-smoothing * ratio).expand((logits.shape[0], 1))
@@ -130,7 +136,7 @@ class _CrossEntropySmoothedPlain(Function):
             return CrossEntropySmoothedFunction.backward(ctx, grad_loss)
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         ratio = grad_loss / logits.shape[0]
         spread = (-smoothing * ratio).expand((logits.shape[0], 1))
@@ -210,7 +216,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -242,19 +248,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 297d8c67e3cf78537f1b893afe563f55232e9adc209ed408c19984e469e57406
+# body-sha256: 2dd8b111257e95458d63fef331045e577a616c244dc725b3c03cfabfde1bde9c
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -60,7 +60,7 @@ def _forward(
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = torch.promote_types(logits.dtype, target.dtype)
     rounded = None
-    if logits.dtype in _HALF or target.dtype in _HALF:
+    if logits.dtype in _HALF or logits.dtype != target.dtype:
         logits, target, rounded = _widen(logits, target)
     sig_logits = torch.sigmoid(logits)
     total3 = (sig_logits * sig_logits).sum() + (target * target).sum()
@@ -94,7 +94,7 @@ class DiceLossFunction(Function):
             return None, None, None
         smooth = ctx.smooth
         logits, target, *_ = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         total = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
@@ -215,14 +215,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

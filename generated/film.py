@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 20d69b70d7cd553761a901d8cc58ef44ae2f270bf3cf9c76ff962ffad694625c
+# body-sha256: e9f5b751b1ef0925f14f8271533e63dd3e4872e84007d4c14181ac994167e7dc
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -45,15 +45,21 @@ def film(x: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tens
     """
     if not (_is_real(x) and _is_real(gamma) and _is_real(beta)):
         x, gamma, beta = _tensors("film", (), x=x, gamma=gamma, beta=beta)
-    _check_shapes(
-        "film",
-        {
-            "x": (x, ("N", "C", "H", "W")),
-            "gamma": (gamma, ("N", "C")),
-            "beta": (beta, ("N", "C")),
-        },
-    )
+    _check_shapes(x, gamma, beta)
     return _apply(x, gamma, beta)
+
+
+def _check_shapes(x: Any, gamma: Any, beta: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 4 and gamma.shape == x.shape[:2] and beta.shape == x.shape[:2]):
+        _refuse_shapes(
+            "film",
+            {
+                "x": (x, ("N", "C", "H", "W")),
+                "gamma": (gamma, ("N", "C")),
+                "beta": (beta, ("N", "C")),
+            },
+        )
 
 
 class FilmFunction(Function):
@@ -159,7 +165,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -192,6 +198,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

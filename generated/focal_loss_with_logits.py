@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 5f5a705631f57e453c4a123d07c85d1a31d08b9851622bb1fce7e399208a763e
+# body-sha256: e368d070d7af10405ab4c300b2f9586dfde8178bf3b2186ac0c20acbcfe8908a
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -68,7 +68,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if logits.dtype in _HALF or target.dtype in _HALF:
+    if logits.dtype in _HALF or logits.dtype != target.dtype:
         logits, target, dtype = _widen(logits, target)
     neg_logits = -logits
     log_sig = F.logsigmoid(neg_logits)
@@ -104,7 +104,7 @@ class FocalLossWithLogitsFunction(Function):
             return None, None, None, None
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, *_ = saved = ctx.saved_tensors
-        if logits.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         neg_logits = -logits
         sig_neg_logits = torch.sigmoid(neg_logits)
@@ -247,14 +247,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

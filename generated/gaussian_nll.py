@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 51ac4ac439bce2edd0c750843a5e635423b8033497f2a0c1a66f602db193b24a
+# body-sha256: 0242ee98b5d9af30e7d1295df8fcc6dbd460557788624a7a9202d21c8d772dc6
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
 
     dloss/dmean     = -(target - mean) / variance
-    dloss/dvariance = (variance - (target - mean)**2) / (2 * variance**2)
+    dloss/dvariance = (finite(variance) - (target - mean)**2) / (2 * finite(variance)**2)
 
 Saved for backward: variance and difference.
 
@@ -58,7 +58,7 @@ def gaussian_nll(
 def _forward(mean: Tensor, target: Tensor, variance: Tensor, full: bool) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if mean.dtype in _HALF or target.dtype in _HALF or variance.dtype in _HALF:
+    if mean.dtype in _HALF or not mean.dtype == target.dtype == variance.dtype:
         mean, target, variance, dtype = _widen(mean, target, variance)
     difference = target - mean
     product = 0.5 * (difference / variance * difference + torch.log(variance))
@@ -92,8 +92,9 @@ class GaussianNllFunction(Function):
         if wants_mean:
             grad_mean = _fit(-(diff * grad_loss / variance), saved[0])
         if wants_variance:
-            ratio = 0.5 * (variance - diff * diff) * grad_loss / variance
-            grad_variance = _fit(ratio / variance, saved[2])
+            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+            ratio = 0.5 * (finite_variance - diff * diff) * grad_loss / finite_variance
+            grad_variance = _fit(ratio / finite_variance, saved[2])
         return grad_mean, None, grad_variance, None
 
     @staticmethod
@@ -108,8 +109,9 @@ class GaussianNllFunction(Function):
             if tangent_mean is not None:
                 terms.append(-(diff * tangent_mean / variance))
             if tangent_variance is not None:
-                product = 0.5 * (variance - diff * diff) * tangent_variance
-                terms.append(product / variance / variance)
+                finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+                ratio = 0.5 * (finite_variance - diff * diff) * tangent_variance / finite_variance
+                terms.append(ratio / finite_variance)
             return _total(ctx, terms)
 
 
@@ -147,8 +149,9 @@ class _GaussianNllKeeping(Function):
         if wants_mean and grad_difference is not None:
             grad_mean = _plus(grad_mean, _summed(-grad_difference, ctx.inputs[0]))
         if wants_variance and grad_loss is not None:
-            ratio = 0.5 * (variance - difference * difference) * grad_loss / variance
-            grad_variance = _fit(ratio / variance, saved[0])
+            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+            ratio = 0.5 * (finite_variance - difference * difference) * grad_loss / finite_variance
+            grad_variance = _fit(ratio / finite_variance, saved[0])
         return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
 
     @staticmethod
@@ -156,14 +159,20 @@ class _GaussianNllKeeping(Function):
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         wants_mean, _, wants_variance, _ = ctx.needs_input_grad
         variance, difference = saved = ctx.saved_tensors
-        if variance.dtype in _HALF or difference.dtype in _HALF or grad_loss.dtype in _HALF:
+        if variance.dtype in _HALF or not variance.dtype == difference.dtype == grad_loss.dtype:
             variance, difference, grad_loss, _ = _widen(variance, difference, grad_loss)
         grad_mean = grad_variance = None
         if wants_mean:
             grad_mean = _fit((difference * grad_loss).div_(variance).neg_(), ctx.inputs[0])
         if wants_variance:
-            ratio = (variance - difference * difference).mul_(grad_loss).mul_(0.5).div_(variance)
-            grad_variance = _fit(ratio.div_(variance), saved[0])
+            finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+            ratio = (
+                (finite_variance - difference * difference)
+                .mul_(grad_loss)
+                .mul_(0.5)
+                .div_(finite_variance)
+            )
+            grad_variance = _fit(ratio.div_(finite_variance), saved[0])
         return grad_mean, None, grad_variance, None
 
     @staticmethod
@@ -179,8 +188,9 @@ class _GaussianNllKeeping(Function):
                 terms_loss.append(-(difference * tangent_mean / variance))
                 terms_difference.append(-tangent_mean)
             if tangent_variance is not None:
-                product = 0.5 * (variance - difference * difference) * tangent_variance
-                terms_loss.append(product / variance / variance)
+                finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
+                product = 0.5 * (finite_variance - difference * difference) * tangent_variance
+                terms_loss.append(product / finite_variance / finite_variance)
             return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
 
 
@@ -247,19 +257,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 1fbc87fc73c65c26eeca639aa04628aa22ec6592310867a25b05e3c64a955f96
+# body-sha256: 09d149584f5477a0f9054a39944eae0a17f17626df6e3ba2304091da71954923
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -75,7 +75,7 @@ class GeluTanhFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         clamped_x = torch.clamp(x, min=-40, max=40)
         product = _2_SQRT_2_PI * clamped_x
@@ -120,7 +120,7 @@ class _GeluTanhPlain(Function):
             return GeluTanhFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         clamped_x = torch.clamp(x, min=-40, max=40)
         product = _2_SQRT_2_PI * clamped_x
@@ -161,19 +161,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: dd777baea3899fecdb878bf592564e782857540807f6fc3ac618b635a575c92c
+# body-sha256: 241eabb86577e31d3d803e806b677ef30511f824f99c76da974c0acf482d1f02
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -50,7 +50,7 @@ class GeometricMeanFunction(Function):
     @staticmethod
     def forward(a: Tensor, b: Tensor) -> Tensor:
         dtype = None
-        if a.dtype in _HALF or b.dtype in _HALF:
+        if a.dtype in _HALF or a.dtype != b.dtype:
             a, b, dtype = _widen(a, b)
         return _round(torch.sqrt(a) * torch.sqrt(b), dtype)
 
@@ -65,7 +65,7 @@ class GeometricMeanFunction(Function):
             return None, None
         wants_a, wants_b = ctx.needs_input_grad
         a, b = saved = ctx.saved_tensors
-        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         root_b = torch.sqrt(b)
@@ -104,7 +104,7 @@ class _GeometricMeanPlain(Function):
             return GeometricMeanFunction.backward(ctx, grad_y)
         wants_a, wants_b = ctx.needs_input_grad
         a, b = saved = ctx.saved_tensors
-        if a.dtype in _HALF or b.dtype in _HALF or grad_y.dtype in _HALF:
+        if a.dtype in _HALF or not a.dtype == b.dtype == grad_y.dtype:
             a, b, grad_y, _ = _widen(a, b, grad_y)
         grad_a = grad_b = None
         root_b = torch.sqrt(b)
@@ -171,19 +171,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

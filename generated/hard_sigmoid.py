@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: c9b1055a2b2160ed4a363c410c7b97bff82ac0c4ca40ca811f103b2a88108f9a
+# body-sha256: 0957a5ecd494fe14bba4bd5e4f03196fa1804967cd16ce2afd02e012b4605456
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -102,6 +102,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

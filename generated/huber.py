@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 130df0232a44aab8d319addfe6433de0350b5cebb6d84845188047beb1bfe839
+# body-sha256: 5d28d729bee82d779d952fdb7ce28cd94b8254733a1847aac7ffe3dd7816d412
 """Huber loss.
 
     d    = input - target
     loss = where(abs(d) <= delta, d**2 / 2, delta * (abs(d) - delta/2))
 
-    dloss/dinput  = where(abs(d) <= delta, d, delta * sign(d))
-    dloss/dtarget = -where(abs(d) <= delta, d, delta * sign(d))
+    dloss/dinput  = clamp(d, -delta, delta)
+    dloss/dtarget = -clamp(d, -delta, delta)
 
 Saved for backward: d.
 
@@ -55,7 +55,7 @@ def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> 
 def _forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or target.dtype in _HALF:
+    if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -86,11 +86,10 @@ class HuberFunction(Function):
         wants_input, wants_target, _ = ctx.needs_input_grad
         delta = ctx.delta
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         grad_input = grad_target = None
-        diff = input - target
-        product = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff)) * grad_loss
+        product = torch.clamp(input - target, min=-delta, max=delta) * grad_loss
         if wants_input:
             grad_input = _fit(product, saved[0])
         if wants_target:
@@ -104,12 +103,11 @@ class HuberFunction(Function):
             input, target = saved
             input, target, _ = _widen(input, target)
             terms = []
-            diff = input - target
-            chosen = torch.where(torch.abs(diff) <= delta, diff, delta * torch.sign(diff))
+            clamped = torch.clamp(input - target, min=-delta, max=delta)
             if tangent_input is not None:
-                terms.append(chosen * tangent_input)
+                terms.append(clamped * tangent_input)
             if tangent_target is not None:
-                terms.append(-(chosen * tangent_target))
+                terms.append(-(clamped * tangent_target))
             return _total(ctx, terms)
 
 
@@ -131,10 +129,6 @@ class _HuberKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
-        if grad_d is None and not (
-            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
-        ):
-            return _HuberKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None
         wants_input, wants_target, _ = ctx.needs_input_grad
@@ -143,7 +137,7 @@ class _HuberKeeping(Function):
         d, grad_loss, grad_d, _ = _widen(d, grad_loss, grad_d)
         grad_input = grad_target = None
         if grad_loss is not None:
-            product = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d)) * grad_loss
+            product = torch.clamp(d, min=-delta, max=delta) * grad_loss
         if wants_input and grad_loss is not None:
             grad_input = _summed(product, ctx.inputs[0])
         if wants_input and grad_d is not None:
@@ -155,22 +149,6 @@ class _HuberKeeping(Function):
         return _rounded(grad_input, ctx.inputs[0]), _rounded(grad_target, ctx.inputs[1]), None
 
     @staticmethod
-    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
-        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
-        wants_input, wants_target, _ = ctx.needs_input_grad
-        delta = ctx.delta
-        (d,) = ctx.saved_tensors
-        if d.dtype in _HALF or grad_loss.dtype in _HALF:
-            d, grad_loss, _ = _widen(d, grad_loss)
-        grad_input = grad_target = None
-        product = torch.where(torch.abs(d) <= delta, d, torch.sign(d).mul_(delta)).mul_(grad_loss)
-        if wants_input:
-            grad_input = _fit(product, ctx.inputs[0])
-        if wants_target:
-            grad_target = _fit(-product, ctx.inputs[1])
-        return grad_input, grad_target, None
-
-    @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, tangent_target: Tensor | None, *_: Any) -> Any:
         delta = ctx.delta
         with _primals(ctx) as saved:
@@ -178,12 +156,12 @@ class _HuberKeeping(Function):
             d, _ = _widen(d)
             terms_loss = []
             terms_d = []
-            chosen = torch.where(torch.abs(d) <= delta, d, delta * torch.sign(d))
+            clamped_d = torch.clamp(d, min=-delta, max=delta)
             if tangent_input is not None:
-                terms_loss.append(chosen * tangent_input)
+                terms_loss.append(clamped_d * tangent_input)
                 terms_d.append(tangent_input)
             if tangent_target is not None:
-                terms_loss.append(-(chosen * tangent_target))
+                terms_loss.append(-(clamped_d * tangent_target))
                 terms_d.append(-tangent_target)
             return _total(ctx, terms_loss), _total(ctx, terms_d, 1)
 
@@ -209,7 +187,6 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
 def _is_real(value: Any) -> bool:
@@ -265,19 +242,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -287,16 +269,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:

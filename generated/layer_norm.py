@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 0ade8fc8d388aa9473aeb5ae94fb358f9e7cddb51e654dc44d6232cbb9010eb5
+# body-sha256: b9b764cb39ec3aee0ca297e12f249474c5dad82ff80169c33020ceba2f80ea27
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -55,15 +55,21 @@ def layer_norm(
     _typed("layer_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"layer_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "layer_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-            "bias": (bias, ("features",)),
-        },
-    )
+    _check_shapes(x, weight, bias)
     return _apply(x, weight, bias, eps)
+
+
+def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:] and bias.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "layer_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+                "bias": (bias, ("features",)),
+            },
+        )
 
 
 class LayerNormFunction(Function):
@@ -76,7 +82,7 @@ class LayerNormFunction(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
         dtype = None
-        if x.dtype in _HALF or weight.dtype in _HALF or bias.dtype in _HALF:
+        if x.dtype in _HALF or not x.dtype == weight.dtype == bias.dtype:
             x, weight, bias, dtype = _widen(x, weight, bias)
         diff = x - x.mean(dim=-1, keepdim=True)
         return _round(
@@ -289,7 +295,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -321,19 +327,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

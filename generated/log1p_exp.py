@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: 753e4f7020c98b543bc79f14c8ed8f9738856ce3519fbdaf82c3583817ab5fa2
+# body-sha256: 13ee9bca1fdcb918fb5aa56dcfe577174612981d114177dada546d1b6e7c5d6f
 """log(1 + exp(x)), without overflow.
 
     e = exp(x)
@@ -61,7 +61,7 @@ class Log1pExpFunction(Function):
             return None
         (y,) = ctx.saved_tensors
         dtype = None
-        if y.dtype in _HALF or grad_y.dtype in _HALF:
+        if y.dtype in _HALF or y.dtype != grad_y.dtype:
             y, grad_y, dtype = _widen(y, grad_y)
         return _round(-(torch.expm1(-y) * grad_y), dtype)
 
@@ -88,7 +88,7 @@ class _Log1pExpPlain(Function):
             return Log1pExpFunction.backward(ctx, grad_y)
         (y,) = ctx.saved_tensors
         dtype = None
-        if y.dtype in _HALF or grad_y.dtype in _HALF:
+        if y.dtype in _HALF or y.dtype != grad_y.dtype:
             y, grad_y, dtype = _widen(y, grad_y)
         return _round((-y).expm1_().mul_(grad_y).neg_(), dtype)
 
@@ -121,19 +121,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

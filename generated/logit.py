@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: e61b25b4dee42c8c6116b8be8b10e1865ea6a78072e61c77f76602547a03433e
+# body-sha256: 547ad8957e8ab0387ba84132b47e4c67fa0d88568819e40a3d30549120693c45
 """Logarithm of the odds, the inverse of the sigmoid.
 
     y = log(p / (1 - p))
@@ -63,7 +63,7 @@ class LogitFunction(Function):
             return None
         (p,) = ctx.saved_tensors
         dtype = None
-        if p.dtype in _HALF or grad_y.dtype in _HALF:
+        if p.dtype in _HALF or p.dtype != grad_y.dtype:
             p, grad_y, dtype = _widen(p, grad_y)
         diff = 1 - p
         ratio = p / diff
@@ -94,7 +94,7 @@ class _LogitPlain(Function):
             return LogitFunction.backward(ctx, grad_y)
         (p,) = ctx.saved_tensors
         dtype = None
-        if p.dtype in _HALF or grad_y.dtype in _HALF:
+        if p.dtype in _HALF or p.dtype != grad_y.dtype:
             p, grad_y, dtype = _widen(p, grad_y)
         diff = 1 - p
         ratio = p / diff
@@ -129,19 +129,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

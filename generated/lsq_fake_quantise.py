@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 45dc3f4f6359942ada23152d0afea94b76760f9489b85c0c0c94a83839054da3
+# body-sha256: 1875e96456981243165ddae85ba53962abe0a8d9a673452b7433c8b781120660
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -61,7 +61,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or step.dtype in _HALF:
+    if x.dtype in _HALF or x.dtype != step.dtype:
         x, step, dtype = _widen(x, step)
     rounded = torch.round(x / step)
     y = torch.clamp(rounded, min=low, max=high) * step
@@ -96,7 +96,7 @@ class LsqFakeQuantiseFunction(Function):
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
         x, step, *_ = saved = ctx.saved_tensors
-        if x.dtype in _HALF or step.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or not x.dtype == step.dtype == grad_y.dtype:
             x, step, grad_y, _ = _widen(x, step, grad_y)
         grad_x = grad_step = None
         ratio = x / step
@@ -245,14 +245,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 7e23fef3607f874d0d0d7bf2a9bcdd9de09415d81801be9a3fa3b32100aad06c
+# body-sha256: 24c067ae7c3ced40c65ed1a585f2e5aed10f42f7b70f2250a80f3cdcee0963fd
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from typing import Any
 
@@ -39,14 +39,20 @@ def matmul(a: Tensor | float, b: Tensor | float) -> Tensor:
     """
     if not (_is_real(a) and _is_real(b)):
         a, b = _tensors("matmul", (), a=a, b=b)
-    _check_shapes(
-        "matmul",
-        {
-            "a": (a, ("...", "rows", "inner")),
-            "b": (b, ("...", "inner", "columns")),
-        },
-    )
+    _check_shapes(a, b)
     return _apply(a, b)
+
+
+def _check_shapes(a: Any, b: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (a.dim() >= 2 and b.dim() >= 2 and b.shape[-2] == a.shape[-1]):
+        _refuse_shapes(
+            "matmul",
+            {
+                "a": (a, ("...", "rows", "inner")),
+                "b": (b, ("...", "inner", "columns")),
+            },
+        )
 
 
 class MatmulFunction(Function):
@@ -71,7 +77,7 @@ class MatmulFunction(Function):
         if grad_y is None:
             return None, None
         wants_a, wants_b = ctx.needs_input_grad
-        with torch.autocast(**ctx.autocast):
+        with _autocast_as(ctx.autocast):
             a, b = ctx.saved_tensors
             a, b, grad_y, _ = _widen(a, b, grad_y)
             grad_a = grad_b = None
@@ -140,7 +146,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -173,6 +179,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None
@@ -207,16 +216,20 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _autocast(like: Tensor) -> dict[str, Any]:
+def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if not torch.amp.is_autocast_available(device):
-        return {"device_type": "cpu", "enabled": False}
-    return {
-        "device_type": device,
-        "enabled": torch.is_autocast_enabled(device),
-        "dtype": torch.get_autocast_dtype(device),
-    }
+    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+        return "cpu", False, None
+    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+
+def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+    """Return a context with this state of autocast: entering torch's own costs 14 us."""
+    device, enabled, dtype = state
+    if not enabled and not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device, dtype, enabled)
 
 
 def _rows(x: Tensor) -> Tensor:

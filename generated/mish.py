@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 4d1d017896f5f59212e6f3df4f58d023e4f0f529e3e2210f607e7957efeb14e9
+# body-sha256: 7cba49834125a50f87d606bff54ba62270f5d693132a5a1577f60cbe2d1ce0ec
 """Mish activation.
 
     y = x * tanh(softplus(x))
 
-    u     = clamp(x, max=20)
+    u     = clamp(x, -1000, 20)
     v     = exp(u)
     dy/dx = v * (v * (v * (v + 4) + 4 * u + 6) + 4 * (u + 1)) / (v * (v + 2) + 2)**2
 
-Saved for backward: x; exp(clamp(x, max=20)) where nothing differentiates the backward.
+Saved for backward: x; exp(clamp(x, -1000, 20)) where nothing differentiates the backward.
 
 Accuracy in float32: value within 1.0 ulp, derivatives within 2.5 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -49,7 +49,7 @@ def _forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
     dtype = None
     if x.dtype in _HALF:
         x, dtype = _widen(x)
-    exp = torch.exp(torch.clamp(x, max=20))
+    exp = torch.exp(torch.clamp(x, min=-1000, max=20))
     product = exp * (exp + 2)
     y = product / (product + 2) * x
     if dtype is None:
@@ -78,9 +78,9 @@ class MishFunction(Function):
             return None
         x, *_ = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
-        clamped_x = torch.clamp(x, max=20)
+        clamped_x = torch.clamp(x, min=-1000, max=20)
         exp_clamped_x = torch.exp(clamped_x)
         product = exp_clamped_x * (
             torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
@@ -96,7 +96,7 @@ class MishFunction(Function):
         with _primals(ctx) as saved:
             x, *_ = saved
             x, tangent_x, dtype = _widen(x, tangent_x)
-            clamped_x = torch.clamp(x, max=20)
+            clamped_x = torch.clamp(x, min=-1000, max=20)
             exp_clamped_x = torch.exp(clamped_x)
             product = exp_clamped_x * (
                 torch.add(exp_clamped_x * (exp_clamped_x + 4), clamped_x, alpha=4) + 6
@@ -127,7 +127,7 @@ class _MishPlain(Function):
         x, exp = saved = ctx.saved_tensors
         if exp is None:
             return MishFunction.backward(_Unpacked(ctx, saved), grad_y)
-        clamped_x = torch.clamp(x, max=20)
+        clamped_x = torch.clamp(x, min=-1000, max=20)
         product = (exp + 4).mul_(exp).add_(clamped_x, alpha=4).add_(6).mul_(exp)
         total = (exp + 2).mul_(exp).add_(2)
         ratio = product.add_(clamped_x.add_(1), alpha=4).mul_(exp).mul_(grad_y).div_(total)
@@ -162,19 +162,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

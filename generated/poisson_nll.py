@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 015fd0874aa6e595d28219ce5f28b6682f6e4fbdeb738b71a557f1983a27cd1e
+# body-sha256: 0c73ac73722dc55d4826d56c2b45b0678a75a4da083bb6fd48c24b68705ae479
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -11,7 +11,7 @@ where log_input:
     dloss/dinput = exp(input) - target
 
 where not log_input:
-    dloss/dinput = (eps + input - target) / (eps + input)
+    dloss/dinput = (finite(eps + input) - target) / finite(eps + input)
 
 Saved for backward: input and target.
 
@@ -81,13 +81,13 @@ class PoissonNllFunction(Function):
             return None, None, None, None
         log_input, eps = ctx.log_input, ctx.eps
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         if log_input:
             grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
             return grad_input, None, None, None
-        total = eps + input
-        grad_input = _fit((total - target) * grad_loss / total, saved[0])
+        finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
+        grad_input = _fit((finite - target) * grad_loss / finite, saved[0])
         return grad_input, None, None, None
 
     @staticmethod
@@ -100,8 +100,8 @@ class PoissonNllFunction(Function):
             input, target, tangent_input, _ = _widen(input, target, tangent_input)
             if log_input:
                 return _total(ctx, [(torch.exp(input) - target) * tangent_input])
-            total = eps + input
-            return _total(ctx, [(total - target) * tangent_input / total])
+            finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
+            return _total(ctx, [(finite - target) * tangent_input / finite])
 
 
 class _PoissonNllPlain(Function):
@@ -117,13 +117,13 @@ class _PoissonNllPlain(Function):
             return PoissonNllFunction.backward(ctx, grad_loss)
         log_input, eps = ctx.log_input, ctx.eps
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         if log_input:
             grad_input = _fit((torch.exp(input) - target).mul_(grad_loss), saved[0])
             return grad_input, None, None, None
-        total = eps + input
-        grad_input = _fit((total - target).mul_(grad_loss).div_(total), saved[0])
+        finite = (eps + input).nan_to_num_(torch.nan, 1e30, -1e30)
+        grad_input = _fit((finite - target).mul_(grad_loss).div_(finite), saved[0])
         return grad_input, None, None, None
 
 
@@ -189,32 +189,37 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64 and t.dtype != torch.bool:
+        if t is not None and t.dtype != torch.float64:
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
+    wide = [None if t is None else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 0eab19eea2dd9c2f31a1fbfef7dab1bdb0e0da71188b7f0823261a5727fcf799
+# body-sha256: ba5fb7698bbf78cfbc2cfa310f3695a7f58a070e4ea2fa9e9dbb3d41bc24e430
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -171,6 +171,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

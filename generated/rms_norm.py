@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 15ab2c99a5349e635d64c1743eca890b13541940fcb9d707329d9e202eddf5f1
+# body-sha256: 36786ca7cdd90972bcdd1ac55878e0cd8704ddc94f1fc5380c3ef0313ed8d2be
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -50,14 +50,20 @@ def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> T
     _typed("rms_norm", "eps", eps, (float, int))
     if not eps >= 0:
         raise ValueError(f"rms_norm: eps must be in [0, oo), not {eps}")
-    _check_shapes(
-        "rms_norm",
-        {
-            "x": (x, ("...", "features")),
-            "weight": (weight, ("features",)),
-        },
-    )
+    _check_shapes(x, weight)
     return _apply(x, weight, eps)
+
+
+def _check_shapes(x: Any, weight: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:]):
+        _refuse_shapes(
+            "rms_norm",
+            {
+                "x": (x, ("...", "features")),
+                "weight": (weight, ("features",)),
+            },
+        )
 
 
 class RmsNormFunction(Function):
@@ -68,7 +74,7 @@ class RmsNormFunction(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         dtype = None
-        if x.dtype in _HALF or weight.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != weight.dtype:
             x, weight, dtype = _widen(x, weight)
         return _round(weight * x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + eps), dtype)
 
@@ -241,7 +247,7 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -273,19 +279,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: ab9edd6cd0f32323d995a5c71d1d1d15bf259c0b8bc93e24507dc97d03e8e0d5
+# body-sha256: ded0d014875dfc20fd334ef6eede63fb21d439d631e4fbd18b6108871a63480d
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -71,7 +71,7 @@ class SeluFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         product = 1.7580993408473768 * (torch.exp(torch.clamp(x, max=0)) * grad_y)
         return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
@@ -100,7 +100,7 @@ class _SeluPlain(Function):
             return SeluFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         product = torch.clamp(x, max=0).exp_().mul_(grad_y).mul_(1.7580993408473768)
         return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
@@ -134,19 +134,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

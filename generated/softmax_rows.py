@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: ea0bf45dde294cc96788e2a98f528ad92d6d52b3250a60c7229778d63899e3a3
+# body-sha256: b079f6445dd03481b455bf9175ea812ab6a2e4a0554aae0701f856f360b578c5
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -37,13 +37,19 @@ def softmax_rows(x: Tensor) -> Tensor:
     """
     if not _is_real(x):
         raise TypeError(f"softmax_rows: expected a real tensor, not {_kind(x)}")
-    _check_shapes(
-        "softmax_rows",
-        {
-            "x": (x, ("...", "classes")),
-        },
-    )
+    _check_shapes(x)
     return _apply(x)
+
+
+def _check_shapes(x: Any) -> None:
+    """Raise ValueError where a shape is not the declared one."""
+    if not (x.dim() >= 1):
+        _refuse_shapes(
+            "softmax_rows",
+            {
+                "x": (x, ("...", "classes")),
+            },
+        )
 
 
 class SoftmaxRowsFunction(Function):
@@ -99,7 +105,7 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _check_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
     """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
     sizes: dict[Any, tuple[int, str]] = {}
     for name, (t, dims) in tensors.items():
@@ -132,6 +138,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

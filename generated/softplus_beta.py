@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: b87f439383a23f79eccb9d95c3ab4f10c54bff80999fb0c9457a1de0717846a3
+# body-sha256: b73af07d9dbc2cf9de6cdde7695dde1de9e1c8e4ac0992def2fb3b86159436c7
 """Softplus with a sharpness, the identity beyond a threshold.
 
     y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -133,6 +133,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

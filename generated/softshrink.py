@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 232910f0549876169f9f53e8427d3c6459eeec56fb4d9483645d9211972727bd
+# body-sha256: be9885483e5b1107e70a3d0692863ac7a3a6268947bddf950216fbd4b47111d7
 """Soft thresholding, the proximal map of the absolute value.
 
     y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -119,6 +119,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 4fab296a2d7e7086c09a76f4ac4adf0fdce63794333d3c419a510177915df699
+# body-sha256: 69f54f94a997c704fae23c96d88594c7451d804a6be3efefc9ed7db56b6ab216
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -80,7 +80,7 @@ class SpikeAtanFunction(Function):
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
         dtype = None
-        if v.dtype in _HALF or grad_spike.dtype in _HALF:
+        if v.dtype in _HALF or v.dtype != grad_spike.dtype:
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = 2 * grad_spike / length / length
@@ -113,7 +113,7 @@ class _SpikeAtanPlain(Function):
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
         dtype = None
-        if v.dtype in _HALF or grad_spike.dtype in _HALF:
+        if v.dtype in _HALF or v.dtype != grad_spike.dtype:
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = (grad_spike / length).div_(length).mul_(2)
@@ -164,19 +164,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

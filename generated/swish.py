@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 315978ec39dea85af8c0a6951d3061017a9401bb73af21d38964b47f2983a786
+# body-sha256: 29b201c7a1f375dd9ef7e7571e27c25ed83ecdbdd5cb429bd5fc5ec4115fc6dc
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -49,7 +49,7 @@ def swish(x: Tensor | float, beta: Tensor | float) -> Tensor:
 def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or beta.dtype in _HALF:
+    if x.dtype in _HALF or x.dtype != beta.dtype:
         x, beta, dtype = _widen(x, beta)
     sig = torch.sigmoid(beta * x)
     y = sig * x
@@ -79,7 +79,7 @@ class SwishFunction(Function):
             return None, None
         wants_x, wants_beta = ctx.needs_input_grad
         x, beta, *_ = saved = ctx.saved_tensors
-        if x.dtype in _HALF or beta.dtype in _HALF or grad_y.dtype in _HALF:
+        if x.dtype in _HALF or not x.dtype == beta.dtype == grad_y.dtype:
             x, beta, grad_y, _ = _widen(x, beta, grad_y)
         grad_x = grad_beta = None
         beta_x = beta * x
@@ -220,14 +220,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: 4ff0b48b6b23846ccbec89678b64b733212bff50fc6c3438d18e371e0c0b035d
+# body-sha256: ce778cbdd055a7177b16651b001a443edcfbd2f32d232b5151b9ac8860aa26e4
 """Hyperbolic tangent; keeps its output, not its input.
 
     y = tanh(x)
@@ -105,6 +105,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

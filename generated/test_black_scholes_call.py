@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 75a92871991775d1e47d578d617dc699ac9f9cb05a27c4c0df4ee1ea23224487
+# body-sha256: 5158f2eb69845def59496a65ca9ee5ccc327c4de32df0aeafd732ee7dab7be52
 """Tests of black_scholes_call: it must agree with its formula under autograd in every mode.
 
 spread = volatility * sqrt(time)
@@ -306,7 +306,7 @@ D_PRICE_D_VOLATILITY: Any = (
     (0.49926457, 0.68253434, 0.99, -0.8, 1.001, 0.16442023017570845, 2.7e-08),
     (1.001, 2.2866373, 13.700863, 0.1417398, 0.010499, 7.777844561677059e-180, 1.8e-183),
     (90000.0, 0.10354102, 10.0009, -0.7988233, 0.75, 184.86001981903482, 0.00026),
-    (0.0, 27000.0),
+    (0.0, 130000.0),
 )
 FIGURES: Any = (
     (0, None, PRICE),
@@ -654,7 +654,16 @@ def test_numbers(index: int, number: Any) -> None:
         )  # which promotes as a number does, beside tensors with dimensions
         want = composite(*x, *SETTINGS[0])
         assert_equal_dtypes(got, want)
-        assert_equal(got, want, rtol=2e-2, atol=2e-2)
+        doubles = [t.double() if t is not None and t.is_floating_point() else t for t in x]
+        exact = pytree.tree_leaves(
+            composite(*doubles, *SETTINGS[0])
+        )  # half precision may be far off
+        assert_equal(
+            got,
+            [y.to(w.dtype) for y, w in zip(exact, pytree.tree_leaves(want), strict=True)],
+            rtol=2e-2,
+            atol=2e-2,
+        )
 
 
 @on_devices

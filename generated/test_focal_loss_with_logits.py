@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 62aae43c55cebe7b0a67dc30070cc59c0db6683c5932adc5a9df1151e80a30b2
+# body-sha256: 2300f5ccf2149db8e63d259bb33cd66c5320249b213d69f1856da3165e60097a
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -536,7 +536,16 @@ def test_numbers(index: int, number: Any) -> None:
         )  # which promotes as a number does, beside tensors with dimensions
         want = composite(*x, *SETTINGS[0])
         assert_equal_dtypes(got, want)
-        assert_equal(got, want, rtol=2e-2, atol=2e-2)
+        doubles = [t.double() if t is not None and t.is_floating_point() else t for t in x]
+        exact = pytree.tree_leaves(
+            composite(*doubles, *SETTINGS[0])
+        )  # half precision may be far off
+        assert_equal(
+            got,
+            [y.to(w.dtype) for y, w in zip(exact, pytree.tree_leaves(want), strict=True)],
+            rtol=2e-2,
+            atol=2e-2,
+        )
 
 
 @on_devices

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 30371d737b0d540d78b5a39dfc839f9058f45fc9e4367672de1f3ba85d8d8ae6
+# body-sha256: 7cf22ea208ef4aafe9e2ca0cadd5fac5db3325c4ef6a949a938fce943018e4d7
 """Tests of von_mises_log_ratio: it must agree with its formula under autograd in every mode.
 
 y = concentration * (cos(x - loc) - 1)
@@ -588,7 +588,16 @@ def test_numbers(index: int, number: Any) -> None:
         )  # which promotes as a number does, beside tensors with dimensions
         want = composite(*x, *SETTINGS[0])
         assert_equal_dtypes(got, want)
-        assert_equal(got, want, rtol=2e-2, atol=2e-2)
+        doubles = [t.double() if t is not None and t.is_floating_point() else t for t in x]
+        exact = pytree.tree_leaves(
+            composite(*doubles, *SETTINGS[0])
+        )  # half precision may be far off
+        assert_equal(
+            got,
+            [y.to(w.dtype) for y, w in zip(exact, pytree.tree_leaves(want), strict=True)],
+            rtol=2e-2,
+            atol=2e-2,
+        )
 
 
 @on_devices

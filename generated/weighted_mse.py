@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: acd1a8cc8aafb8edc5e2610bbb4972ba811858694316b4cd22afb7ae0a81967e
+# body-sha256: 68a3c62ce55754978a26359e7d20ae19d8c4aa5e9a99bc498bbbf5943cd74d8b
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -235,6 +235,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

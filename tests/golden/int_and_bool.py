@@ -47,8 +47,8 @@ class IntAndBoolFunction(Function):
     @staticmethod
     def forward(x: Tensor, count: Tensor, mask: Tensor, n: int) -> Tensor:
         dtype = _result_dtype(count, x)
-        if x.dtype in _HALF:
-            x, _ = _widen(x)
+        if x.dtype in _HALF or not x.dtype == count.dtype == mask.dtype:
+            x, count, mask, _ = _widen(x, count, mask)
         return _round(torch.where(mask, count * x**n, x), dtype)
 
     @staticmethod
@@ -178,6 +178,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

@@ -167,7 +167,7 @@ class _StrChoicesKeeping(Function):
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         reduction = ctx.reduction
         (difference,) = ctx.saved_tensors
-        if difference.dtype in _HALF or grad_loss.dtype in _HALF:
+        if difference.dtype in _HALF or difference.dtype != grad_loss.dtype:
             difference, grad_loss, _ = _widen(difference, grad_loss)
         if reduction == "mean":
             grad_x = _fit(difference * (grad_loss / difference.numel()).mul_(2), ctx.inputs[0])
@@ -272,6 +272,9 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 def _widen(*tensors: Any) -> Any:
     """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
     floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
         return *tensors, None

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from symgrad.backends.torch.fusions import SPELLING
-from symgrad.backends.torch.operations import is_number
 from symgrad.backends.torch.printer import ATOM, Printer
 from symgrad.cost import is_product
 from symgrad.differentials import cotangent
@@ -19,7 +18,7 @@ from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.operation import Variant
 from symgrad.shapes import absorbed, covers, extent, shape_sources
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index, shaping
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index, is_number, shaping
 from symgrad.tensor_ops.extent import SCALAR
 from symgrad.tensor_ops.shaping import is_matrix
 from symgrad.traversal import topological
