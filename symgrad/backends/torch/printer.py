@@ -241,7 +241,9 @@ class Printer:
     def _tensor_operation(self, node: Expr) -> tuple[str, int]:
         from symgrad.backends.torch.operations import print_operation
 
-        return print_operation(self, node), _PRODUCT if node.op == "matmul_right" else ATOM
+        text = print_operation(self, node)
+        # The one that is a product of its own where the operands are matrices, and the call of a helper otherwise.
+        return text, _PRODUCT if node.op == "matmul_right" and not text.startswith("_matmul_right(") else ATOM
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> tuple[str, int]:

@@ -1,0 +1,1 @@
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
