@@ -41,7 +41,7 @@ class Backward(Common):
     def _observed(self, grad: str) -> list[str]:
         """Tests, one of which holds where temporaries must not be overwritten."""
         # Autocast gives products a dtype of their own.
-        casts = ['ctx.autocast["enabled"]'] if self.layout.multiplies else []
+        casts = ["ctx.autocast[1]"] if self.layout.multiplies else []
         return [f"type({grad}) is not Tensor", f"_is_batched({grad})", *casts, "_differentiated()"]
 
     def _general_backward(self, ctx: str) -> str:
