@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 67e68f34d3150c98925b34261ab39fa961f614064bbcb1f86d850ccf0cd494b5
+# body-sha256: 962a5892c7c86db9cf577fb4a0158863a5b672370ae1c57e197c37745eb02453
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -136,7 +136,7 @@ class _AttentionWeightsPlain(Function):
         if (
             type(grad_weights) is not Tensor
             or _is_batched(grad_weights)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return AttentionWeightsFunction.backward(ctx, grad_weights)

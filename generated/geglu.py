@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 8249963fd26fd938ee680a685f7337aeee7d20c27c80d19c66e519c2e5df7e99
+# body-sha256: ef2d84167abeb3d7f422cb0e2586b1755cbef6dc6c5d60c62af654f19c471319
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -185,7 +185,7 @@ class _GegluPlain(Function):
         if (
             type(grad_y) is not Tensor
             or _is_batched(grad_y)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return GegluFunction.backward(ctx, grad_y)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 1568a0dabc26f7ecb2cce01ac8d61d1a22060d2492b2b02aabfcff6bb1625eba
+# body-sha256: 8a282c7b672bee0f1eb2e630e603bc1d78382286c41e11bfa147b36515ea06e5
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -163,7 +163,7 @@ class _InfoNcePlain(Function):
         if (
             type(grad_loss) is not Tensor
             or _is_batched(grad_loss)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return InfoNceFunction.backward(ctx, grad_loss)

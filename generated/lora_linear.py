@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: c324b6a117d0872b092d0a0e928ada856c639ad66cd98c680b89426c3a90b34d
+# body-sha256: 55c723a09b7e0a440fe848d71e4820afa5ba2ae7ff7b11157027fae51900feb8
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -188,7 +188,7 @@ class _LoraLinearPlain(Function):
         if (
             type(grad_y) is not Tensor
             or _is_batched(grad_y)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return LoraLinearFunction.backward(ctx, grad_y)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 2524a0bd6d41938e59fe39e9b78366669b45d7a764706bf06b1eaf6480c27359
+# body-sha256: bfd5db3b49b5fdb86b60c13d0c2b1cedfaa2aada0e8824b5e4ba3593d243a174
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -177,7 +177,7 @@ class _RbfKernelPlain(Function):
         if (
             type(grad_k) is not Tensor
             or _is_batched(grad_k)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return RbfKernelFunction.backward(ctx, grad_k)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: dcc587575092ffe478dc9b17e7ca8b5cb04c8d85b4cf4c52285c65a7c6cc8200
+# body-sha256: 5d33dc3505e3dbd62e5068777a84fdece5b755b36de6e58e1b0436d61bdf731c
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -182,7 +182,7 @@ class _SwigluPlain(Function):
         if (
             type(grad_y) is not Tensor
             or _is_batched(grad_y)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return SwigluFunction.backward(ctx, grad_y)
