@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: c28692692686c76957528c60a4b511a207d0e7a825152fe730b662799c827ff0
+# body-sha256: 962a5892c7c86db9cf577fb4a0158863a5b672370ae1c57e197c37745eb02453
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -74,7 +74,7 @@ class AttentionWeightsFunction(Function):
     @staticmethod
     def forward(query: Tensor, key: Tensor, scale: float) -> Tensor:
         dtype = None
-        if query.dtype in _HALF or query.dtype != key.dtype:
+        if query.dtype in _HALF or key.dtype in _HALF:
             query, key, dtype = _widen(query, key)
         return _round(torch.softmax(query * scale @ key.mT, dim=-1), dtype)
 
@@ -136,7 +136,7 @@ class _AttentionWeightsPlain(Function):
         if (
             type(grad_weights) is not Tensor
             or _is_batched(grad_weights)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return AttentionWeightsFunction.backward(ctx, grad_weights)
@@ -244,24 +244,19 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
+    return y if dtype is None else y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: dfa20654f4d1f2e667df3ef7274299b907e2c54e167966215b6334d6e3db02b0
+# body-sha256: ef2d84167abeb3d7f422cb0e2586b1755cbef6dc6c5d60c62af654f19c471319
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -72,7 +72,7 @@ def _check_shapes(x: Any, gate: Any, up: Any) -> None:
 def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or not x.dtype == gate.dtype == up.dtype:
+    if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
         x, gate, up, dtype = _widen(x, gate, up)
     matmul = x @ gate.T
     matmul2 = x @ up.T
@@ -185,7 +185,7 @@ class _GegluPlain(Function):
         if (
             type(grad_y) is not Tensor
             or _is_batched(grad_y)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return GegluFunction.backward(ctx, grad_y)
@@ -207,7 +207,7 @@ class _GegluPlain(Function):
             if wants_x or wants_up:
                 product2 = erfc.mul_(matmul).mul_(grad_y).mul_(0.5)
             if wants_x:
-                grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
+                grad_x = _fit((product @ gate).add_(product2 @ up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
             if wants_up:
@@ -294,17 +294,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
@@ -371,14 +368,6 @@ def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
-
-
-def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Add ``a @ b``, for a matrix ``b``, to ``total``, which is overwritten."""
-    if not total.is_contiguous():
-        return total.add_(a @ b)
-    _rows(total).addmm_(_rows(a), b)
-    return total
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

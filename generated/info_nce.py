@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 1d3789c2a7ece5560e1721d403f270a4d1a60b9c1c2bf1f08610adaa183c242f
+# body-sha256: 8a282c7b672bee0f1eb2e630e603bc1d78382286c41e11bfa147b36515ea06e5
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -71,7 +71,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if query.dtype in _HALF or query.dtype != key.dtype:
+    if query.dtype in _HALF or key.dtype in _HALF:
         query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
     logsumexp = product.logsumexp(dim=-1)
@@ -108,7 +108,7 @@ class InfoNceFunction(Function):
         temperature = ctx.temperature
         with _autocast_as(ctx.autocast):
             query, key, *_ = saved = ctx.saved_tensors
-            if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
+            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
@@ -163,7 +163,7 @@ class _InfoNcePlain(Function):
         if (
             type(grad_loss) is not Tensor
             or _is_batched(grad_loss)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return InfoNceFunction.backward(ctx, grad_loss)
@@ -268,17 +268,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

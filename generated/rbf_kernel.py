@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: c5039468444a1f4fbcb2bca628a20c7a6a6f8a9481bfaf1dfad3f38d74cc822f
+# body-sha256: bfd5db3b49b5fdb86b60c13d0c2b1cedfaa2aada0e8824b5e4ba3593d243a174
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -66,7 +66,7 @@ def _check_shapes(x: Any, y: Any, gamma: Any) -> None:
 def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or not x.dtype == y.dtype == gamma.dtype:
+    if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
         x, y, gamma, dtype = _widen(x, y, gamma)
     total = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
     k = torch.exp(-(total * gamma))
@@ -177,7 +177,7 @@ class _RbfKernelPlain(Function):
         if (
             type(grad_k) is not Tensor
             or _is_batched(grad_k)
-            or ctx.autocast["enabled"]
+            or ctx.autocast[1]
             or _differentiated()
         ):
             return RbfKernelFunction.backward(ctx, grad_k)
@@ -284,17 +284,14 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
+    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
+    for t in tensors:
+        if t is not None and t.dtype in _HALF:
+            break
+    else:
         return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
+    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
+    return *wide, _result_dtype(*[t for t in tensors if t is not None])
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
