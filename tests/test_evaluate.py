@@ -240,6 +240,14 @@ def test_a_column_has_one_value_for_each_point() -> None:
 GRID = [{X: x, Y: y} for x in (-3.0, -0.4, 0.3, 2.5) for y in (-1.1, 0.9)]
 
 
+def test_a_zero_that_terms_leave_by_cancelling_says_nothing_if_values_agree_elsewhere() -> None:
+    complement, scaled = make("exp", X**2) * (1 - make("erf", X)), make("erfcx", X)
+    near, far = {X: 1.0}, {X: 1e30}  # where 1 - erf(x) is 0 in any precision
+    assert Check([near, far])(complement, scaled)
+    assert not Check([near, far])(complement, 2 * scaled)
+    assert not Check([far])(complement, scaled)
+
+
 def test_equal_expressions_pass_and_others_do_not() -> None:
     check = Check(GRID)
     assert check(make("sigmoid", X), 1 / (1 + make("exp", -X)))
