@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 962a5892c7c86db9cf577fb4a0158863a5b672370ae1c57e197c37745eb02453
+# body-sha256: 7e3f3bf03d247b279e10c6a99401c93f1b0f7764cf01356837a9ee77ee5a971c
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -74,7 +74,7 @@ class AttentionWeightsFunction(Function):
     @staticmethod
     def forward(query: Tensor, key: Tensor, scale: float) -> Tensor:
         dtype = None
-        if query.dtype in _HALF or key.dtype in _HALF:
+        if query.dtype in _HALF or query.dtype != key.dtype:
             query, key, dtype = _widen(query, key)
         return _round(torch.softmax(query * scale @ key.mT, dim=-1), dtype)
 
@@ -104,7 +104,7 @@ class AttentionWeightsFunction(Function):
                 )
             if wants_key:
                 grad_key = _fit(
-                    scale * (_matmul_right(product, query, ctx.inputs[1].shape)), ctx.inputs[1]
+                    scale * _matmul_right(product, query, ctx.inputs[1].shape), ctx.inputs[1]
                 )
             return grad_query, grad_key, None
 
@@ -136,7 +136,7 @@ class _AttentionWeightsPlain(Function):
         if (
             type(grad_weights) is not Tensor
             or _is_batched(grad_weights)
-            or ctx.autocast[1]
+            or ctx.autocast.enabled
             or _differentiated()
         ):
             return AttentionWeightsFunction.backward(ctx, grad_weights)
@@ -153,7 +153,7 @@ class _AttentionWeightsPlain(Function):
                 )
             if wants_key:
                 grad_key = _fit(
-                    (_matmul_right(product, query, ctx.inputs[1].shape)).mul_(scale), ctx.inputs[1]
+                    _matmul_right(product, query, ctx.inputs[1].shape).mul_(scale), ctx.inputs[1]
                 )
             return grad_query, grad_key, None
 
@@ -165,6 +165,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -244,19 +245,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    return y if dtype is None else y.to(dtype)
+    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
+        return y
+    return y.to(dtype)
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -294,20 +300,19 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
     if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        return _Autocast("cpu", False, None)
+    return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
 
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
         return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    return torch.autocast(state.device, state.dtype, state.enabled)
 
 
 def _rows(x: Tensor) -> Tensor:

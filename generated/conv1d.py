@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: b51861920ee599481d7db4ac7291ca3c590ee1420cc50017175fa5fff967a320
+# body-sha256: 7253a9c785e0559147404bffc15d5c0ffba6b0b36b997e2f60c222f96162aa24
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -169,6 +169,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _nn_grad: Any = nn_grad  # torch gives it no types
 
 
@@ -291,12 +292,12 @@ def _shape_of(function: Callable[..., Tensor], *shapes: Any) -> torch.Size:
     return function(*(torch.empty(shape, device="meta") for shape in shapes)).shape
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
     if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        return _Autocast("cpu", False, None)
+    return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
 
 def _autocast_all(*tensors: Tensor) -> list[Tensor]:
@@ -308,12 +309,11 @@ def _autocast_all(*tensors: Tensor) -> list[Tensor]:
     return [t.to(dtype) if t.dtype == torch.float32 else t for t in tensors]
 
 
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
         return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    return torch.autocast(state.device, state.dtype, state.enabled)
 
 
 def _conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:

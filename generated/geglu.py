@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: ef2d84167abeb3d7f422cb0e2586b1755cbef6dc6c5d60c62af654f19c471319
+# body-sha256: 6b5ba26a44660ae670c54404e083bd3813fcc0a6cd09c6c05c33eb2dff90cda5
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -72,7 +72,7 @@ def _check_shapes(x: Any, gate: Any, up: Any) -> None:
 def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or gate.dtype in _HALF or up.dtype in _HALF:
+    if x.dtype in _HALF or not x.dtype == gate.dtype == up.dtype:
         x, gate, up, dtype = _widen(x, gate, up)
     matmul = x @ gate.T
     matmul2 = x @ up.T
@@ -185,7 +185,7 @@ class _GegluPlain(Function):
         if (
             type(grad_y) is not Tensor
             or _is_batched(grad_y)
-            or ctx.autocast[1]
+            or ctx.autocast.enabled
             or _differentiated()
         ):
             return GegluFunction.backward(ctx, grad_y)
@@ -207,7 +207,7 @@ class _GegluPlain(Function):
             if wants_x or wants_up:
                 product2 = erfc.mul_(matmul).mul_(grad_y).mul_(0.5)
             if wants_x:
-                grad_x = _fit((product @ gate).add_(product2 @ up), saved[0])
+                grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
             if wants_gate:
                 grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
             if wants_up:
@@ -222,6 +222,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -294,14 +295,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
@@ -349,25 +353,32 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
     if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        return _Autocast("cpu", False, None)
+    return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
 
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
         return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    return torch.autocast(state.device, state.dtype, state.enabled)
 
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add ``a @ b``, for a matrix ``b``, to ``total``, which is overwritten."""
+    if not total.is_contiguous():
+        return total.add_(a @ b)
+    _rows(total).addmm_(_rows(a), b)
+    return total
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

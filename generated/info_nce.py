@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 8a282c7b672bee0f1eb2e630e603bc1d78382286c41e11bfa147b36515ea06e5
+# body-sha256: 67c8d2c015599121189a1df2121dcc0420cca84a8d21413175ca149d2ce5bf0b
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -26,6 +26,7 @@ Reference: van den Oord et al., "Representation Learning with Contrastive Predic
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
@@ -71,7 +72,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if query.dtype in _HALF or key.dtype in _HALF:
+    if query.dtype in _HALF or query.dtype != key.dtype:
         query, key, dtype = _widen(query, key)
     product = query @ key.T / temperature
     logsumexp = product.logsumexp(dim=-1)
@@ -108,7 +109,7 @@ class InfoNceFunction(Function):
         temperature = ctx.temperature
         with _autocast_as(ctx.autocast):
             query, key, *_ = saved = ctx.saved_tensors
-            if query.dtype in _HALF or key.dtype in _HALF or grad_loss.dtype in _HALF:
+            if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
             ratio = query @ key.T / temperature
@@ -163,7 +164,7 @@ class _InfoNcePlain(Function):
         if (
             type(grad_loss) is not Tensor
             or _is_batched(grad_loss)
-            or ctx.autocast[1]
+            or ctx.autocast.enabled
             or _differentiated()
         ):
             return InfoNceFunction.backward(ctx, grad_loss)
@@ -189,6 +190,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -268,14 +270,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
@@ -302,20 +307,19 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
     if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        return _Autocast("cpu", False, None)
+    return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
 
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
         return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    return torch.autocast(state.device, state.dtype, state.enabled)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 37588df3a805bde9cdb66fac6400e313692887926abe9b94ed34fa2801872202
+# body-sha256: a957ee3e40a913e984256f998be5ee702d07bc67d364e058a9420436591f5121
 """Affine map.
 
     y = x @ weight.T + bias
@@ -131,6 +131,7 @@ _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tr
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 _Like = namedtuple("_Like", ("shape", "dtype"))
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -257,20 +258,19 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
     if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        return _Autocast("cpu", False, None)
+    return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
 
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
         return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    return torch.autocast(state.device, state.dtype, state.enabled)
 
 
 def _rows(x: Tensor) -> Tensor:

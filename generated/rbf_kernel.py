@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: bfd5db3b49b5fdb86b60c13d0c2b1cedfaa2aada0e8824b5e4ba3593d243a174
+# body-sha256: b50a7b6d3046e408f0959cfd974994ce12c15674ec553996d6c19e351a9c4b19
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -23,6 +23,7 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
@@ -66,7 +67,7 @@ def _check_shapes(x: Any, y: Any, gamma: Any) -> None:
 def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     dtype = None
-    if x.dtype in _HALF or y.dtype in _HALF or gamma.dtype in _HALF:
+    if x.dtype in _HALF or not x.dtype == y.dtype == gamma.dtype:
         x, y, gamma, dtype = _widen(x, y, gamma)
     total = (y * y).sum(dim=-1) + (x * x).sum(dim=-1, keepdim=True) - 2 * x @ y.T
     k = torch.exp(-(total * gamma))
@@ -177,7 +178,7 @@ class _RbfKernelPlain(Function):
         if (
             type(grad_k) is not Tensor
             or _is_batched(grad_k)
-            or ctx.autocast[1]
+            or ctx.autocast.enabled
             or _differentiated()
         ):
             return RbfKernelFunction.backward(ctx, grad_k)
@@ -212,6 +213,7 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -284,14 +286,17 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _widen(*tensors: Any) -> Any:
-    """Return half-precision tensors as float32 and, last, the dtype to round the result to."""
-    for t in tensors:
-        if t is not None and t.dtype in _HALF:
-            break
-    else:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
         return *tensors, None
-    wide = [t.float() if t is not None and t.dtype in _HALF else t for t in tensors]
-    return *wide, _result_dtype(*[t for t in tensors if t is not None])
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
@@ -328,20 +333,19 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _autocast(like: Tensor) -> tuple[str, bool, torch.dtype | None]:
+def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
     if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
-        return "cpu", False, None
-    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        return _Autocast("cpu", False, None)
+    return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
 
-def _autocast_as(state: tuple[str, bool, torch.dtype | None]) -> Any:
+def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
-    device, enabled, dtype = state
-    if not enabled and not torch.is_autocast_enabled(device):
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
         return nullcontext()
-    return torch.autocast(device, dtype, enabled)
+    return torch.autocast(state.device, state.dtype, state.enabled)
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:
