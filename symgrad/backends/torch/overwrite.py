@@ -193,6 +193,6 @@ def _of_one_dtype(formulas: Iterable[Expr]) -> dict[Expr, frozenset[Expr]]:
             together = frozenset().union(*(o for o in operands if o))
             found |= {n: together for n, others in found.items() if others & together}
             found[node] = together
-        elif viewed(node) is not node and operands[0]:
+        elif operands and operands[0] and viewed(node) is not node:  # a size reads no data
             found[node] = operands[0]
     return found
