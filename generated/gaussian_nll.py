@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 0242ee98b5d9af30e7d1295df8fcc6dbd460557788624a7a9202d21c8d772dc6
+# body-sha256: eb4aea79e3de4900f8ede8d7c26ed3d99b1cae08f3326684392c99d780a26260
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -132,8 +132,10 @@ class _GaussianNllKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if grad_difference is None and not (
-            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        if (
+            grad_difference is None
+            and type(grad_loss) is Tensor
+            and not (_is_batched(grad_loss) or _differentiated())
         ):
             return _GaussianNllKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_difference is None:
@@ -155,7 +157,7 @@ class _GaussianNllKeeping(Function):
         return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
 
     @staticmethod
-    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+    def gradients(ctx: Any, grad_loss: Tensor) -> Any:
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         wants_mean, _, wants_variance, _ = ctx.needs_input_grad
         variance, difference = saved = ctx.saved_tensors

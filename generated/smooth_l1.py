@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: d029310816b05439ae6e26262e01764b1455f9f4b3d27e3b2b969e77afb30265
+# body-sha256: 465fd8218285f0f342c7b1abf50af164868288936e2ae19e6c51752a2904b4ab
 """Smooth L1 loss.
 
     d    = input - target
@@ -172,8 +172,10 @@ class _SmoothL1Keeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
-        if grad_d is None and not (
-            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        if (
+            grad_d is None
+            and type(grad_loss) is Tensor
+            and not (_is_batched(grad_loss) or _differentiated())
         ):
             return _SmoothL1Keeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
@@ -204,7 +206,7 @@ class _SmoothL1Keeping(Function):
         return _rounded(grad_input, ctx.inputs[0]), None, None, None
 
     @staticmethod
-    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+    def gradients(ctx: Any, grad_loss: Tensor) -> Any:
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         beta, reduction = ctx.beta, ctx.reduction
         (d,) = ctx.saved_tensors

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 4003a10cbae983dfa52f9d3c0c7a611c297e4aad7ccc253df692fd71e46a922f
+# body-sha256: f42ffeb28ba26ff07717876c1f01c28ddeeff53b370427ba9b8cc76612e3c4d6
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -142,8 +142,10 @@ class _VonMisesLogRatioKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if grad_difference is None and not (
-            type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated()
+        if (
+            grad_difference is None
+            and type(grad_y) is Tensor
+            and not (_is_batched(grad_y) or _differentiated())
         ):
             return _VonMisesLogRatioKeeping.gradients(ctx, grad_y)
         if grad_y is None and grad_difference is None:
@@ -174,7 +176,7 @@ class _VonMisesLogRatioKeeping(Function):
         )
 
     @staticmethod
-    def gradients(ctx: Any, grad_y: Tensor | None) -> Any:
+    def gradients(ctx: Any, grad_y: Tensor) -> Any:
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         wants_x, wants_loc, wants_concentration = ctx.needs_input_grad
         concentration, difference = ctx.saved_tensors

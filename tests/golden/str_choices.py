@@ -134,8 +134,10 @@ class _StrChoicesKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if grad_difference is None and not (
-            type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated()
+        if (
+            grad_difference is None
+            and type(grad_loss) is Tensor
+            and not (_is_batched(grad_loss) or _differentiated())
         ):
             return _StrChoicesKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_difference is None:
@@ -163,7 +165,7 @@ class _StrChoicesKeeping(Function):
         return _rounded(grad_x, ctx.inputs[0]), None, None
 
     @staticmethod
-    def gradients(ctx: Any, grad_loss: Tensor | None) -> Any:
+    def gradients(ctx: Any, grad_loss: Tensor) -> Any:
         """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
         reduction = ctx.reduction
         (difference,) = ctx.saved_tensors

@@ -204,7 +204,8 @@ class PivotBackward(Backward):
     def test(self) -> str:
         """Whether it serves."""
         grad, unused = (f"grad_{name}" for name in (self.layout.spec.outputs[0].name, self.layout.pivot))
-        return f"{unused} is None and not ({' or '.join(self._observed(grad))})"
+        _, *watched = self._observed(grad)
+        return f"{unused} is None and type({grad}) is Tensor and not ({' or '.join(watched)})"
 
     @property
     def _overwrites(self) -> bool:
