@@ -150,7 +150,7 @@ BUILDERS = {
     "add": lambda draw, depth: ex.add(*(number(draw, depth) for _ in range(draw(st.integers(2, 3))))),
     "clamp": lambda draw, depth: make("clamp", number(draw, depth), -ex.OO, number(draw, 0)),
     "function": lambda draw, depth: call(draw(st.sampled_from(UNARY)), number(draw, depth)),
-    "function2": lambda draw, depth: make(draw(st.sampled_from(BINARY)), number(draw, depth), number(draw, depth)),
+    "function2": lambda draw, depth: call(draw(st.sampled_from(BINARY)), number(draw, depth), number(draw, depth)),
     "mul": lambda draw, depth: ex.mul(*(number(draw, depth) for _ in range(draw(st.integers(2, 3))))),
     "pow": power,
     "sub": lambda draw, depth: number(draw, depth) - number(draw, depth),

@@ -48,6 +48,8 @@ def test_what_multiplies_a_sum_moves_under_it():
 def test_everything_reduced(op):
     _, value = lowered(make(op, X * X, dim=None, keepdim=False))
     assert value.total == op and value.expr is X**2
+    _, value = lowered(-make(op, X, dim=None, keepdim=False) / 3)
+    assert value.total == op and value.expr is -X / 3
 
 
 def test_a_gradient_of_a_mean_knows_the_number_of_elements():
@@ -87,6 +89,7 @@ def test_a_sum_to_another_shape_in_the_middle_is_refused():
         (make("amax", X, dim=0, keepdim=True), "not along the last dimension"),
         (X * make("sum", X**2, dim=0, keepdim=True), "what follows a sum"),
         (make("exp", make("sum", X, dim=None, keepdim=False)), "reduction to a number"),
+        (make("sum", X, dim=None, keepdim=False) * X, "reduction to a number"),
         (make("cumsum", X, dim=-1), "cumsum"),
         (make("norm", X, p=3, dim=-1, keepdim=False), "another order"),
         (make("exp", make("sum", X, dim=(0, 2), keepdim=False)), "what follows a sum"),

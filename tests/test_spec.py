@@ -260,7 +260,7 @@ def failure(path: str | Path) -> str:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert failure(tmp_path / "absent.yaml") == "no such file or directory"
-    assert failure(tmp_path) == "not a file"
+    assert failure(tmp_path) == "not a file; give the path of a spec"
     assert failure("a\0b") == "not a path"
     assert failure("a" * 10_000)
     (tmp_path / "large.yaml").write_bytes(b" " * 2_000_000)
@@ -272,7 +272,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert failure(tmp_path / "pipe") == "not a file"
+    assert failure(tmp_path / "pipe") == "not a file; give the path of a spec"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="needs a user without all rights")

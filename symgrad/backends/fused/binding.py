@@ -130,7 +130,9 @@ class _Binding:
         if not passes.second:
             return ["return None"]
         numbers = self._numbers(*[s.kernel for s in passes.second.values()]) or ", ()"
-        return [f"return _pulled({self._named('SECOND', variant)}, given, cotangents{numbers}, ctx._shapes, wants)"]
+        return [
+            f"return _pulled({self._named('SECOND_DERIVATIVES', variant)}, given, cotangents{numbers}, ctx._shapes, wants)"
+        ]
 
     def _tangents(self, variant: Variant) -> list[str]:
         passes = self.by_variant[id(variant)]
@@ -152,7 +154,7 @@ class _Binding:
                 yield self._named("TANGENTS", variant), [(b, _constant(k)) for b, k in passes.tangents.items()]
             if passes.second:
                 rows = [(b, f"({_constant(s.kernel)}, {s.places!r})") for b, s in passes.second.items()]
-                yield self._named("SECOND", variant), rows
+                yield self._named("SECOND_DERIVATIVES", variant), rows
 
     def _numbers(self, *passes: Kernel) -> str:
         """The hyperparameters that passes read, which are the same for all of these, as an argument."""

@@ -111,8 +111,9 @@ class Elements:
 
     def _pointwise(self, node: Expr) -> Value:
         operands = [self._done[a] for a in node.args]
-        if any(v.total for v in operands):
-            raise Unsupported("what follows a reduction to a number")
+        total = next((v for v in operands if v.total), None)
+        if total is not None:
+            return self._over_everything(node, operands, total)
         summed = [v for v in operands if v.dims is not None]
         if summed:
             return self._over_sum(node, operands, summed[0])
@@ -120,6 +121,13 @@ class Elements:
         if dropped:
             operands = [v if v.dropped else Value(self.lifted(v.expr, (-1,)), True) for v in operands]
         return Value(rebuild(node, [v.expr for v in operands]), dropped)
+
+    def _over_everything(self, node: Expr, operands: list[Value], total: Value) -> Value:
+        """A multiple of a sum over everything, as the sum of multiples."""
+        numbers = [v.expr for v in operands if v is not total]
+        if node.op != "mul" or not all(n.is_static for n in numbers):
+            raise Unsupported("what follows a reduction to a number")
+        return replace(total, expr=ex.mul(total.expr, *numbers))
 
     def _over_sum(self, node: Expr, operands: list[Value], total: Value) -> Value:
         """What is linear in a sum over the dimensions of a broadcast, under that sum."""

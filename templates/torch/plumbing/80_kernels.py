@@ -50,7 +50,7 @@ class _Kernels:
         if walk.copies:
             tensors = walk.copied(tensors)
             addresses = [t.data_ptr() for t in tensors]
-        results = []
+        results: list[Tensor | None] = []
         for shape, strides in walk.results:
             if shape is None:
                 results.append(None)

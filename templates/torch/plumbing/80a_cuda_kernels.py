@@ -28,7 +28,7 @@ class _CudaKernels(_Kernels):
             return None
         tensors = walk.copied(tensors)
         try:
-            with torch.cuda.device_of(tensors[0]):
+            with torch.cuda.device(tensors[0].get_device()):
                 operands = [tensors[place] for place, _ in entry.operands]
                 return walk.function(operands, (*numbers, *walk.counts))
         except self.refused as error:

@@ -17,14 +17,14 @@ class _Walk:
 
     def copied(self, tensors: Any) -> list[Tensor]:
         """Return the tensors, those of unfit strides or of truth values copied."""
-        tensors = list(tensors)
+        found = list(tensors)
         for place, like in self.copies.items():
-            fit = tensors[place].to(self.dtype)
+            fit = found[place].to(self.dtype)
             if like is None:
                 fit = fit.contiguous()
             else:
                 dims, shape, strides = like
                 full = torch.empty_strided(shape, strides, dtype=self.dtype, device=fit.device)
                 fit = full.copy_(_unsqueezed(fit, dims))
-            tensors[place] = fit
-        return tensors
+            found[place] = fit
+        return found

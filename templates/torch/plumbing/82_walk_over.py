@@ -52,7 +52,7 @@ def _walk(
             strides = torch.empty(size, device="meta").stride()
             if inner is not None and step[inner] > 1:
                 step = _packed(like.shape, dims)
-                strides = [s or 1 for d, s in enumerate(step) if kind == "reduced" or d - len(shape) not in added]
+                strides = tuple(s or 1 for d, s in enumerate(step) if kind == "reduced" or d - len(shape) not in added)
         elif kind == "tensor" and (inputs[place] != shape or added):
             like = blank[place]
             summed, size, strides = like.numel(), like.shape, like.stride()
@@ -60,7 +60,8 @@ def _walk(
             step = view.expand(shape).stride()
             if inner is not None and step[inner] > 1:  # what is innermost in the pass is not so in this tensor
                 step = _packed((1,) * (len(shape) - view.dim()) + view.shape, dims)
-                strides = [s or 1 for d, s in enumerate(step[len(shape) - view.dim() :], -view.dim()) if d not in added]
+                own = step[len(shape) - view.dim() :]
+                strides = tuple(s or 1 for d, s in enumerate(own, -view.dim()) if d not in added)
         steps.append(step)
         walk.summed.append(summed)
         walk.results.append((size, strides) if wanted >> k & 1 else (None, ()))
@@ -69,7 +70,7 @@ def _walk(
     return walk
 
 
-def _packed(size: Any, dims: list[int]) -> list[int]:
+def _packed(size: Any, dims: list[int]) -> Any:
     """Return the steps of a tensor that lies in the order of these dimensions; 0 where it has one element."""
     steps, length = [0] * len(size), 1
     for d in reversed(dims):

@@ -1,6 +1,6 @@
 def _through(
     function: Any, first: Any, wants: Any, given: Any, count: int, wanted: Any, cotangents: Any
-) -> list[Any]:
+) -> list[Tensor | None]:
     """Return what the cotangents of the gradients give to ``given``, by the eager backward.
 
     It reads aliases of what is given, of which some may be functions of others.
@@ -11,7 +11,7 @@ def _through(
     pairs = [(g, c) for g, c in zip(grads, cotangents, strict=False) if c is not None]
     pairs = [(g, c) for g, c in pairs if g is not None and g.requires_grad]
     places = [k for k, want in enumerate(wanted) if want]
-    found = [None] * len(given)
+    found: list[Tensor | None] = [None] * len(given)
     if pairs and places:
         pulled = torch.autograd.grad(
             [g for g, _ in pairs],
