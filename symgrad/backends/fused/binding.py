@@ -130,9 +130,8 @@ class _Binding:
         if not passes.second:
             return ["return None"]
         numbers = self._numbers(*[s.kernel for s in passes.second.values()]) or ", ()"
-        return [
-            f"return _pulled({self._named('SECOND_DERIVATIVES', variant)}, given, cotangents{numbers}, ctx._shapes, wants)"
-        ]
+        table = self._named("SECOND_DERIVATIVES", variant)
+        return [f"return _pulled({table}, given, cotangents{numbers}, ctx._shapes, wants)"]
 
     def _tangents(self, variant: Variant) -> list[str]:
         passes = self.by_variant[id(variant)]
