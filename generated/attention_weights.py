@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 7e3f3bf03d247b279e10c6a99401c93f1b0f7764cf01356837a9ee77ee5a971c
+# body-sha256: 4f9dd14abc0c50e330fe9b0458e387086a7516fc20bb38a8ba31ad14e1a1d263
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -300,10 +300,15 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
+def _casts(device: str) -> bool:
+    """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
+    return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
+
+
 def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+    if not _casts(device):
         return _Autocast("cpu", False, None)
     return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 

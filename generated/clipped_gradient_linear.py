@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 44f45ae121d1ff545dfbba418a439514c39be7ae72b17bee494f4a2591e348e8
+# body-sha256: 32cdf11505cc36368aa2fb4a9955a6afd3e8b6a1f0de074407a43dedfcea2b2b
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -236,10 +236,15 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
+def _casts(device: str) -> bool:
+    """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
+    return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
+
+
 def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+    if not _casts(device):
         return _Autocast("cpu", False, None)
     return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 

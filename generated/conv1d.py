@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 7253a9c785e0559147404bffc15d5c0ffba6b0b36b997e2f60c222f96162aa24
+# body-sha256: 534dccb70f4a71553bb1cda5470260c1c6a34eff86d8acd6773338c2d2509040
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -292,10 +292,15 @@ def _shape_of(function: Callable[..., Tensor], *shapes: Any) -> torch.Size:
     return function(*(torch.empty(shape, device="meta") for shape in shapes)).shape
 
 
+def _casts(device: str) -> bool:
+    """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
+    return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
+
+
 def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+    if not _casts(device):
         return _Autocast("cpu", False, None)
     return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
@@ -303,7 +308,7 @@ def _autocast(like: Tensor) -> _Autocast:
 def _autocast_all(*tensors: Tensor) -> list[Tensor]:
     """Cast as autocast does for a convolution; it does not know the derivatives of one."""
     device = tensors[0].device.type
-    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+    if not _casts(device) or not torch.is_autocast_enabled(device):
         return [*tensors]
     dtype = torch.get_autocast_dtype(device)
     return [t.to(dtype) if t.dtype == torch.float32 else t for t in tensors]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 6d16df68b0d7d0474d465b4c98963c5a91276556b2c485a5c936a81c7dac61f1
+# body-sha256: b5c6dba4597e866b685901bc15d1b6d11c7a5f66c37b4e0fb7cbd34dd14680d9
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -217,10 +217,15 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
+def _casts(device: str) -> bool:
+    """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
+    return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
+
+
 def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+    if not _casts(device):
         return _Autocast("cpu", False, None)
     return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 

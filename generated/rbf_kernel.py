@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: b50a7b6d3046e408f0959cfd974994ce12c15674ec553996d6c19e351a9c4b19
+# body-sha256: a94b9cc0aae9a3d58c1472e3a524e3398e594ce65e17aac9915043a471840948
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -333,10 +333,15 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
+def _casts(device: str) -> bool:
+    """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
+    return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
+
+
 def _autocast(like: Tensor) -> _Autocast:
     """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
     device = like.device.type
-    if device not in ("cpu", "cuda") and not torch.amp.is_autocast_available(device):
+    if not _casts(device):
         return _Autocast("cpu", False, None)
     return _Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
 
