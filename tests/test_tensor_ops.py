@@ -33,7 +33,7 @@ def _helpers() -> dict[str, Any]:
     scope["_broadcast_shapes"] = torch.broadcast_shapes
     scope["Callable"], scope["forward_ad"] = Callable, torch.autograd.forward_ad
     wanted = re.compile(
-        r"_(shape_of|restore|drop|conform|cumsum_back|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|nn_grad|conv.*|differentiated|forward_mode|forward_ad|in_functorch)$"
+        r"_(shape_of|restore|drop|conform|cumsum_back|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|casts|nn_grad|conv.*|differentiated|forward_mode|forward_ad|in_functorch)$"
     )
     for name, text in snippets().items():
         if wanted.match(name):
