@@ -100,6 +100,15 @@ def test_functions_of_whole_numbers_are_floats(formula: Expr, text: str) -> None
     assert printed(promoted(formula), {X: "x", K: "k"}) == text
 
 
+@pytest.mark.parametrize("formula", ["exp(x*k)", "sigmoid(x + k)", "x*k/2", "x/k", "where(k > 2, exp(x), x)"])
+def test_an_integer_beside_half_precision_leaves_its_dtype_alone(formula: str) -> None:
+    op = compiled_text(
+        f"{{op: f, tensors: {{x: , k: {{dtype: int, grad: false}}}}, outputs: {{y: '{formula}'}}}}"
+    ).function
+    for dtype in (torch.float16, torch.bfloat16):
+        assert op(torch.rand(3).to(dtype), torch.tensor([1, 2, 3])).dtype == dtype
+
+
 def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
     assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
     assert cast(where(compare("ge", X, ZERO), ONE, ZERO), {X: "x"}) == ""

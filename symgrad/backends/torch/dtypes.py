@@ -84,9 +84,9 @@ def floated_in(root: Expr) -> frozenset[Expr]:
 
 
 def _keeps_whole(node: Expr) -> bool:
-    """Whether a value is whole if what it is made of is; of sums and products it may be a part that is."""
+    """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
     if node.op in TENSOR_OPS or node.op in _CHOSEN or any(s["kind"] == "tensor" for s in node.tensors):
-        return node.op in TENSOR_OPS or node.op in _CHOSEN or node.op in _WHOLE
+        return True
     numbers = [a for a in node.args if a.is_static]
     return node.op in _WHOLE and all(map(_is_whole, numbers)) and not (node.op == "pow" and _is_negative(numbers))
 

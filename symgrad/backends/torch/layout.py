@@ -411,7 +411,10 @@ def _is_narrow(scalar: Expr) -> bool:
 
 
 def _is_exact(node: Expr) -> bool:
-    """Multiplication by a power of two, and operations that only move elements; a sum of products rounds them first."""
+    """Multiplication by a power of two, and operations that only move elements; a sum of products rounds them first.
+
+    A fraction of an integer is a float in torch, and wider than half precision.
+    """
     if node.op in _EXACT:
         return all(a.is_boolean or _is_narrow(a) for a in node.args if a.is_static)
     if node.op == "sum_to" and is_product(node.args[0]):
@@ -421,4 +424,6 @@ def _is_exact(node: Expr) -> bool:
     if node.op != "mul":
         return False
     factor = node.args[0].number
-    return factor is not None and abs(factor.numerator) & (abs(factor.numerator) - 1) == 0
+    if factor is None or (factor.denominator != 1 and any(t["kind"] == "int_tensor" for t in node.tensors)):
+        return False
+    return abs(factor.numerator) & (abs(factor.numerator) - 1) == 0
