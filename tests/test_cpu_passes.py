@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import compiled, imported, needs_compiler, written
+from fused import all_written, compiled, imported, needs_compiler
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
@@ -70,13 +70,10 @@ outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fused")
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
-        made = [written(text, folder) for text in texts]
-        yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+        yield all_written(texts, tmp_path_factory.mktemp("fused"))
 
 
 def both(module, tensors, settings=(), wanted=None):
@@ -305,17 +302,14 @@ def test_broadcast_cotangents(modules):
 
 
 # ------------------------------------------------------------------------------------------------ building
-def test_libraries_are_cached_by_content(modules):
-    folder = modules["gate"]._kernels.source.parent
-    modules["gate"].gate(torch.randn(3), torch.tensor(1.0))
-    libraries = sorted((folder / "cache").glob("gate_cpu_float_*.so"))
-    assert len(libraries) == 1
-    before = libraries[0].stat().st_mtime_ns
-    again = imported(folder / "gate.py")
-    again.gate(torch.randn(3), torch.tensor(1.0))
-    assert sorted((folder / "cache").glob("gate_cpu_float_*.so")) == libraries
-    assert libraries[0].stat().st_mtime_ns == before
-    assert not list((folder / "cache").glob("building_*"))
+def test_libraries_are_cached_by_content(modules, monkeypatch):
+    kernels = modules["gate"]._kernels
+    library = Path(kernels.library(torch.float32)._name)
+    before = library.stat().st_mtime_ns
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    again = imported(kernels.source.with_name("gate.py"))._kernels
+    assert again.library(torch.float32)._name == str(library)
+    assert library.stat().st_mtime_ns == before
 
 
 def test_no_compiler(modules, monkeypatch, tmp_path):

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import fused
 import pytest
+from compiled import compiled, compiled_text
 from test_cpu_passes import LOSS, NORM
-
-from symgrad.pipeline import Compiled, compile_spec
-from symgrad.spec import load_spec, parse_spec
 
 SPECS = Path(__file__).parent.parent / "specs"
 
@@ -98,14 +96,15 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     folder = tmp_path_factory.mktemp("mutants")
     nodes: list[str] = []
     for op, mutations in MUTATIONS.items():
-        compiled = compile_spec(load_spec(SPECS / f"{op}.yaml"))
-        _write(folder, f"{op}_as_generated", compiled, compiled.module)
-        nodes += _nodes(f"{op}_as_generated", compiled, {m.test for m in mutations})
+        item = compiled(SPECS / f"{op}.yaml")
+        test = item.test
+        _write(folder, f"{op}_as_generated", item.spec.op, item.text, test)
+        nodes += _nodes(f"{op}_as_generated", test, {m.test for m in mutations})
         for k, mutation in enumerate(mutations):
-            text, count = re.subn(mutation.found, mutation.put, compiled.module)
+            text, count = re.subn(mutation.found, mutation.put, item.text)
             assert count, f"{op}: there is nothing to mutate for {mutation.mistake!r}"
-            _write(folder, f"{op}_{k}", compiled, text)
-            nodes += _nodes(f"{op}_{k}", compiled, {mutation.test})
+            _write(folder, f"{op}_{k}", item.spec.op, text, test)
+            nodes += _nodes(f"{op}_{k}", test, {mutation.test})
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["-W", "ignore", "--rootdir", str(folder), *nodes]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
@@ -116,18 +115,18 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return found
 
 
-def _nodes(name: str, compiled: Compiled, needed: set[str]) -> list[str]:
+def _nodes(name: str, test: str, needed: set[str]) -> list[str]:
     """The tests of a file in whose names stands what is needed; compilers take long, and would notice no more."""
-    tests = re.findall(r"(?m)^def (test_(?!compile)\w+)\(", compiled.test)
+    tests = re.findall(r"(?m)^def (test_(?!compile)\w+)\(", test)
     return [f"test_{name}.py::{test}" for test in tests if any(part in test for part in needed)]
 
 
-def _write(folder: Path, name: str, compiled: Compiled, module: str) -> None:
+def _write(folder: Path, name: str, op: str, module: str, test: str) -> None:
     """A module and its test under another name, so that one process can import all of them."""
     (folder / f"{name}.py").write_text(module, encoding="utf-8")
-    test = compiled.test.replace(f'import_module("{compiled.spec.op}")', f'import_module("{name}")')
-    assert test != compiled.test
-    (folder / f"test_{name}.py").write_text(test, encoding="utf-8")
+    renamed = test.replace(f'import_module("{op}")', f'import_module("{name}")')
+    assert renamed != test
+    (folder / f"test_{name}.py").write_text(renamed, encoding="utf-8")
 
 
 @pytest.mark.parametrize("op", MUTATIONS)
@@ -146,7 +145,8 @@ def test_mistakes_are_noticed(name: str, mutation: Mutation, failures: dict[str,
 
 def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     text = "{op: f, tensors: {x: , w: {grad: false}}, outputs: {y: {expr: 'floor(x) * w', grad: false}}}"
-    _write(tmp_path, "f_alone", (compiled := compile_spec(parse_spec(text))), compiled.module)
+    item = compiled_text(text)
+    _write(tmp_path, "f_alone", item.spec.op, item.text, item.test)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["-k", "not compile and not export", "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -170,8 +170,10 @@ UNUSUAL = (
 def test_unusual_operations_pass(tmp_path: Path) -> None:
     nodes: list[str] = []
     for k, text in enumerate(UNUSUAL):
-        _write(tmp_path, f"unusual_{k}", (compiled := compile_spec(parse_spec(text))), compiled.module)
-        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes"})
+        item = compiled_text(text)
+        test = item.test
+        _write(tmp_path, f"unusual_{k}", item.spec.op, item.text, test)
+        nodes += _nodes(f"unusual_{k}", test, {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes"})
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), *nodes], capture_output=True, text=True, check=False, cwd=tmp_path
@@ -191,9 +193,9 @@ HOSTILE = (
 def test_files_are_clean_whatever_the_names_and_with_fused_passes(tmp_path: Path) -> None:
     (tmp_path / "ruff.toml").write_text((SPECS.parent / "generated" / "ruff.toml").read_text())
     for text in HOSTILE:
-        compiled = compile_spec(parse_spec(text))
-        (tmp_path / f"{compiled.spec.op}.py").write_text(compiled.module)
-        (tmp_path / f"test_{compiled.spec.op}.py").write_text(compiled.test)
+        item = compiled_text(text)
+        (tmp_path / f"{item.spec.op}.py").write_text(item.text)
+        (tmp_path / f"test_{item.spec.op}.py").write_text(item.test)
     for text in (LOSS, NORM):
         (tmp_path / f"{fused.compiled(text).spec.op}.py").write_text(fused.compiled(text).module)
     root = SPECS.parent  # whose cache knows torch, which takes long to read
