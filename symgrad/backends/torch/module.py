@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.backends.fused.binding import Fused
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.methods import Methods
 from symgrad.backends.torch.methods.backward import PivotBackward
 from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
@@ -57,10 +58,9 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "functions": public.functions(layout),
         "shapes": shape_check(layout),
         "returns": public.returns(layout),
-        "applied": public.returns(layout),
         "arguments": public.method_signature(layout),
         "call": call,
-        "call_tuple": joined(names),
+        "call_tuple": tuple_of(names),
         "with_kept": f"tuple[{', '.join(['Tensor'] * len(outputs) + ['Tensor | None'] * len(layout.keeps))}]",
         "results": ", ".join(outputs),
         "first": "0" if len(outputs) == 1 else f":{len(outputs)}",

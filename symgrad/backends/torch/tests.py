@@ -7,6 +7,7 @@ from itertools import combinations, product
 from typing import Any
 
 from symgrad.backends.free_names import free_names
+from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
@@ -118,20 +119,20 @@ class _Facts:
             "name": layout.class_name,
             "equations": docs.escaped(docs._equations(layout)),
             "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
-            "tensors": _names(t.name for t in tensors),
+            "tensors": literal([t.name for t in tensors]),
             "differentiable": differentiable,
             "derived": derived,
-            "hyperparameters": _names(h.name for h in spec.hyperparameters) if spec.hyperparameters else "",
+            "hyperparameters": literal([h.name for h in spec.hyperparameters]) if spec.hyperparameters else "",
             "outputs": len(outputs),
-            "output_names": _names(o.name for o in outputs),
+            "output_names": literal([o.name for o in outputs]),
             "grad_outputs": tuple(i for i, o in enumerate(outputs) if o.grad),
             "some_fixed_outputs": not all(o.grad for o in outputs),
-            "settings": _literal(self.settings),
-            "shapes": _literal(self.shapes),
-            "empty": _literal(self.empty) if self.empty else "",
+            "settings": literal(self.settings),
+            "shapes": literal(self.shapes),
+            "empty": literal(self.empty) if self.empty else "",
             "optional": any(t.default is not None for t in tensors),
-            "ranges": _literal(self.ranges),
-            "kinds": "" if plain else f"({', '.join(kinds)},)",
+            "ranges": literal(self.ranges),
+            "kinds": "" if plain else tuple_of(kinds),
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
             "composite": composite_lines(layout),
             "guarded": self._guarded(),
@@ -144,25 +145,25 @@ class _Facts:
             "checked": bool(derived),
             "live": live,
             "double_checked": live and not once and not (overrides and zero),
-            "subsets": _literal(_subsets(differentiable)),
+            "subsets": literal(_subsets(differentiable)),
             "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
             "allowance": ALLOWANCE,
-            "ones": _literal([_ones(t.shape) for t in tensors]),
+            "ones": literal([_ones(t.shape) for t in tensors]),
             "many": len(tensors) > 1,
             "mixes": not any(n.op in _ONE_DTYPE for f in self._formulas() for n in topological(f)),
             "several": len(differentiable) > 1,
-            "in_dims": _literal(_in_dims([s is not None for s in first])),
+            "in_dims": literal(_in_dims([s is not None for s in first])),
             "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
-            "compiled_settings": _literal(self._compiled()),
+            "compiled_settings": literal(self._compiled()),
             "half": spec.options.accumulate == "float32",
             "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
             "pointwise": not operations,
-            "special": _row(list(map(_row, samples.special(spec)))),
+            "special": tuple_of(list(map(tuple_of, samples.special(spec)))),
             "multiplies": layout.multiplies,
             "sums": broadcasting and len(tensors) > 1,
             "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
             "refused": self._refused(),
-            "bad_shapes": _literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
+            "bad_shapes": literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
             "large_shapes": large,
             "square_shapes": f"[(4, 6)] * {len(tensors)}" if broadcasting else "SHAPES[0]",
             "compared": True,
@@ -229,7 +230,7 @@ class _Facts:
                 found.append((len(self.spec.tensors) + k, names[k]))
         found.sort()
         return {
-            "versions": _literal([i for i, _ in found]) if found else "",
+            "versions": literal([i for i, _ in found]) if found else "",
             "versions_text": docs.listed([n for _, n in found]) if found else "",
         }
 
@@ -255,7 +256,7 @@ class _Facts:
                     name = scope.names.for_value(saved.value, symbols)
                     targets.append(Target(name, saved.value))
                 tensors = readers(saved.value, variant, self.layout, extras if saved in extras else base)
-                rows.append(f"({name}, {_literal([self.places[t] for t in tensors])})")
+                rows.append(f"({name}, {literal([self.places[t] for t in tensors])})")
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
 
         printer = Printer(self.layout.symbols(), self.constants)
@@ -335,13 +336,13 @@ class _Facts:
         return {
             "arguments": ", ".join([*arguments, *required, *device]),
             "meta": ", ".join([*arguments, *required, 'device="meta"']),
-            "shapes": _literal(shapes),
+            "shapes": literal(shapes),
             "call": ", ".join(
                 f"module.{own.names[t.name]}" if t.name in owned else f"x[{self.places[t.name]}]" for t in spec.tensors
             ),
             "inputs": ", ".join(f"x[{self.places[t.name]}]" for t in spec.tensors if t.name not in owned),
-            "settings": _literal(tuple(values.values())),
-            "repr": _literal(f"{self.layout.class_name}({', '.join(shown)})"),
+            "settings": literal(tuple(values.values())),
+            "repr": literal(f"{self.layout.class_name}({', '.join(shown)})"),
             "parameters": [
                 {
                     "name": own.names[p.tensor],
@@ -374,25 +375,6 @@ def _ones(shape: Sequence[int | str] | None) -> tuple[int, ...]:
     if shape is None:
         return (16,)
     return tuple(d if isinstance(d, int) else 1 for d in shape)
-
-
-def _names(names: Any) -> str:
-    quoted = [f'"{n}"' for n in names]
-    return f"({', '.join(quoted)},)" if len(quoted) == 1 else f"({', '.join(quoted)})"
-
-
-def _row(items: Sequence[str]) -> str:
-    """The source of a tuple of the items."""
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-
-
-def _literal(value: Any) -> str:
-    """A value as Python source, in double quotes; lists become tuples."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, (list, tuple)):
-        return _row(list(map(_literal, value)))
-    return repr(value)
 
 
 __all__ = ["render_test"]

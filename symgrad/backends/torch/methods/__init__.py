@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.methods.backward import Backward
-from symgrad.backends.torch.methods.common import joined, readers, reads, unpacking
+from symgrad.backends.torch.methods.common import readers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
 from symgrad.backends.torch.methods.jvp import Jvp
 from symgrad.backends.torch.printer import Printer
 from symgrad.machine import machine
 from symgrad.operation import Variant
 
-__all__ = ["Methods", "joined", "readers"]
+__all__ = ["Methods", "readers"]
 
 
 class Methods(Forward, Backward, Jvp):
@@ -39,7 +40,7 @@ class Methods(Forward, Backward, Jvp):
         if len(outputs) == 1 and not any("wants_" in line for line in lines):
             lines = [line.replace("*kept", ", ".join(kept)) for line in lines]
         else:
-            passed = f"({joined(arguments)}), {results if len(outputs) == 1 else f'({results})'}, {', '.join(kept)}"
+            passed = f"{tuple_of(arguments)}, {results if len(outputs) == 1 else f'({results})'}, {', '.join(kept)}"
             lines = [f"{layout.class_name}Function.setup_context(ctx, {passed})"]
         return [f"{', '.join([results, *kept])} = _forward({', '.join(arguments)})", *lines, f"return {results}"]
 
