@@ -94,6 +94,7 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
         (1 / K, "_floated(_result_dtype(k), k)"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
+        (call("maximum", K, ONE), "_result_dtype(k)"),
     ],
     ids=str,
 )
