@@ -192,7 +192,8 @@ class _Facts:
 
     def _joint(self) -> bool:
         """Whether every output depends on all tensors, which decide the dtype of a number among them."""
-        return all(f.tensors == frozenset().union(*(g.tensors for g in self._formulas())) for f in self._formulas())
+        everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
+        return all(f.tensors == everyone for f in self._formulas())
 
     def _sloped(self) -> bool:
         """Whether there is a derivative in the first settings."""

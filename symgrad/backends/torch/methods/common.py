@@ -193,7 +193,8 @@ def joined(names: Sequence[str], *, trailing: bool = True) -> str:
 
 
 def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
-    return any(re.search(rf"\b{re.escape(n)}\b", line) for n in names for line in lines)
+    # Not \b: a name may end with a mark that is no letter.
+    return any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", line) for n in names for line in lines)
 
 
 def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
