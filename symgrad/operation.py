@@ -21,7 +21,7 @@ from symgrad.override import Override, override
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.pivot import Pivot, find_pivot, with_output
-from symgrad.plan import Plan, plan, remaining_cost
+from symgrad.plan import Plan, plan, readable, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
 from symgrad.second import Second, second_derivatives, total_gradients
@@ -168,9 +168,17 @@ def compile_operation(program: Program) -> Operation:
         return plain  # what is kept would be float64
     extended = with_output(program, pivot)
     keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivot, extended, pivot, True)))
-    if _bytes(keeping) >= _bytes(plain):
+    through = Operation(program, _map_leaves(inner.body, partial(_through_pivot, program, pivot, False)), keeping)
+    if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
         return plain
-    return Operation(program, _map_leaves(inner.body, partial(_through_pivot, program, pivot, False)), keeping)
+    return through
+
+
+def _serves_jvp(operation: Operation) -> bool:
+    """Whether jvp can read what backward has saved: in a tangent the sum may have merged with other terms."""
+    return all(
+        readable(frozenset(s.value for s in v.plan.base), list(v.tangents.values())) for _, v in operation.variants()
+    )
 
 
 def _bytes(operation: Operation) -> float:

@@ -153,18 +153,23 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-# A parameter that is not read, names that are not ASCII, a branch on a number, NaN in a dead branch, no gradient in x,
-# a value at the step that is a tensor.
+# A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead branch, no gradient in x,
+# a value at the step that is a tensor, outputs that are constant, only an optional tensor with a gradient.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
-    "{op: greek, tensors: {α: , λ1: }, outputs: {ψ: α*λ1}}",
+    "{op: greek, tensors: {α: , x̂: }, outputs: {ψ: α*x̂}}",
     "{op: sometimes, tensors: {x: }, hyperparameters: {n: 0}, outputs: {y: 'where(n > 0, x**n, -x)'},"
     " test: {values: {n: [0, 2]}}}",
     "{op: root, tensors: {x: }, outputs: {y: 'where(x > 0, sqrt(x), 0)'}}",
     "{op: signs, tensors: {x: , v: }, outputs: {y: 'sign(x)*v'}}",
     "{op: step, tensors: {x: , v: }, outputs: {y: 'heaviside(x, v)', z: 'heaviside(x, 0)*v'}}",
+    "{op: constant, tensors: {x: , w: }, outputs: {y: 0*x + 1, z: w - w}, module: {parameters: {w: 1.0}}}",
+    "{op: constant_once, tensors: {x: }, outputs: {y: 0*x + 1}, options: {double_backward: false}}",
+    "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
 )
+WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
+WORDS |= {"asked", "second", "numbers"}
 
 
 def test_unusual_operations_pass(tmp_path: Path) -> None:
@@ -173,7 +178,7 @@ def test_unusual_operations_pass(tmp_path: Path) -> None:
         item = compiled_text(text)
         test = item.test
         _write(tmp_path, f"unusual_{k}", item.spec.op, item.text, test)
-        nodes += _nodes(f"unusual_{k}", test, {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes"})
+        nodes += _nodes(f"unusual_{k}", test, WORDS)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), *nodes], capture_output=True, text=True, check=False, cwd=tmp_path

@@ -515,6 +515,21 @@ def test_an_integer_has_no_gradient() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("tensors", "formula", "expected"),
+    [
+        ("{x: , w: }", "sum(x*w)", "not known to be of the shape of 'x', which 'inplace' overwrites"),
+        ("{x: , w: }", "sum(x*w, dim=1)", "not known to be of the shape of 'x', which 'inplace' overwrites"),
+        ("{x: {dtype: int}, w: }", "exp(x)*w", "'x', which 'inplace' overwrites, holds integers; the result does not"),
+    ],
+)
+def test_what_is_written_into_a_tensor_fits_it(tensors: str, formula: str, expected: str) -> None:
+    text = f"op: a\ntensors: {tensors}\noutputs:\n  y: {formula}\noptions: {{inplace: x}}\n"
+    assert spec_mistakes(formula, formula, text) == [f"a.yaml:4:6: outputs.y: {expected}"]
+    program(text.replace(formula, "softmax(x, dim=-1)" if "int" not in tensors else "{expr: 2*x, grad: false}"))
+    program("op: a\ntensors: {x: {shape: [n, m]}, w: {shape: [m, m]}}\noutputs: {y: x @ w}\noptions: {inplace: x}")
+
+
 def test_all_mistakes_of_a_spec_and_none_that_follow_from_them() -> None:
     found = spec_mistakes("input - target", "input - targt")
     assert found == ["a.yaml:9:14: let.d: unknown name 'targt'; did you mean 'target'?"]

@@ -131,6 +131,8 @@ class _Facts:
             "shapes": literal(self.shapes),
             "empty": literal(self.empty) if self.empty else "",
             "optional": any(t.default is not None for t in tensors),
+            "dispensable": all(tensors[i].default is not None for i in differentiable),
+            "head": next(i for i, t in enumerate(tensors) if t.default is None),
             "ranges": literal(self.ranges),
             "kinds": "" if plain else tuple_of(kinds),
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
@@ -140,7 +142,7 @@ class _Facts:
             "overrides": overrides,
             "overridden": overridden,
             "nonlinear": nonlinear,
-            "once": once and not overrides,
+            "once": once and not overrides and self._sloped(),
             "twice": not once and not overrides and bool(differentiable),
             "checked": bool(derived),
             "live": live,
@@ -191,7 +193,13 @@ class _Facts:
 
     def _joint(self) -> bool:
         """Whether every output depends on all tensors, which decide the dtype of a number among them."""
-        return all(f.tensors == frozenset().union(*(g.tensors for g in self._formulas())) for f in self._formulas())
+        everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
+        return all(f.tensors == everyone for f in self._formulas())
+
+    def _sloped(self) -> bool:
+        """Whether there is a derivative in the first settings."""
+        variant = samples.variant_at(self.layout, self.settings[0])
+        return variant is not None and bool(variant.gradients)
 
     def _overridden(self) -> list[str]:
         found = {t for v in self.layout.variants for t in v.overrides}
@@ -323,8 +331,6 @@ class _Facts:
             h.name: h.default if h.default is not None else self.settings[0][k]
             for k, h in enumerate(spec.hyperparameters)
         }
-        taken = samples.variant_at(self.layout, list(values.values()))
-        assert taken is not None
         required = [f"{own.names[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
         device = ['device="cpu"', "dtype=torch.float64"] if owned else []
         shown = [*arguments, *(f"{own.names[h]}={v!r}" for h, v in values.items())]
@@ -348,7 +354,6 @@ class _Facts:
                     "name": own.names[p.tensor],
                     "index": self.places[p.tensor],
                     "init": float(p.init),
-                    "read": any(self.layout.symbol(p.tensor) in f.symbols for f in taken.formulas.values()),
                 }
                 for p in owned.values()
             ],

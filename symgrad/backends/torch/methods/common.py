@@ -189,7 +189,8 @@ def alike(names: Sequence[str], least: str) -> list[str]:
 
 
 def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
-    return any(re.search(rf"\b{re.escape(n)}\b", line) for n in names for line in lines)
+    # Not \b: a name may end with a mark that is no letter.
+    return any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", line) for n in names for line in lines)
 
 
 def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
