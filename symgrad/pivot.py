@@ -18,7 +18,7 @@ from symgrad.expr import Expr, make, symbol
 from symgrad.parse import Program
 from symgrad.shapes import declared_shape
 from symgrad.spec.model import Formula, Output, Tensor
-from symgrad.traversal import substitute, topological
+from symgrad.traversal import rebuild, substitute, topological
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def _sums(program: Program) -> Iterator[Expr]:
     for node in topological(*program.outputs.values()):
         own = [tensors[name] for name in _coefficients(node) or ()]
         declared = any(t.shape is not None for t in program.spec.tensors)
-        if len(own) > 1 and all(t.default is None for t in own) and not (declared and declared_shape(node) is None):
+        placed = not declared or declared_shape(node) is not None
+        if len(own) > 1 and placed and all(t.default is None for t in own) and node not in program.outputs.values():
             yield node
 
 
@@ -92,11 +93,23 @@ def _pivots(program: Program, sums: Collection[Expr]) -> Pivots | None:
             coefficients = _coefficients(node) or {}
             stand_in = symbol(_name(program, node, found), "tensor", declared_shape(node))
             found.append(Pivot(node, coefficients, stand_in))
-            inside = {o: substitute(root, {node: stand_in}) for o, root in inside.items()}
+            inside = {o: _with(stand_in, node, root) for o, root in inside.items()}
     gone = {name for p in found for name in p.coefficients}
     if len(found) >= len(gone) or any(program.symbols[t] in root.symbols for root in inside.values() for t in gone):
         return None
     return Pivots(tuple(found), _inner(program, found, gone, inside))
+
+
+def _with(stand_in: Expr, total: Expr, root: Expr) -> Expr:
+    """The formula with a symbol for a sum, also where that is a part of a larger sum, or of its negative."""
+    mapped: dict[Expr, Expr] = {}
+    signed = ((ex.ONE, frozenset(total.args)), (ex.num(-1), frozenset(-term for term in total.args)))
+    for node in topological(root):
+        mapped[node] = rebuild(node, [mapped[a] for a in node.args])
+        for sign, terms in signed if node.op == "add" else ():
+            if terms.issubset(node.args):
+                mapped[node] = ex.add(sign * stand_in, *(mapped[a] for a in node.args if a not in terms))
+    return mapped[root]
 
 
 def _coefficients(node: Expr) -> dict[str, Expr] | None:

@@ -65,6 +65,7 @@ def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coe
         TWO + "outputs: {y: x * t}",
         TWO + "outputs: {y: (x**2 - t)**2}",
         TWO + "outputs: {y: (x - t)**2, z: sin(x)}",
+        TWO + "outputs: {y: (x - t)**2, z: x - t}",  # it is returned anyway
         "tensors: {x: , t: {shape: [N]}}\noutputs: {y: (x - t)**2}",
         "tensors: {x: , t: {default: 0.0}}\noutputs: {y: (x - t)**2}",
         "tensors: {x: , n: {dtype: int}}\noutputs: {y: (x - n)**2}",
@@ -83,6 +84,8 @@ THREE = "tensors: {a: {shape: [b, d]}, p: {shape: [b, d]}, n: {shape: [d]}}\n"
     [
         ("norm(a - p, dim=-1) - norm(a - n, dim=-1)", {"a - p": ("b", "d"), "a - n": ("b", "d")}),
         ("softmax(a - p + n, dim=-1)", {"a + n - p": ("b", "d")}),
+        ("a - p - mean(a - p, dim=-1, keepdim=True) + n", {"a - p": ("b", "d")}),
+        ("mean(a - p, dim=-1, keepdim=True) - a + p", {"a - p": ("b", "d")}),
         ("norm(a - p, dim=-1) - norm(a - n, dim=-1) * mean(p - n)", None),  # as many as the tensors
         ("norm(a - p, dim=-1) - norm(a - n, dim=-1) * mean(p)", None),
     ],
