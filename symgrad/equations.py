@@ -16,6 +16,7 @@ from symgrad.formula import formula
 from symgrad.operation import Variant
 from symgrad.parse import Program
 from symgrad.tensor_ops.extent import extent
+from symgrad.ties import released
 from symgrad.traversal import rebuild, substitute, topological
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
@@ -32,9 +33,9 @@ def derivatives(variant: Variant, program: Program) -> list[tuple[str, str]]:
     """
     known = {value: symbol(name) for name, value in program.lets.items() if value.args}
     kept = {node for s in variant.plan.base if s.source != "input" for node in topological(s.value)}
-    known |= {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
+    known |= {released(form): symbol(name) for name, form in variant.outputs.items() if form in kept}
     rows = [
-        (label, _readable(substitute(_with_sizes(value), known)), note)
+        (label, _readable(substitute(released(_with_sizes(value)), known)), note)
         for label, value, note in _rows(variant, program)
     ]
     named, values = _with_letters([value for _, value, _ in rows], _taken(program))

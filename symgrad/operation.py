@@ -17,10 +17,11 @@ from symgrad.differentiate import jvp, vjp
 from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
+from symgrad.hoist import hoisted
 from symgrad.override import Override, override
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
-from symgrad.pivot import Pivot, find_pivot, with_output
+from symgrad.pivot import Pivots, find_pivots, with_outputs
 from symgrad.plan import Plan, plan, readable, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
@@ -89,8 +90,8 @@ Body: TypeAlias = "Split | Variant"
 class Operation:
     """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
 
-    `keeping` is the same operation with one more output, for plain calls: a sum of inputs that backward reads in place
-    of the inputs.
+    `keeping` is the same operation with more outputs, for plain calls: sums of inputs that backward reads in place of
+    the inputs.
     """
 
     program: Program
@@ -160,15 +161,15 @@ def compile_operation(program: Program) -> Operation:
     """Differentiate, stabilise and plan a parsed spec."""
     plain = _compile(program)
     # Fused passes save inputs and outputs alone: computing again what is in a register costs no pass over memory.
-    pivot = None if program.spec.options.kernels else find_pivot(program)
-    if pivot is None:
+    pivots = None if program.spec.options.kernels else find_pivots(program)
+    if pivots is None:
         return plain
-    inner = _compile(pivot.inner)
+    inner = _compile(pivots.inner)
     if any(v.wide_values for _, v in inner.variants()):
         return plain  # what is kept would be float64
-    extended = with_output(program, pivot)
-    keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivot, extended, pivot, True)))
-    through = Operation(program, _map_leaves(inner.body, partial(_through_pivot, program, pivot, False)), keeping)
+    extended = with_outputs(program, pivots)
+    keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivots, extended, pivots, True)))
+    through = Operation(program, _map_leaves(inner.body, partial(_through_pivots, program, pivots, False)), keeping)
     if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
         return plain
     return through
@@ -198,38 +199,39 @@ def _compile(program: Program) -> Operation:
     return Operation(program, _map_leaves(tree, partial(_compile_variant, program, Memory(), alone)))
 
 
-def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Variant) -> Variant:
-    """A variant in terms of the tensors, from that in terms of their sum, which is an output too if `returned`."""
+def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Variant) -> Variant:
+    """A variant in terms of the tensors, from that in terms of their sums, which are outputs too if `returned`."""
     spec, symbols = program.spec, program.symbols
-    own = {t.name: symbols[t.name] for t in spec.tensors if t.grad and t.name in pivot.coefficients}
+    own = {t.name: symbols[t.name] for t in spec.tensors if t.grad}
     gradients: dict[tuple[str, str], Expr] = {}
     tangents: dict[tuple[str, str], Expr] = {}
     slopes: dict[tuple[str, str], Expr] = {}
     choices: dict[tuple[str, str], Choice] = {}
-    for (output, tensor), gradient in inner.gradients.items():
-        if tensor != pivot.name:
-            gradients[output, tensor] = pivot.outside(gradient)
-        for t, symbol_ in own.items() if tensor == pivot.name else ():
-            gradients[output, t] = pivot.gradient(gradient, t, symbol_)
-    for (output, tensor), value in inner.tangents.items():
-        if tensor != pivot.name:
-            tangents[output, tensor] = pivot.outside(value)
-        for t in own if tensor == pivot.name else ():
-            pushed = substitute(value, {tangent(pivot.name): pivot.coefficients[t] * tangent(t)})
-            tangents[output, t] = pivot.outside(pushed)
-    for (output, tensor), value in inner.partials.items():
-        for t in own if tensor == pivot.name else (tensor,):
-            factor = pivot.coefficients[t] if tensor == pivot.name else ex.ONE
-            slopes[output, t] = pivot.outside(factor * value)
-            if (output, tensor) in inner.slope_choices:
-                choices[output, t] = _choice_outside(pivot, inner.slope_choices[output, tensor], factor)
-    outputs = {name: pivot.outside(form) for name, form in inner.outputs.items()}
-    formulas = {name: pivot.outside(form) for name, form in inner.formulas.items()}
-    if returned:
-        outputs[pivot.name] = formulas[pivot.name] = pivot.value
-        for t, symbol_ in own.items():
-            gradients[pivot.name, t] = make("sum_to", pivot.coefficients[t] * cotangent(pivot.name), symbol_)
-            tangents[pivot.name, t] = pivot.coefficients[t] * tangent(t)
+    parts = [(t, p.name, p) for t in own for p in pivots.of(t)] + [(t, t, None) for t in own if not pivots.of(t)]
+    for output in inner.formulas:
+        for t, part, pivot in parts:
+            key, source = (output, t), (output, part)
+            factor = pivot.coefficients[t] if pivot else ex.ONE
+            if source in inner.gradients:
+                of_part = inner.gradients[source]
+                inside = of_part.args[0] if pivot and of_part.op == "sum_to" else of_part
+                gradients[key] = ex.add(gradients.get(key, ex.ZERO), factor * pivots.outside(inside))
+            if source in inner.tangents:
+                value = inner.tangents[source]
+                pushed = hoisted(substitute(value, {tangent(part): pivot.tangent(t)})) if pivot else value
+                tangents[key] = ex.add(tangents.get(key, ex.ZERO), pivots.outside(pushed))
+            if source in inner.partials:
+                slopes[key] = ex.add(slopes.get(key, ex.ZERO), pivots.written(factor * inner.partials[source]))
+            if source in inner.slope_choices and len(pivots.of(t)) < 2:
+                choices[key] = _choice_outside(pivots, inner.slope_choices[source], factor)
+    gradients = {(o, t): make("sum_to", g, own[t]) if pivots.of(t) else g for (o, t), g in gradients.items()}
+    outputs = {name: pivots.outside(form) for name, form in inner.outputs.items()}
+    formulas = {name: pivots.written(form) for name, form in inner.formulas.items()}
+    for p in pivots.sums if returned else ():
+        outputs[p.name], formulas[p.name] = p.whole, p.value
+        for t in own.keys() & p.coefficients.keys():
+            gradients[p.name, t] = make("sum_to", p.coefficients[t] * cotangent(p.name), own[t])
+            tangents[p.name, t] = p.coefficients[t] * tangent(t)
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
@@ -242,21 +244,21 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
         gradients=gradients,
         tangents=tangents,
         partials=slopes,
-        value_choices={name: _choice_outside(pivot, c, ex.ONE) for name, c in inner.value_choices.items()},
+        value_choices={name: _choice_outside(pivots, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
         plan=chosen,
     )
 
 
-def _choice_outside(pivot: Pivot, choice: Choice, factor: Expr) -> Choice:
-    """A choice made in terms of the sum, in terms of the tensors."""
+def _choice_outside(pivots: Pivots, choice: Choice, factor: Expr) -> Choice:
+    """A choice made in terms of the sums, in terms of the tensors."""
 
     def candidate(c: Candidate) -> Candidate:
-        return replace(c, form=pivot.outside(factor * c.form))
+        return replace(c, form=pivots.written(factor * c.form))
 
     return replace(
         choice,
-        formula=pivot.outside(factor * choice.formula),
+        formula=pivots.written(factor * choice.formula),
         chosen=candidate(choice.chosen),
         candidates=tuple(candidate(c) for c in choice.candidates),
     )

@@ -286,7 +286,7 @@ def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: fro
     roots, kept, own = (
         lowered[a:b] for a, b in ((0, len(gradients)), (len(gradients), -len(extras)), (-len(extras), None))
     )
-    beside = frozenset(topological(*roots, leaves=frozenset((*kept, *own)))) - frozenset(own)
+    beside = read_by(roots, frozenset((*kept, *own))) - frozenset(own)
     again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
     return sum(scaled_cost(n, sizes) for n in again)
 

@@ -118,7 +118,7 @@ class Layout:
 
     operation: Operation
     constants: dict[Expr, str] = field(default_factory=dict)
-    pivot: str = ""  # the output that plain calls return for their own backward
+    pivots: tuple[str, ...] = ()  # the outputs that plain calls return for their own backward
 
     @property
     def spec(self) -> Spec:

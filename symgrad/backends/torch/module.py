@@ -85,19 +85,22 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
 
 
 def operation_keeps(layout: Layout) -> bool:
-    """Whether plain calls return one more output, which backward reads."""
+    """Whether plain calls return more outputs, which backward reads."""
     return layout.operation.keeping is not None
 
 
 def _pivot(layout: Layout) -> dict[str, Any] | None:
-    """The methods of the Function for plain calls that returns a sum of its inputs too."""
+    """The methods of the Function for plain calls that returns sums of its inputs too."""
     keeping = layout.operation.keeping
     if keeping is None:
         return None
-    extended = Layout(keeping, layout.constants, pivot=keeping.program.spec.outputs[-1].name)
+    more = keeping.program.spec.outputs[len(layout.spec.outputs) :]
+    extended = Layout(keeping, layout.constants, pivots=tuple(o.name for o in more))
     methods, plain = Methods(extended), PivotBackward(extended)
+    own = _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs])
     return {
-        "name": extended.outputs[extended.pivot],
+        "names": " and ".join(extended.outputs[name] for name in extended.pivots),
+        "several": len(more) > 1,
         "forward": methods.forward(),
         "returns": public.returns(extended),
         "setup": methods.setup_context(),
@@ -106,7 +109,7 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
         "plain": plain.plain_backward(),
         "test": plain.test(),
         "passed": f"grad_{layout.spec.outputs[0].name}",
-        "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]) + " = None",
+        "cotangents": ", ".join([own, *(f"grad_{o.name}: Tensor | None = None" for o in more)]),
     }
 
 

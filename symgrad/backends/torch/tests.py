@@ -24,6 +24,7 @@ from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
+from symgrad.ties import released
 from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
@@ -261,7 +262,7 @@ class _Facts:
             for saved in (*base, *extras):
                 name = symbols.get(saved.value)
                 if name is None:
-                    name = scope.names.for_value(saved.value, symbols)
+                    name = scope.names.for_value(released(saved.value), symbols)
                     targets.append(Target(name, saved.value))
                 tensors = readers(saved.value, variant, self.layout, extras if saved in extras else base)
                 rows.append(f"({name}, {literal([self.places[t] for t in tensors])})")

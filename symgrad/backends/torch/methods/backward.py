@@ -28,7 +28,7 @@ class Backward(Common):
         Empty where that would gain nothing.
         """
         layout = self.layout
-        if layout.operation.keeping is not None or layout.pivot or not any(o.grad for o in layout.spec.outputs):
+        if layout.operation.keeping is not None or layout.pivots or not any(o.grad for o in layout.spec.outputs):
             return []
         body = self._stored_branches(self._plain_backward)
         if not layout.keeps and sum(len(_OVERWRITES.findall(line)) for line in body) < _WORTHWHILE:
@@ -192,7 +192,7 @@ class Backward(Common):
 
 
 class PivotBackward(Backward):
-    """Writes the backward of a plain call that returned a sum of its inputs, which nothing else has used."""
+    """Writes the backward of a plain call that returned sums of its inputs, which nothing else has used."""
 
     def plain_backward(self) -> list[str]:
         """The gradients by way of the outputs that users see; empty where overwriting temporaries gains nothing."""
@@ -203,19 +203,21 @@ class PivotBackward(Backward):
 
     def test(self) -> str:
         """Whether it serves."""
-        grad, unused = (f"grad_{name}" for name in (self.layout.spec.outputs[0].name, self.layout.pivot))
+        grad = f"grad_{self.layout.spec.outputs[0].name}"
+        unused = [f"grad_{name} is None" for name in self.layout.pivots]
         _, *watched = self._observed(grad)
-        return f"{unused} is None and type({grad}) is Tensor and not ({' or '.join(watched)})"
+        return f"{' and '.join(unused)} and type({grad}) is Tensor and not ({' or '.join(watched)})"
 
     @property
     def _overwrites(self) -> bool:
-        return len(self.layout.spec.outputs) == 2
+        return len(self.layout.spec.outputs) == 1 + len(self.layout.pivots)
 
     def _cotangents(self, variant: Variant) -> list[str]:
-        return [c for c in super()._cotangents(variant) if c != f"grad_{self.layout.pivot}"]
+        unused = {f"grad_{name}" for name in self.layout.pivots}
+        return [c for c in super()._cotangents(variant) if c not in unused]
 
     def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
-        return [(o, g) for o, g in super()._terms(tensor, variant) if o != self.layout.pivot]
+        return [(o, g) for o, g in super()._terms(tensor, variant) if o not in self.layout.pivots]
 
 
 def _direct(lines: list[str]) -> list[str]:
