@@ -15,7 +15,20 @@ constexpr int W = 8;
 constexpr int W = 4;
 #endif
 
-#define INLINE [[gnu::always_inline]] inline
+// Instructions of the processor where the compiler would use several. They are spelled out, because the header in which
+// they have names takes longer to read than the rest of this file to compile.
+#define INSTRUCTION(text, name, To, From)                   \
+    INLINE To name(From x) {                                \
+        To y;                                               \
+        asm(text " %1, %0" : "=v"(y) : "v"(x));             \
+        return y;                                           \
+    }
+#define INSTRUCTION_OF_TWO(text, name, To, From)            \
+    INLINE To name(From a, From b) {                        \
+        To y;                                               \
+        asm(text " %2, %1, %0" : "=v"(y) : "v"(a), "v"(b)); \
+        return y;                                           \
+    }
 
 typedef float Floats __attribute__((vector_size(W * 4)));
 typedef int32_t Ints __attribute__((vector_size(W * 4)));
@@ -199,8 +212,8 @@ INLINE Whole joined(Half low, Half high) {
 
 // GCC would convert a register of AVX-512 in four pieces.
 #if defined(__AVX512F__)
-INLINE Doubles widened(HalfFloats x) { return (Doubles)_mm512_cvtps_pd((__m256)x); }
-INLINE HalfFloats narrowed(Doubles x) { return (HalfFloats)_mm512_cvtpd_ps((__m512d)x); }
+INSTRUCTION("vcvtps2pd", widened, Doubles, HalfFloats)
+INSTRUCTION("vcvtpd2ps", narrowed, HalfFloats, Doubles)
 #else
 INLINE Doubles widened(HalfFloats x) { return __builtin_convertvector(x, Doubles); }
 INLINE HalfFloats narrowed(Doubles x) { return __builtin_convertvector(x, HalfFloats); }

@@ -1,10 +1,10 @@
 // defines: at_least at_most maximum minimum
 // x, or the bound where x is beyond it. A NaN in x stays one: these instructions return their second operand then.
 #if defined(__AVX512F__)
-INLINE Floats larger(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m512)a, (__m512)b); }
-INLINE Floats smaller(Floats a, Floats b) { return (Floats)_mm512_min_ps((__m512)a, (__m512)b); }
-INLINE Doubles larger(Doubles a, Doubles b) { return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b); }
-INLINE Doubles smaller(Doubles a, Doubles b) { return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b); }
+INSTRUCTION_OF_TWO("vmaxps", larger, Floats, Floats)
+INSTRUCTION_OF_TWO("vminps", smaller, Floats, Floats)
+INSTRUCTION_OF_TWO("vmaxpd", larger, Doubles, Doubles)
+INSTRUCTION_OF_TWO("vminpd", smaller, Doubles, Doubles)
 #else
 template <typename Part>
 INLINE Part larger(Part a, Part b) {

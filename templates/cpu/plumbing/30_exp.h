@@ -42,14 +42,12 @@ INLINE Lanes<double> exp_series(Lanes<double> r) {
 
 // x * 2^k, rounded once.
 #if defined(__AVX512F__)
-INLINE Lanes<float> scaled(Lanes<float> x, Lanes<float> k) {
-    x.part[0] = (Floats)_mm512_scalef_ps((__m512)x.part[0], (__m512)k.part[0]);
-    return x;
-}
+INSTRUCTION_OF_TWO("vscalefps", scaled_part, Floats, Floats)
+INSTRUCTION_OF_TWO("vscalefpd", scaled_part, Doubles, Doubles)
 
-INLINE Lanes<double> scaled(Lanes<double> x, Lanes<double> k) {
-    x.part[0] = (Doubles)_mm512_scalef_pd((__m512d)x.part[0], (__m512d)k.part[0]);
-    x.part[1] = (Doubles)_mm512_scalef_pd((__m512d)x.part[1], (__m512d)k.part[1]);
+template <typename T>
+INLINE Lanes<T> scaled(Lanes<T> x, Lanes<T> k) {
+    EACH_PART(x.part[p] = scaled_part(x.part[p], k.part[p]))
     return x;
 }
 #else
