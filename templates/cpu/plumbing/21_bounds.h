@@ -1,10 +1,10 @@
 // defines: at_least at_most maximum minimum
 // x, or the bound where x is beyond it. A NaN in x stays one: these instructions return their second operand then.
-#if defined(__AVX512F__)
-INSTRUCTION_OF_TWO("vmaxps", larger, Floats, Floats)
-INSTRUCTION_OF_TWO("vminps", smaller, Floats, Floats)
-INSTRUCTION_OF_TWO("vmaxpd", larger, Doubles, Doubles)
-INSTRUCTION_OF_TWO("vminpd", smaller, Doubles, Doubles)
+#if defined(GCC_AVX512)
+INLINE Floats larger(Floats a, Floats b) { return __builtin_ia32_maxps512_mask(a, b, a, -1, 4); }
+INLINE Floats smaller(Floats a, Floats b) { return __builtin_ia32_minps512_mask(a, b, a, -1, 4); }
+INLINE Doubles larger(Doubles a, Doubles b) { return __builtin_ia32_maxpd512_mask(a, b, a, -1, 4); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return __builtin_ia32_minpd512_mask(a, b, a, -1, 4); }
 #else
 template <typename Part>
 INLINE Part larger(Part a, Part b) {

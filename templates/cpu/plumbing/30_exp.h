@@ -41,9 +41,9 @@ INLINE Lanes<double> exp_series(Lanes<double> r) {
 }
 
 // x * 2^k, rounded once.
-#if defined(__AVX512F__)
-INSTRUCTION_OF_TWO("vscalefps", scaled_part, Floats, Floats)
-INSTRUCTION_OF_TWO("vscalefpd", scaled_part, Doubles, Doubles)
+#if defined(GCC_AVX512)
+INLINE Floats scaled_part(Floats x, Floats k) { return __builtin_ia32_scalefps512_mask(x, k, x, -1, 4); }
+INLINE Doubles scaled_part(Doubles x, Doubles k) { return __builtin_ia32_scalefpd512_mask(x, k, x, -1, 4); }
 
 template <typename T>
 INLINE Lanes<T> scaled(Lanes<T> x, Lanes<T> k) {

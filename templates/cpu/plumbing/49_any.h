@@ -2,16 +2,14 @@
 template <typename T>
 INLINE bool any(Mask<T> mask) {
     const auto set = mask.bits.part[0] | mask.bits.part[Types<T>::parts - 1];
-#if defined(__AVX512F__)
-    uint16_t found;
-    asm("vptestmd %1, %1, %0" : "=k"(found) : "v"(set));
-    return found != 0;
-#elif defined(__AVX__)
-    int found;
-    asm("vmovmskps %1, %0" : "=r"(found) : "x"(set));
-    return found != 0;
+#if defined(GCC_AVX512)
+    return __builtin_ia32_ptestmd512(reinterpret_cast<Ints>(set), reinterpret_cast<Ints>(set), -1) != 0;
+#elif defined(__AVX__) && !defined(__AVX512F__)
+    return __builtin_ia32_movmskps256(reinterpret_cast<Floats>(set)) != 0;
 #else
-    const Longs halves = reinterpret_cast<Longs>(set);
-    return (halves[0] | halves[1]) != 0;
+    const Longs pairs = reinterpret_cast<Longs>(set);
+    int64_t some = 0;
+    for (int j = 0; j < W / 2; j++) some |= pairs[j];
+    return some != 0;
 #endif
 }
