@@ -72,8 +72,8 @@ def library(request, tmp_path_factory):
 
 def _library(without):
     """A library of all functions for arrays; None where the processor has not what is left `without` an extension."""
-    heads = "".join(f"#include <{h}>\n" for h in ("cmath", "cstdint", "cstring", "type_traits", "vector"))
-    heads += "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n"
+    heads = "".join(f"#include <{h}>\n" for h in ("cmath", "cstdint", "cstring", "type_traits"))
+    heads += "#define INLINE [[gnu::always_inline]] inline\n"
     text = f"{heads}namespace {{\n{plumbing(' '.join([*TRUTH, *SPECIAL_TRUTH]))}\n}}\n"
     for name in (*TRUTH, *SPECIAL_TRUTH):
         for kind in ("float", "double"):

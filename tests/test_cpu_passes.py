@@ -56,6 +56,7 @@ tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
 op: scaled_rows
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
@@ -176,8 +177,8 @@ def test_a_tensor_with_one_element_for_each_row(modules, shapes):
     agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
 
 
-@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS])
-def test_no_pass_writes_a_value_that_is_smaller_than_the_pass(text):
+@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS, SIGNED], ids=["smaller", "smaller rows", "truth values"])
+def test_what_no_pass_writes(text):
     assert not compiled(text).passes
 
 
