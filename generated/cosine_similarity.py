@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 4d8fae0899a6cc0d2797e98d9101fb86ba8062b69b1213703e38065acad600a3
+# body-sha256: d8e27faafd5b0dbae7cc9821305b2525e8ce394c4cb2fa27708dfe4f98101207
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -209,16 +209,16 @@ class _CosineSimilarityPlain(Function):
         upper_norm_b = torch.clamp(norm_b, min=eps)
         product = upper_norm_a * upper_norm_b
         spread = (grad_y / product).unsqueeze(-1).expand(_broadcast_shapes(a.shape, b.shape))
-        total_grad_y = total * grad_y
+        product2 = total * grad_y
         if wants_a:
-            product2 = (total_grad_y * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
-            column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            product3 = (product2 * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
+            column = product3.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
             ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
             grad_a = _fit((spread * b).sum_to_size(a.shape).addcmul_(a, ratio), saved[0])
         if wants_b:
-            product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
-            column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            product4 = product2.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
+            column2 = product4.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
             ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
             grad_b = _fit((spread * a).sum_to_size(b.shape).addcmul_(b, ratio2), saved[1])

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: b35ea741c538f7fb26ca80a9e6a6204578384c16828ce8f4a35ead4babae2b8f
+# body-sha256: 231e94ecaf89c5bb0ada9aca909495aced398dac9a17175733cbaad01a7727f2
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -80,9 +80,9 @@ class CrossEntropySmoothedFunction(Function):
         dtype = None
         if logits.dtype in _HALF or logits.dtype != target.dtype:
             logits, target, dtype = _widen(logits, target)
-        log_softmax = torch.log_softmax(logits, dim=-1)
-        product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
-        return _round((product - smoothing * log_softmax.mean(dim=-1)).mean(), dtype)
+        log_p = torch.log_softmax(logits, dim=-1)
+        product = -(1 - smoothing) * (log_p * target).sum(dim=-1)
+        return _round((product - smoothing * log_p.mean(dim=-1)).mean(), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 30bf781a0d0a172eb3bef629d0fa66530ca5044a02197ab28123ccb51c43a62f
+# body-sha256: 8b778bbf40847de8fce30c888006760a649f8585abed70b328fa5d893d9a3687
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -14,8 +14,8 @@
     grad_query = u @ key - grad_loss * key / N / temperature
     grad_key   = u.mT @ query - grad_loss * query / N / temperature
 
-Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
-key.T / temperature where nothing differentiates the backward.
+Saved for backward: query and key; logsumexp(scores, dim=-1) and scores where nothing
+differentiates the backward.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -74,11 +74,11 @@ def _forward(
     dtype = None
     if query.dtype in _HALF or query.dtype != key.dtype:
         query, key, dtype = _widen(query, key)
-    product = query @ key.T / temperature
-    logsumexp = product.logsumexp(dim=-1)
+    scores = query @ key.T / temperature
+    logsumexp = scores.logsumexp(dim=-1)
     loss = (logsumexp - (key * query).sum(dim=-1) / temperature).mean()
     if dtype is None:
-        return loss, logsumexp, product
+        return loss, logsumexp, scores
     # Computed wider than the result: recomputing is cheaper than keeping.
     return loss.to(dtype), None, None
 
@@ -112,15 +112,13 @@ class InfoNceFunction(Function):
             if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
-            ratio = query @ key.T / temperature
-            ratio2 = grad_loss / query.shape[0] / temperature
-            product = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1)) * ratio2
+            scores = query @ key.T / temperature
+            ratio = grad_loss / query.shape[0] / temperature
+            product = torch.exp(scores - scores.logsumexp(dim=-1).unsqueeze(-1)) * ratio
             if wants_query:
-                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
+                grad_query = _fit(torch.addcmul(product @ key, key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit(
-                    torch.addcmul(product.mT @ query, query, ratio2, value=-1), saved[1]
-                )
+                grad_key = _fit(torch.addcmul(product.mT @ query, query, ratio, value=-1), saved[1])
             return grad_query, grad_key, None
 
     @staticmethod
@@ -132,14 +130,14 @@ class InfoNceFunction(Function):
                 query, key, tangent_query, tangent_key
             )
             terms = []
-            ratio = query @ key.T / temperature
-            exp = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1))
+            scores = query @ key.T / temperature
+            exp = torch.exp(scores - scores.logsumexp(dim=-1).unsqueeze(-1))
             if tangent_query is not None:
-                ratio2 = (exp * (tangent_query @ key.T)).sum(dim=-1) / temperature
-                terms.append((ratio2 - (key * tangent_query).sum(dim=-1) / temperature).mean())
+                ratio = (exp * (tangent_query @ key.T)).sum(dim=-1) / temperature
+                terms.append((ratio - (key * tangent_query).sum(dim=-1) / temperature).mean())
             if tangent_key is not None:
-                ratio3 = (exp * (query @ tangent_key.T)).sum(dim=-1) / temperature
-                terms.append((ratio3 - (query * tangent_key).sum(dim=-1) / temperature).mean())
+                ratio2 = (exp * (query @ tangent_key.T)).sum(dim=-1) / temperature
+                terms.append((ratio2 - (query * tangent_key).sum(dim=-1) / temperature).mean())
             return _total(ctx, terms)
 
 
@@ -153,10 +151,10 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, logsumexp, product = _forward(query, key, temperature)
+        loss, logsumexp, scores = _forward(query, key, temperature)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, logsumexp, product)
+        _save(ctx, (loss,), query, key, logsumexp, scores)
         return loss
 
     @staticmethod
@@ -171,16 +169,16 @@ class _InfoNcePlain(Function):
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with _autocast_as(ctx.autocast):
-            query, key, logsumexp, product = saved = ctx.saved_tensors
-            if logsumexp is None and product is None:
+            query, key, logsumexp, scores = saved = ctx.saved_tensors
+            if logsumexp is None and scores is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
             ratio = (grad_loss / query.shape[0]).div_(temperature)
-            product2 = (product - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
+            product = (scores - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
             if wants_query:
-                grad_query = _fit((product2 @ key).addcmul_(key, ratio, value=-1), saved[0])
+                grad_query = _fit((product @ key).addcmul_(key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit((product2.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
+                grad_key = _fit((product.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
             return grad_query, grad_key, None
 
 

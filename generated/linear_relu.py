@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 031633c5fe6daf57783088a7c9c434f665480ee7cc18a85050d6bc72d82cf9f8
+# body-sha256: 4231f241446265a9f0c8c8c0fed31a69c4cb680b9e65861fa5c8f982e1a4ad6b
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -75,11 +75,11 @@ class LinearReluFunction(Function):
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if bias is None:
             x, weight, dtype = _widen(x, weight)
-            matmul = x @ weight.T
-            return _round(torch.relu(matmul), dtype)
+            x_weight = x @ weight.T
+            return _round(torch.relu(x_weight), dtype)
         x, weight, bias, dtype = _widen(x, weight, bias)
-        matmul = x @ weight.T
-        return _round(torch.relu(matmul + bias), dtype)
+        x_weight = x @ weight.T
+        return _round(torch.relu(x_weight + bias), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 465fd8218285f0f342c7b1abf50af164868288936e2ae19e6c51752a2904b4ab
+# body-sha256: 9c9ef8db4a370257210ef6edb208f8d3b1058c20cb597a4304789ceac8671ff2
 """Smooth L1 loss.
 
     d    = input - target
@@ -112,13 +112,13 @@ class SmoothL1Function(Function):
         input, target = saved = ctx.saved_tensors
         if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
-        diff = input - target
-        chosen = torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
+        d = input - target
+        chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
         if reduction == "sum":
             grad_input = _fit(chosen * grad_loss, saved[0])
             return grad_input, None, None, None
         if reduction == "mean":
-            grad_input = _fit(chosen * (grad_loss / diff.numel()), saved[0])
+            grad_input = _fit(chosen * (grad_loss / d.numel()), saved[0])
             return grad_input, None, None, None
         grad_input = _fit(chosen * grad_loss, saved[0])
         return grad_input, None, None, None
@@ -131,25 +131,15 @@ class SmoothL1Function(Function):
         with _primals(ctx) as saved:
             input, target = saved
             input, target, tangent_input, _ = _widen(input, target, tangent_input)
-            diff = input - target
+            d = input - target
             if reduction == "sum":
-                product = (
-                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
-                    * tangent_input
-                )
+                product = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta) * tangent_input
                 return _total(ctx, [product.sum()])
             if reduction == "mean":
-                product = (
-                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
-                    * tangent_input
-                )
+                product = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta) * tangent_input
                 return _total(ctx, [product.mean()])
             return _total(
-                ctx,
-                [
-                    torch.where(torch.abs(diff) >= beta, torch.sign(diff), diff / beta)
-                    * tangent_input
-                ],
+                ctx, [torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta) * tangent_input]
             )
 
 

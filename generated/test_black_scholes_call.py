@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 5158f2eb69845def59496a65ca9ee5ccc327c4de32df0aeafd732ee7dab7be52
+# body-sha256: 3a7c30b07dd0f647a283e8acca29fe58686cda4ffd1caafe427ba61ef852b472
 """Tests of black_scholes_call: it must agree with its formula under autograd in every mode.
 
 spread = volatility * sqrt(time)
@@ -64,12 +64,12 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 def composite(spot: Any, strike: Any, time: Any, rate: Any, volatility: Any) -> Any:
     """The formula itself: autograd differentiates it."""
     rate_time = rate * time
-    product = torch.sqrt(time) * volatility
-    ratio = (torch.log(spot / strike) + rate_time) / product
-    product2 = 0.5 * product
-    product3 = 0.5 * torch.erfc(-(ratio + product2) / _SQRT_2) * spot
-    product4 = torch.exp(-rate_time) * torch.erfc(-(ratio - product2) / _SQRT_2)
-    price = product3 - 0.5 * product4 * strike
+    spread = torch.sqrt(time) * volatility
+    ratio = (torch.log(spot / strike) + rate_time) / spread
+    product = 0.5 * spread
+    product2 = 0.5 * torch.erfc(-(ratio + product) / _SQRT_2) * spot
+    product3 = torch.exp(-rate_time) * torch.erfc(-(ratio - product) / _SQRT_2)
+    price = product2 - 0.5 * product3 * strike
     return price
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 66a11c695cf68921c51835fd69a75c195de061f3252ec0a7cead39ff62c88224
+# body-sha256: d41bd96bb74216fca902211ad3374f7c5ac1a0b73d4b38c6d5730dd715c92c2e
 """Tests of cross_entropy_smoothed: it must agree with its formula under autograd in every mode.
 
 log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -55,9 +55,9 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(logits: Any, target: Any, smoothing: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    diff = logits - torch.log(torch.exp(logits).sum(dim=-1, keepdim=True))
-    product = -(1 - smoothing) * (diff * target).sum(dim=-1)
-    loss = (product - smoothing * diff.mean(dim=-1)).mean()
+    log_p = logits - torch.log(torch.exp(logits).sum(dim=-1, keepdim=True))
+    product = -(1 - smoothing) * (log_p * target).sum(dim=-1)
+    loss = (product - smoothing * log_p.mean(dim=-1)).mean()
     return loss
 
 

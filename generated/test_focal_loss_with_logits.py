@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 2300f5ccf2149db8e63d259bb33cd66c5320249b213d69f1856da3165e60097a
+# body-sha256: b228e085bc9cbf29e81c2b9ef337406032eb70e9bde6e3ffe01c773beedcaad1
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -63,10 +63,10 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(logits: Any, target: Any, alpha: Any, gamma: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    sig_logits = torch.sigmoid(logits)
-    diff = 1 - sig_logits
-    product = sig_logits**gamma * (1 - target) * torch.log(diff)
-    product2 = alpha * (diff**gamma * torch.log(sig_logits) * target)
+    p = torch.sigmoid(logits)
+    diff = 1 - p
+    product = p**gamma * (1 - target) * torch.log(diff)
+    product2 = alpha * (diff**gamma * torch.log(p) * target)
     loss = -(1 - alpha) * product - product2
     return loss
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 2b9aa1577bd7a20f24f0b5e4e14b6d28608bd31e093c711ffd588e39288a3b1e
+# body-sha256: f7f4bbb1527520ac606271f7231ea0b9386fe719b57490c15f08595cf16493cc
 """Tests of geglu: it must agree with its formula under autograd in every mode.
 
 y = gelu(x @ gate.T) * (x @ up.T)
@@ -57,17 +57,17 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, gate: Any, up: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    matmul = x @ gate.T
-    product = torch.erfc(-_SQRT_1_2 * matmul) * matmul * (x @ up.T)
+    x_gate = x @ gate.T
+    product = torch.erfc(-_SQRT_1_2 * x_gate) * x_gate * (x @ up.T)
     y = 0.5 * product
     return y
 
 
 def saved(x: Any, gate: Any, up: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    matmul = x @ gate.T
-    matmul2 = x @ up.T
-    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
+    x_gate = x @ gate.T
+    x_up = x @ up.T
+    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (x_gate, (0, 1, 2)), (x_up, (0, 1))]
 
 
 reference = composite

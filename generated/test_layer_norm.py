@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 9389012cafd968dbe401fd719080eeb0b9b7dfeaa61ae36a776ba4ddf8e0828d
+# body-sha256: ed03db4f249d3bb465393b3fad86ff5dcbe84d3a64ec956571565f32fb72482c
 """Tests of layer_norm: it must agree with its formula under autograd in every mode.
 
 centred  = x - mean(x, dim=-1, keepdim=True)
@@ -60,8 +60,8 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    diff = x - x.mean(dim=-1, keepdim=True)
-    y = diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias
+    centred = x - x.mean(dim=-1, keepdim=True)
+    y = centred / torch.sqrt((centred * centred).mean(dim=-1, keepdim=True) + eps) * weight + bias
     return y
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: f88c04e4a1c93d4e2a07bacb8e8517750a5657a4570d3f27dba0138fcf3a8ce0
+# body-sha256: 34ed4c872dac025e44ba4349009c3d280c1895a1454cc1e5a1a597bb09cd48a8
 """Tests of lora_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -63,8 +63,8 @@ def composite(x: Any, weight: Any, down: Any, up: Any, scale: Any) -> Any:
 
 def saved(x: Any, weight: Any, down: Any, up: Any, scale: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    matmul = x @ down.T
-    return [(x, (2, 3)), (weight, (0,)), (down, (0, 3)), (up, (0, 2)), (matmul, (3,))]
+    x_down = x @ down.T
+    return [(x, (2, 3)), (weight, (0,)), (down, (0, 3)), (up, (0, 2)), (x_down, (3,))]
 
 
 reference = composite

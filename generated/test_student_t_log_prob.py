@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 4e100cae90cba28bf86e4a694c3b3c03875003b466dfd01e4900e474ff7b7af0
+# body-sha256: 14fc614de924b281555302b7f575c60fd720fdcf3c362e2949cd79a4059af6e8
 """Tests of student_t_log_prob: it must agree with its formula under autograd in every mode.
 
 z        = (x - loc) / scale
@@ -61,8 +61,8 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 def composite(x: Any, df: Any, loc: Any, scale: Any) -> Any:
     """The formula itself: autograd differentiates it."""
     total = df + 1
-    ratio = (x - loc) / scale
-    product = 0.5 * total * torch.log(ratio / df * ratio + 1)
+    z = (x - loc) / scale
+    product = 0.5 * total * torch.log(z / df * z + 1)
     diff = torch.lgamma(0.5 * total) - product - torch.lgamma(0.5 * df)
     log_prob = diff - 0.5 * torch.log(math.pi * df) - torch.log(scale)
     return log_prob

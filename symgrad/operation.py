@@ -54,6 +54,7 @@ class Variant:
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     second: Second = field(default_factory=Second)  # for fused passes
+    lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
 
     @cached_property
     def tensors(self) -> frozenset[Expr]:
@@ -237,6 +238,7 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
         value_choices={name: _choice_outside(pivot, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
         plan=chosen,
+        lets={pivot.outside(form): name for form, name in inner.lets.items()},
     )
 
 
@@ -342,7 +344,14 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
         recognitions={name: steps for name, (_, steps) in read.items()},
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
         second=second,
+        lets=_named_forms(program, bench),
     )
+
+
+def _named_forms(program: Program, bench: Workbench) -> dict[Expr, str]:
+    """The spec's names of intermediates, by what is written and by what is computed for it."""
+    written = {value: name for name, value in program.lets.items() if value.args and value.tensors}
+    return {form: name for value, name in written.items() for form in (bench.recognise(value)[0], value)}
 
 
 def _as_tensor(program: Program, output: str, root: Expr) -> Expr:

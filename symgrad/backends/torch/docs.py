@@ -86,7 +86,8 @@ def _saved(layout: Layout) -> str:
         outputs = {form: symbol(name) for name, form in variant.outputs.items() if form.args}
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
-    kept = [formula(s.value) for s in layout.keeps]
+    lets = {form: symbol(name) for form, name in layout.lets.items()}
+    kept = [formula(substitute(s.value, lets)) for s in layout.keeps]
     text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
     if kept:
         text += f"; {listed(kept)} where nothing differentiates the backward"

@@ -203,6 +203,11 @@ class Layout:
     def variants(self) -> list[Variant]:
         return [variant for _, variant in self.operation.variants()]
 
+    @cached_property
+    def lets(self) -> dict[Expr, str]:
+        """The names that the spec gives to intermediates, by their forms."""
+        return {form: name for variant in self.variants for form, name in variant.lets.items()}
+
     @property
     def optional(self) -> bool:
         """Whether a tensor may be absent."""

@@ -238,7 +238,7 @@ class _Facts:
         return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.constants))
 
     def _scope(self) -> Scope:
-        return Scope(self.layout.names(), self.layout.symbols())
+        return Scope(self.layout.names(), self.layout.symbols(), lets=self.layout.lets)
 
     def _saved(self) -> list[str]:
         """Lines that return the plan's values, each with the places of the tensors whose gradients read it."""

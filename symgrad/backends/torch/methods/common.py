@@ -12,7 +12,6 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.differentials import absent
 from symgrad.expr import Expr
-from symgrad.naming import describe
 from symgrad.operation import Body, Variant
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
@@ -52,14 +51,16 @@ class Common:
         return frozenset(n for n in common if n in outside and n not in roots)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
-        return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
+        known = symbols if symbols is not None else self.layout.symbols()
+        return Scope(self.layout.names(), known, lets=self.layout.lets)
 
     def _kept_names(self, scope: Scope) -> list[str]:
         """Local names for the intermediates that a plain call keeps."""
         layout = self.layout
         outputs = {form: layout.outputs[name] for name, form in layout.variants[0].outputs.items()}
         symbols = layout.symbols()
-        return [outputs.get(s.value) or scope.names.fresh(describe(s.value, symbols)) for s in layout.keeps]
+        values = [s.value for s in layout.keeps]
+        return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
     def _wants_line(self, source: str, wants: Sequence[str]) -> str:
         """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
