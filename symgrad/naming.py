@@ -51,7 +51,7 @@ _WORDS: Mapping[str, str] = {
     "mean": "mean",
     "norm": "norm",
     "and": "inside",
-    "or": "either",
+    "or": "outside",
     "not": "other",
     "sum_to": "reduced",
     "conform": "conformed",
@@ -61,7 +61,7 @@ _WORDS: Mapping[str, str] = {
     "mT": "transposed",
 }
 # Words that say how a value was made and not what it is: they are no part of another name.
-_VAGUE = frozenset({"total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "root", "matmul"})
+_VAGUE = frozenset("total product ratio diff chosen neg spread column square cube root matmul".split())
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
 

@@ -297,13 +297,14 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    wide_values = any(c.chosen.wide for c in bench.values.values())
     tensors = [program.symbols[t.name] for t in spec.tensors]
     differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
         kernels = spec.options.kernels
-        extras = alone and not wide_slopes and not kernels
+        extras = alone and not wide_values and not wide_slopes and not kernels  # float64 is not worth keeping
         policy = spec.options.save
         return plan(
             formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=extras, fused=kernels
@@ -322,7 +323,6 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
-    wide_values = any(c.chosen.wide for c in bench.values.values())
     second = Second()
     if spec.options.kernels and spec.options.double_backward:
         totals = total_gradients(program, {o: recognised[o] for o in differentiable}, derived, chosen)

@@ -355,3 +355,10 @@ def test_one_more_number_for_each_row_is_free_where_intermediates_are_kept_anywa
     assert rank(nothing, "auto") < rank(two, "auto")
     assert rank(one, "memory") < rank(two, "memory")
     assert rank(one, "auto") < rank(made(9.0, 5, x + 1), "auto")
+
+
+def test_what_is_computed_in_float64_is_not_kept() -> None:
+    (path,) = (p for p in SPECS if p.stem == "gelu")
+    ((_, variant),) = compiled(path).operation.variants()
+    assert variant.wide_values and not variant.wide_slopes
+    assert not variant.plan.extras

@@ -115,6 +115,7 @@ SUBJECTS = (
     truth.where(truth.compare("gt", X, 0), 1 / X, -1 / Y),
     Y * exp(X**2) * make("erfc", X),
     exp(Y - X**2 / 2) / make("erfc", X / ex.sqrt(ex.num(2))),
+    X * Y / (X * exp(Y)),
 )
 
 
@@ -128,6 +129,20 @@ def test_a_transformation_keeps_the_value(rule: Transformation) -> None:
             for x, y in ((0.7, 1.9), (-1.3, 0.4), (2.5, -3.1)):
                 before, after = exact([node, result], {X: x, Y: y}, 300)
                 assert abs(before - after) <= abs(before) * mp.mpf(2) ** -150
+
+
+@pytest.mark.parametrize(
+    "given, result",
+    [
+        (X * Y / (X * exp(Y)), Y / exp(Y)),
+        (X / (X / Y), Y),
+        (X**2 * Y / (X * exp(Y)) ** 2, Y / exp(Y) ** 2),
+        (exp(X) * Y / (X * exp(Y)), None),  # a quotient of two products is left as it is
+    ],
+)
+def test_what_cancels_leaves_a_fraction_and_nothing_else_does(given: Expr, result: Expr | None) -> None:
+    (rule,) = (r for r in ALL_RULES if r.name == "cancelled-factors")
+    assert rule.apply(given) is result
 
 
 @pytest.mark.parametrize("row", OUTPUT_REUSE, ids=[r.output.op for r in OUTPUT_REUSE])

@@ -190,6 +190,19 @@ def paired_squares(node: Expr) -> Expr | None:
     return ex.mul(*others, make("pow", root, ex.num(2)))
 
 
+def cancelled_factors(node: Expr) -> Expr | None:
+    """a*b / (a*c) as b/c, and a / (a/b) as b: a divisor that is a product, apart where factors of it cancel."""
+    for divisor in node.args:
+        base, exponent = ex.split_power(divisor)
+        n = exponent.number
+        if base.op == "mul" and n is not None and n < 0 and n.denominator == 1:
+            others = [f for f in node.args if f is not divisor]
+            result = ex.mul(*others, *(ex.power(part, exponent) for part in base.args))
+            if len(_factors(result)) < len(others) + len(base.args):
+                return result
+    return None
+
+
 def _exponent(factor: Expr) -> Fraction:
     n = ex.split_power(factor)[1].number
     assert n is not None
@@ -334,6 +347,8 @@ ALGEBRA = (
     Transformation("power-as-exp", "pow", power_as_exp, "one operation for two"),
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
 )
+
+CANCELLED = Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again")
 
 CONTENT = Transformation("content", "add", content, "one product for several")
 

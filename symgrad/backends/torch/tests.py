@@ -246,7 +246,7 @@ class _Facts:
 
         def leaf(variant: Variant) -> list[str]:
             base = variant.plan.base
-            extras = () if self.layout.wide_values else self.layout.keeps  # a plain call in float32 keeps no float64
+            extras = self.layout.keeps
             scope = self._scope()
             targets, rows = [], []
             for saved in (*base, *extras):

@@ -119,5 +119,10 @@ class Jvp(Common):
             else:
                 value = (override.transposed or {}).get(output)
             if value is not None:
-                terms.append((tensor, value))
+                terms.append((tensor, value if self._keeps_shape() else _without_outer_expansion(value)))
         return terms
+
+
+def _without_outer_expansion(value: Expr) -> Expr:
+    """The tangent before it is expanded to its output's shape, which `_total` does at the return."""
+    return value.args[0] if value.op == "expand" and value.args[0].tensors else value
