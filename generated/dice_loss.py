@@ -2,15 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 79d8b46223501a3ed91e37acf0d9bc0380808db186c6efbd4bfac2b9744815ad
+# body-sha256: 637125067dd9ad8ad79c9d9dcab15e532e16a4e764a3ade80ed0ada30de7b172
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
     loss = 1 - (2 * sum(p * target) + smooth) / (sum(p**2) + sum(target**2) + smooth)
 
     u           = sum(target**2) + sum(p**2) + smooth
-    grad_logits = p * sigmoid(-logits) * (2 * grad_loss * p * (2 * sum(p * target) + smooth) /
-                  u**2 - 2 * grad_loss * target / u)
+    grad_logits = p * sigmoid(-logits) * (2 * grad_loss * p * (2 * sum(p * target) + smooth)
+                  / u**2 - 2 * grad_loss * target / u)
 
 Saved for backward: logits and target; sum(target**2) + sum(p**2) + smooth and sum(p * target)
 where nothing differentiates the backward.
@@ -74,7 +74,7 @@ def _forward(
 
 
 class DiceLossFunction(Function):
-    """loss of dice_loss, differentiable in logits to any order and in any mode."""
+    """loss of dice_loss, differentiable in logits to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -122,7 +122,7 @@ class DiceLossFunction(Function):
 
 
 class _DiceLossPlain(Function):
-    """DiceLossFunction for a plain call, whose backward reuses intermediates of forward.
+    """DiceLossFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -153,7 +153,7 @@ class _DiceLossPlain(Function):
         return grad_logits, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,18 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: b177be9515bb3f402e265058494b05a7d5dfb3a0bc54c31f7829262a7e09a6ab
+# body-sha256: 8e0272c7acb1f6fe2880d952e36b476b7e2667291491ed8d22c93928447a7680
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
-    loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
-           log(1 - p)
+    loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target)
+           * log(1 - p)
 
     u             = sigmoid(-logits)
     v             = 1 - target
-    dloss/dlogits = p**(gamma + 1) * v * (1 - alpha) + alpha * gamma * p * target * u**gamma *
-                    logsigmoid(logits) - gamma * p**gamma * u * v * logsigmoid(-logits) * (1 -
-                    alpha) - alpha * target * u**(gamma + 1)
+    dloss/dlogits = p**(gamma + 1) * v * (1 - alpha) + alpha * gamma * p * target * u**gamma
+                    * logsigmoid(logits) - gamma * p**gamma * u * v * logsigmoid(-logits)
+                    * (1 - alpha) - alpha * target * u**(gamma + 1)
 
 Saved for backward: logits and target; logsigmoid(-logits) and logsigmoid(logits) where nothing
 differentiates the backward.
@@ -83,7 +83,7 @@ def _forward(
 
 
 class FocalLossWithLogitsFunction(Function):
-    """loss of focal_loss_with_logits, differentiable in logits to any order and in any mode."""
+    """loss of focal_loss_with_logits, differentiable in logits to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -147,7 +147,7 @@ class FocalLossWithLogitsFunction(Function):
 
 
 class _FocalLossWithLogitsPlain(Function):
-    """FocalLossWithLogitsFunction for a plain call, whose backward reuses intermediates of forward.
+    """FocalLossWithLogitsFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -184,7 +184,7 @@ class _FocalLossWithLogitsPlain(Function):
         return grad_logits, None, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

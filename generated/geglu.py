@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 7cf566f7377e9d3f7c8c6ff6b171ba961ff8ffbd8e03838669a63039da686c4d
+# body-sha256: 78bec1a223514d808c1d0bd51b37da552f1ee8d3f209dd12842c3b6540c5638b
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -85,9 +85,7 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None
 
 
 class GegluFunction(Function):
-    """y = gelu(x @ gate.T) * (x @ up.T), differentiable in x, gate and up to any order and in
-    any mode.
-    """
+    """y of geglu, differentiable in x, gate and up to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -167,7 +165,7 @@ class GegluFunction(Function):
 
 
 class _GegluPlain(Function):
-    """GegluFunction for a plain call, whose backward reuses intermediates of forward.
+    """GegluFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -215,7 +213,7 @@ class _GegluPlain(Function):
             return grad_x, grad_gate, grad_up
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -309,7 +307,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

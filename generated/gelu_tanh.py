@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 55adcd8da4938a6b7f795543d839fdfbb2770a60419ac4761215befca1e06dd8
+# body-sha256: 5f0ef8c8fc85d14c6dc1c75a6cbb0a5256bc2003966d009f214fc4a1959bdb23
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -10,8 +10,8 @@
     u     = clamp(x, -40, 40)
     v     = sqrt(2 / pi)
     w     = sigmoid(-2 * v * (0.044715 * u**3 + u))
-    dy/dx = sigmoid(0.08943 * u**3 * v + 2 * u * v) * (0.26829 * u**3 * v * w + 2 * u * v * w +
-            1)
+    dy/dx = sigmoid(0.08943 * u**3 * v + 2 * u * v) * (0.26829 * u**3 * v * w + 2 * u * v * w
+            + 1)
 
 Saved for backward: x.
 
@@ -51,7 +51,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 
 class GeluTanhFunction(Function):
-    """y of gelu_tanh, differentiable in x to any order and in any mode."""
+    """y of gelu_tanh, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -106,7 +106,7 @@ class GeluTanhFunction(Function):
 
 
 class _GeluTanhPlain(Function):
-    """GeluTanhFunction for a plain call, whose backward overwrites its own temporaries."""
+    """GeluTanhFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = GeluTanhFunction.forward
     setup_context: Any = GeluTanhFunction.setup_context
@@ -131,7 +131,7 @@ class _GeluTanhPlain(Function):
         return _round(total.sigmoid_().mul_(total2.add_(1)).mul_(grad_y), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,15 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 8b778bbf40847de8fce30c888006760a649f8585abed70b328fa5d893d9a3687
+# body-sha256: dfb170eca762f030d5a4e3bb5f71e22dee25fa76e39d22c195ac3dee6c55e92f
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
     positive = sum(query * key, dim=-1) / temperature
     loss     = mean(logsumexp(scores, dim=-1) - positive)
 
-    u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
-                 temperature
+    u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N
+                 / temperature
     grad_query = u @ key - grad_loss * key / N / temperature
     grad_key   = u.mT @ query - grad_loss * query / N / temperature
 
@@ -59,11 +59,7 @@ def _check_shapes(query: Any, key: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (query.dim() == 2 and key.shape == query.shape):
         _refuse_shapes(
-            "info_nce",
-            {
-                "query": (query, ("N", "features")),
-                "key": (key, ("N", "features")),
-            },
+            "info_nce", {"query": (query, ("N", "features")), "key": (key, ("N", "features"))}
         )
 
 
@@ -84,9 +80,7 @@ def _forward(
 
 
 class InfoNceFunction(Function):
-    """loss = mean(logsumexp(scores, dim=-1) - positive), differentiable in query and key to any
-    order and in any mode.
-    """
+    """loss of info_nce, differentiable in query and key to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -142,7 +136,7 @@ class InfoNceFunction(Function):
 
 
 class _InfoNcePlain(Function):
-    """InfoNceFunction for a plain call, whose backward reuses intermediates of forward.
+    """InfoNceFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -182,7 +176,7 @@ class _InfoNcePlain(Function):
             return grad_query, grad_key, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

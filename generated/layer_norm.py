@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 0a0c02e035f9ef329704c2f4df5bae8ef82f850e1f6b4ccd852a547790bd8a42
+# body-sha256: 43beba667757eae8fceefdf9b2dd7b0665c192f293f5be276194d81d53d189b6
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -73,9 +73,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LayerNormFunction(Function):
-    """y = centred / sqrt(variance + eps) * weight + bias, differentiable in x, weight and bias
-    to any order and in any mode.
-    """
+    """y of layer_norm, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -116,11 +114,7 @@ class LayerNormFunction(Function):
             total = centred_squared.mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * centred).sum(dim=-1, keepdim=True)
-                / centred_squared.shape[-1]
-                / total**1.5
-            )
+            ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
             diff = torch.addcmul(product / root, centred, ratio, value=-1)
             grad_x = _fit(diff - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root, saved[0])
         if wants_weight:
@@ -165,7 +159,7 @@ class LayerNormFunction(Function):
 
 
 class _LayerNormPlain(Function):
-    """LayerNormFunction for a plain call, whose backward overwrites its own temporaries."""
+    """LayerNormFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = LayerNormFunction.forward
     setup_context: Any = LayerNormFunction.setup_context
@@ -188,12 +182,7 @@ class _LayerNormPlain(Function):
             total = centred_squared.mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * centred)
-                .sum(dim=-1, keepdim=True)
-                .div_(centred_squared.shape[-1])
-                .div_(total**1.5)
-            )
+            ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
             diff = (product / root).addcmul_(centred, ratio, value=-1)
             grad_x = _fit(
                 diff.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root), saved[0]
@@ -238,10 +227,15 @@ class LayerNorm(torch.nn.Module):
         return layer_norm(x, self.weight, self.bias, eps=self.eps)
 
     def extra_repr(self) -> str:
-        return f"features={self.features!r}, eps={self.eps!r}, weight={self.initial_weight}, bias={self.initial_bias}"
+        return (
+            f"features={self.features!r}, "
+            f"eps={self.eps!r}, "
+            f"weight={self.initial_weight}, "
+            f"bias={self.initial_bias}"
+        )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 978f08e975b21ed2755fac4e2d9c3e946e0364fcb24ee21b98e689aaf7171d0d
+# body-sha256: a49ee4d093fb9e06794a5def07c7716fa8708bf08a5e454dfd5fa3a29a2fc5ff
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -94,9 +94,7 @@ def _forward(
 
 
 class LoraLinearFunction(Function):
-    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any
-    order and in any mode.
-    """
+    """y of lora_linear, differentiable in x, down and up to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -168,7 +166,7 @@ class LoraLinearFunction(Function):
 
 
 class _LoraLinearPlain(Function):
-    """LoraLinearFunction for a plain call, whose backward reuses intermediates of forward.
+    """LoraLinearFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -213,7 +211,7 @@ class _LoraLinearPlain(Function):
             return grad_x, None, grad_down, grad_up, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -314,7 +312,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

@@ -2,15 +2,15 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: a1d5220ccd2f4e9eb7a6ed7d2a3f51b621c135832a8417970409a73eef94c14e
+# body-sha256: 14fca3737e44f4bdec7925034fb85a18fb7ea743aa4523b29403c1e1f9efeaa5
 """Rounds to multiples of a learned step.
 
     v = x / step
     y = step * clamp(round(v), low, high)
 
     grad_x    = where(v > low and v < high, grad_y, 0)  (override)
-    grad_step = grad_scale * grad_y * where(v <= low, low, where(v >= high, high, round(v) - x /
-                step))  (override)
+    grad_step = grad_scale * grad_y * where(v <= low, low,
+                where(v >= high, high, round(v) - x / step))  (override)
 
 Saved for backward: x and step; round(v) where nothing differentiates the backward.
 
@@ -128,7 +128,7 @@ class LsqFakeQuantiseFunction(Function):
 
 
 class _LsqFakeQuantisePlain(Function):
-    """LsqFakeQuantiseFunction for a plain call, whose backward reuses intermediates of forward.
+    """LsqFakeQuantiseFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -179,7 +179,7 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
     )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

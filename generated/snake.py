@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: a9a65ae179ed44ba5d1ec5d15705c002e818b2b831bd84a3a97c7ea09accaf7e
+# body-sha256: 2d7a7b6b497d15490f76ac8679f652d974d08950b48cb6ffa692cd64c71ce235
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -56,19 +56,11 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
 def _check_shapes(x: Any, alpha: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() == 3 and alpha.shape == x.shape[1:2]):
-        _refuse_shapes(
-            "snake",
-            {
-                "x": (x, ("N", "C", "T")),
-                "alpha": (alpha, ("C",)),
-            },
-        )
+        _refuse_shapes("snake", {"x": (x, ("N", "C", "T")), "alpha": (alpha, ("C",))})
 
 
 class SnakeFunction(Function):
-    """y = x + sin(alpha * x)**2 / alpha, differentiable in x and alpha to any order and in any
-    mode.
-    """
+    """y of snake, differentiable in x and alpha to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -124,7 +116,7 @@ class SnakeFunction(Function):
 
 
 class _SnakePlain(Function):
-    """SnakeFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SnakeFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SnakeFunction.forward
     setup_context: Any = SnakeFunction.setup_context
@@ -182,7 +174,7 @@ class Snake(torch.nn.Module):
         return f"C={self.C!r}, alpha={self.initial_alpha}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

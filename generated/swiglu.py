@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 0b2af4961bb146543ec7f64d2a816f9e55449426223d21ea0388a0bdbe160376
+# body-sha256: 2683ca74a1fd7bdb53ba61d919bf453a50f26d0719e92a7b16f22f196b217eb3
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -78,9 +78,7 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None
 
 
 class SwigluFunction(Function):
-    """y = g * sigmoid(g) * (x @ up.T), differentiable in x, gate and up to any order and in any
-    mode.
-    """
+    """y of swiglu, differentiable in x, gate and up to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -155,7 +153,7 @@ class SwigluFunction(Function):
 
 
 class _SwigluPlain(Function):
-    """SwigluFunction for a plain call, whose backward reuses intermediates of forward.
+    """SwigluFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -200,7 +198,7 @@ class _SwigluPlain(Function):
             return grad_x, grad_gate, grad_up
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -294,7 +292,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

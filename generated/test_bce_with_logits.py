@@ -2,11 +2,11 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 680b3e74c6e14411ea66a783f64ea876d1033d34237d1e7386ebbe44e85858aa
+# body-sha256: 504dd10fbcf46dd85119263b53771a5e8550e690b07e7cda39cd6aeb63965b9b
 """Tests of bce_with_logits: it must agree with its formula under autograd in every mode.
 
-loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
-       sigmoid(logits)))
+loss = -(pos_weight * target * log(sigmoid(logits))
+       + (1 - target) * log(1 - sigmoid(logits)))
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: c34ae8322ee46dafc9bee6fe78d98052970c877aabb672bbb47944ee4e7f13a2
+# body-sha256: a9eab731e13e6d75da2dbbf45ffd78f8015b4668a5dd27c3aef10a561bb6913d
 """Tests of bias_add: it must agree with its formula under autograd in every mode.
 
 y = x + bias
@@ -51,7 +51,7 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, bias: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    y = bias[:, None, None] + x
+    y = bias[..., None, None] + x
     return y
 
 

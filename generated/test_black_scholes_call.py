@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 3a7c30b07dd0f647a283e8acca29fe58686cda4ffd1caafe427ba61ef852b472
+# body-sha256: 22aa487c86f494df030594d5efb6afdc88db0e764fccb35a3211614e24d2d925
 """Tests of black_scholes_call: it must agree with its formula under autograd in every mode.
 
 spread = volatility * sqrt(time)
 d1     = (log(spot / strike) + rate * time) / spread + spread / 2
 d2     = d1 - spread
-price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2)) /
-         2
+price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2))
+         / 2
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: d41bd96bb74216fca902211ad3374f7c5ac1a0b73d4b38c6d5730dd715c92c2e
+# body-sha256: 2b3ba656ab5825f51ac25ad23d2e6b8df062d1c37f6a6dadf5cc98d8dc7cbd4d
 """Tests of cross_entropy_smoothed: it must agree with its formula under autograd in every mode.
 
 log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
-loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1) - smoothing * mean(log_p,
-        dim=-1))
+loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1)
+        - smoothing * mean(log_p, dim=-1))
 """
 
 from __future__ import annotations

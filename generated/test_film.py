@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 80b250fcd29da5d92076c78fdee934d4357948076ef245c7003ec60e1fd48ea5
+# body-sha256: ff6946759ffc19b193b960af505c6cdea06bc02e74c96c3e6d447a4443b0cb31
 """Tests of film: it must agree with its formula under autograd in every mode.
 
 y = gamma * x + beta
@@ -50,7 +50,7 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, gamma: Any, beta: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    y = gamma[:, :, None, None] * x + beta[:, :, None, None]
+    y = gamma[..., None, None] * x + beta[..., None, None]
     return y
 
 

@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: b228e085bc9cbf29e81c2b9ef337406032eb70e9bde6e3ffe01c773beedcaad1
+# body-sha256: 8650ffd127b1c1705422ad526eedeee95f6691396cc42339b8ca24e3b4edca4b
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
-loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
-       log(1 - p)
+loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target)
+       * log(1 - p)
 """
 
 from __future__ import annotations

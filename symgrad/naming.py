@@ -61,7 +61,9 @@ _WORDS: Mapping[str, str] = {
     "mT": "transposed",
 }
 # Words that say how a value was made and not what it is: they are no part of another name.
-_VAGUE = frozenset("total product ratio diff chosen neg spread column square cube root matmul".split())
+_VAGUE = frozenset(
+    ["total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"]
+)
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
 

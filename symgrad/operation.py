@@ -128,6 +128,11 @@ def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
     return Split(body.condition, then, otherwise)  # type: ignore[arg-type]
 
 
+def leaves(body: Body) -> list[Variant]:
+    """The variants at the ends of a tree of branches, in order."""
+    return [variant for _, variant in _leaves(body, ())]
+
+
 Facts: TypeAlias = "tuple[tuple[Expr, bool], ...]"
 """Python conditions and whether they hold."""
 

@@ -84,7 +84,7 @@ def _name(program: Program, node: Expr) -> str:
         if value is node:
             return name
     taken = {*program.symbols, *program.outputs, *program.lets}
-    wish = "difference"
+    wish = "diff"
     while wish in taken:
         wish += "_"
     return wish

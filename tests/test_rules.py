@@ -116,6 +116,8 @@ SUBJECTS = (
     Y * exp(X**2) * make("erfc", X),
     exp(Y - X**2 / 2) / make("erfc", X / ex.sqrt(ex.num(2))),
     X * Y / (X * exp(Y)),
+    X**2 * (Y / X**2 - 2),
+    X / (1 - X) + 1,
 )
 
 
@@ -132,16 +134,20 @@ def test_a_transformation_keeps_the_value(rule: Transformation) -> None:
 
 
 @pytest.mark.parametrize(
-    "given, result",
+    "name, given, result",
     [
-        (X * Y / (X * exp(Y)), Y / exp(Y)),
-        (X / (X / Y), Y),
-        (X**2 * Y / (X * exp(Y)) ** 2, Y / exp(Y) ** 2),
-        (exp(X) * Y / (X * exp(Y)), None),  # a quotient of two products is left as it is
+        ("factors", X * Y / (X * exp(Y)), Y / exp(Y)),
+        ("factors", X / (X / Y), Y),
+        ("factors", X**2 * Y / (X * exp(Y)) ** 2, Y / exp(Y) ** 2),
+        ("factors", exp(X) * Y / (X * exp(Y)), None),
+        ("divisors", X**2 * (Y / X**2 - 2), Y - 2 * X**2),
+        ("divisors", X * (Y / exp(X) - 2), None),
+        ("terms", X / (1 - X) + 1, 1 / (1 - X)),
+        ("terms", X / (1 - X) + Y, None),
     ],
 )
-def test_what_cancels_leaves_a_fraction_and_nothing_else_does(given: Expr, result: Expr | None) -> None:
-    (rule,) = (r for r in ALL_RULES if r.name == "cancelled-factors")
+def test_what_cancels_leaves_a_fraction_and_nothing_else_does(name: str, given: Expr, result: Expr | None) -> None:
+    (rule,) = (r for r in ALL_RULES if r.name == f"cancelled-{name}")
     assert rule.apply(given) is result
 
 

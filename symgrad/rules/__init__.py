@@ -34,9 +34,9 @@ ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_R
 
 # Those that may save operations where nothing is to be gained in accuracy.
 CHEAPER: tuple[Rule | Transformation, ...] = (
-    CANCELLED,
+    *CANCELLED,
     *CHOICES,
-    *(r for r in ALTERNATIVES if "factor" in r.name or r.name in ("paired-squares", "together")),
+    *(r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"),
 )
 
-ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES, CANCELLED, *CHOICES)
+ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES, *CANCELLED, *CHOICES)

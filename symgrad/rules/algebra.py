@@ -143,6 +143,12 @@ def together(node: Expr) -> Expr | None:
     return ex.mul(shared, *(ex.power(base, ex.num(-n)) for base, n in least.items()))
 
 
+def shorter_together(node: Expr) -> Expr | None:
+    """a / (1 - a) + 1 as 1 / (1 - a): one fraction, where terms cancel in it."""
+    result = together(node)
+    return result if result is not None and result.size < node.size else None
+
+
 def expand(node: Expr) -> Expr | None:
     """A product or power of sums as one sum."""
     result = expanded([node])
@@ -199,6 +205,17 @@ def cancelled_factors(node: Expr) -> Expr | None:
             others = [f for f in node.args if f is not divisor]
             result = ex.mul(*others, *(ex.power(part, exponent) for part in base.args))
             if len(_factors(result)) < len(others) + len(base.args):
+                return result
+    return None
+
+
+def cancelled_divisors(node: Expr) -> Expr | None:
+    """c * (a/c + b) as a + b*c: a sum over one denominator, which a factor cancels."""
+    for factor in node.args:
+        fraction = together(factor) if factor.op == "add" else None
+        if fraction is not None:
+            result = ex.mul(fraction, *(f for f in node.args if f is not factor))
+            if result.size < node.size:
                 return result
     return None
 
@@ -348,7 +365,11 @@ ALGEBRA = (
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
 )
 
-CANCELLED = Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again")
+CANCELLED = (
+    Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again"),
+    Transformation("cancelled-divisors", "mul", cancelled_divisors, "what is divided by is multiplied by again"),
+    Transformation("cancelled-terms", "add", shorter_together, "over one denominator terms cancel"),
+)
 
 CONTENT = Transformation("content", "add", content, "one product for several")
 

@@ -45,7 +45,7 @@ def optional_tensor(x: Tensor | float, offset: Tensor | float | None = None) -> 
 
 
 class OptionalTensorFunction(Function):
-    """y = tanh(x) + offset, differentiable in x and offset to any order and in any mode."""
+    """y = tanh(x) + offset, differentiable in x and offset to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -76,12 +76,14 @@ class OptionalTensorFunction(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0])
+                ratio = grad_y / cosh_x / cosh_x
+                grad_x = _fit(ratio, saved[0])
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
             cosh_x = torch.cosh(x)
-            grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0])
+            ratio = grad_y / cosh_x / cosh_x
+            grad_x = _fit(ratio, saved[0])
         if wants_offset:
             grad_offset = _fit(grad_y, ctx.inputs[1])
         return grad_x, grad_offset
@@ -103,7 +105,7 @@ class OptionalTensorFunction(Function):
 
 
 class _OptionalTensorPlain(Function):
-    """OptionalTensorFunction for a plain call, whose backward overwrites its own temporaries."""
+    """OptionalTensorFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = OptionalTensorFunction.forward
     setup_context: Any = OptionalTensorFunction.setup_context
@@ -120,18 +122,20 @@ class _OptionalTensorPlain(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
+                ratio = (grad_y / cosh_x).div_(cosh_x)
+                grad_x = _fit(ratio, saved[0])
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
             cosh_x = torch.cosh(x)
-            grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
+            ratio = (grad_y / cosh_x).div_(cosh_x)
+            grad_x = _fit(ratio, saved[0])
         if wants_offset:
             grad_offset = _fit(grad_y, ctx.inputs[1])
         return grad_x, grad_offset
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -96,8 +96,10 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
         return None
     extended = Layout(keeping, layout.constants, pivot=keeping.program.spec.outputs[-1].name)
     methods, plain = Methods(extended), PivotBackward(extended)
+    kept = keeping.program.outputs[extended.pivot]
     return {
         "name": extended.outputs[extended.pivot],
+        "replaced": docs.listed([t.name for t in layout.spec.tensors if layout.symbol(t.name) in kept.tensors]),
         "forward": methods.forward(),
         "returns": public.returns(extended),
         "setup": methods.setup_context(),

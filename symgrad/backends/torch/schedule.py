@@ -72,8 +72,13 @@ def statements(
     together = _computed_together(order, users)
     temporaries.update(together)
     temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
+    shared = {machine_form(value) for value in scope.shared}
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
-    wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
+    wished = {
+        root: t.name
+        for root, t, own in zip(roots, targets, plain, strict=True)
+        if own and root in temporaries and root not in shared
+    }
     everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset()
     sequence = _sequence(roots, targets, [n for n in order if n in temporaries], wished, leaves)
     names = dict(named)

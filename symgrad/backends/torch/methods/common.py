@@ -12,7 +12,7 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.differentials import absent
 from symgrad.expr import Expr
-from symgrad.operation import Body, Variant
+from symgrad.operation import Body, Variant, leaves
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import data_arguments, is_index
@@ -39,16 +39,15 @@ class Common:
         known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
         return self._branches(self.layout.operation.derivative_body, leaf, known)
 
-    def _in_all_variants(self, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
+    def _in_all_variants(self, body: Body, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
         """The largest values that the forms of every variant are computed from: they stand before the branches."""
-        variants = self.layout.variants
+        variants = leaves(body)
         if len(variants) < 2:
             return frozenset()
         read = [read_by(forms(v), frozenset()) for v in variants]
         common = {n for n in read[0].intersection(*read[1:]) if n.args and not n.is_static}
-        roots = {r for v in variants for r in forms(v)}
         outside = {a for values in read for n in values if n not in common for a in data_arguments(n)}
-        return frozenset(n for n in common if n in outside and n not in roots)
+        return frozenset(n for n in common if n in outside)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         known = symbols if symbols is not None else self.layout.symbols()

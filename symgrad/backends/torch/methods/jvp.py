@@ -53,7 +53,7 @@ class Jvp(Common):
         layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
-        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
+        scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         rounds = self._keeps_shape()
@@ -72,15 +72,15 @@ class Jvp(Common):
         for tensor in [t for t in self.layout.differentiable if t in tensors]:
             lines += [
                 f"if tangent_{tensor} is not None:",
-                f'    raise RuntimeError("{self.layout.spec.op}: no forward mode in {tensor}, whose gradient rule is '
-                'not linear in the cotangent")',
+                f'    raise RuntimeError("{self.layout.spec.op}: no forward mode in {tensor}, "'
+                ' "whose gradient rule is not linear in the cotangent")',
             ]
         return lines
 
     def _all_tangents(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
+        scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if names:
