@@ -370,7 +370,8 @@ def test_what_all_branches_compute_stands_before_them() -> None:
 
 def test_what_is_one_of_the_results_stands_before_the_branches_too() -> None:
     item = compiled_text(
-        "\nop: f\ntensors: {x: , t: {grad: false}}\nhyperparameters: {how: {type: str, default: mean, choices: [none, mean, sum]}}\n"
+        "\nop: f\ntensors: {x: , t: {grad: false}}\n"
+        "hyperparameters: {how: {type: str, default: mean, choices: [none, mean, sum]}}\n"
         "let: {each: t * sin(x)}\n"
         'outputs: {y: \'where(how == "mean", mean(each), where(how == "sum", sum(each), each))\'}\n'
     )

@@ -76,14 +76,12 @@ class OptionalTensorFunction(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                ratio = grad_y / cosh_x / cosh_x
-                grad_x = _fit(ratio, saved[0])
+                grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0])
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
             cosh_x = torch.cosh(x)
-            ratio = grad_y / cosh_x / cosh_x
-            grad_x = _fit(ratio, saved[0])
+            grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0])
         if wants_offset:
             grad_offset = _fit(grad_y, ctx.inputs[1])
         return grad_x, grad_offset
@@ -122,14 +120,12 @@ class _OptionalTensorPlain(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                ratio = (grad_y / cosh_x).div_(cosh_x)
-                grad_x = _fit(ratio, saved[0])
+                grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
             cosh_x = torch.cosh(x)
-            ratio = (grad_y / cosh_x).div_(cosh_x)
-            grad_x = _fit(ratio, saved[0])
+            grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
         if wants_offset:
             grad_offset = _fit(grad_y, ctx.inputs[1])
         return grad_x, grad_offset

@@ -47,7 +47,10 @@ class Common:
         read = [read_by(forms(v), frozenset()) for v in variants]
         common = {n for n in read[0].intersection(*read[1:]) if n.args and not n.is_static}
         outside = {a for values in read for n in values if n not in common for a in data_arguments(n)}
-        return frozenset(n for n in common if n in outside)
+        # Of what every variant returns nothing is shared; of what some do, if nothing else comes between.
+        roots = [frozenset(forms(v)) for v in variants]
+        own = frozenset().union(*roots) if self.layout.optional else roots[0].intersection(*roots[1:])
+        return frozenset(n for n in common if n in outside and n not in own)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         known = symbols if symbols is not None else self.layout.symbols()
