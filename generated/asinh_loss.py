@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: e833f42b961d80bb1087eb588374d817e1838f79fd50b4c892c9b0abf34a119a
+# body-sha256: 2a42a514a71e267d7a82f4569836245b7fd576c6cdc3fcc3040768f88425dfd0
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -60,9 +60,7 @@ def _forward(x: Tensor, scale: float) -> tuple[Tensor, Tensor | None]:
 
 
 class AsinhLossFunction(Function):
-    """loss = scale**2 * asinh(x / scale)**2 / 2, differentiable in x to any order and in any
-    mode.
-    """
+    """loss = scale**2 * asinh(x / scale)**2 / 2, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -106,7 +104,7 @@ class AsinhLossFunction(Function):
 
 
 class _AsinhLossPlain(Function):
-    """AsinhLossFunction for a plain call, whose backward reuses intermediates of forward.
+    """AsinhLossFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -132,7 +130,7 @@ class _AsinhLossPlain(Function):
         return grad_x, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 494c92385c75a12e10066604e0c013752e16f838d21fd78d8baa0dc441e4eab0
+# body-sha256: b70949f4457df2d63a240aa2b0b640d7c46e92bb08f89674c4d15c57acc01592
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -43,7 +43,7 @@ def atan2_angle(y: Tensor | float, x: Tensor | float) -> Tensor:
 
 
 class Atan2AngleFunction(Function):
-    """angle = atan2(y, x), differentiable in y and x to any order and in any mode."""
+    """angle = atan2(y, x), differentiable in y and x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -87,7 +87,7 @@ class Atan2AngleFunction(Function):
 
 
 class _Atan2AnglePlain(Function):
-    """Atan2AngleFunction for a plain call, whose backward overwrites its own temporaries."""
+    """Atan2AngleFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = Atan2AngleFunction.forward
     setup_context: Any = Atan2AngleFunction.setup_context
@@ -110,7 +110,7 @@ class _Atan2AnglePlain(Function):
         return grad_y, grad_x
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 4f9dd14abc0c50e330fe9b0458e387086a7516fc20bb38a8ba31ad14e1a1d263
+# body-sha256: 648918f753419da4e0684972e29ff5b2ddc83179f90b8c67bf85d92a9c86b4a5
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -65,9 +65,7 @@ def _check_shapes(query: Any, key: Any) -> None:
 
 
 class AttentionWeightsFunction(Function):
-    """weights = softmax(scale * query @ key.mT, dim=-1), differentiable in query and key to any
-    order and in any mode.
-    """
+    """weights of attention_weights, differentiable in query and key to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -125,7 +123,7 @@ class AttentionWeightsFunction(Function):
 
 
 class _AttentionWeightsPlain(Function):
-    """AttentionWeightsFunction for a plain call, whose backward overwrites its own temporaries."""
+    """AttentionWeightsFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = AttentionWeightsFunction.forward
     setup_context: Any = AttentionWeightsFunction.setup_context
@@ -158,7 +156,7 @@ class _AttentionWeightsPlain(Function):
             return grad_query, grad_key, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 8afa86445989467f28a4cc8d26b318072eec13364cf309e349639186e9fe3fa5
+# body-sha256: 45d8f8d3f103fdc6e282b82c3680326bd3ff719f2636172c0c23bdc312bf905d
 """Binary cross-entropy, from logits.
 
-    loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
-           sigmoid(logits)))
+    loss = -(pos_weight * target * log(sigmoid(logits))
+           + (1 - target) * log(1 - sigmoid(logits)))
 
-    dloss/dlogits = target * (-pos_weight * sigmoid(-logits) - sigmoid(logits)) +
-                    sigmoid(logits)
+    dloss/dlogits = target * (-pos_weight * sigmoid(-logits) - sigmoid(logits))
+                    + sigmoid(logits)
 
 Saved for backward: logits and target.
 
@@ -53,7 +53,7 @@ def bce_with_logits(
 
 
 class BceWithLogitsFunction(Function):
-    """loss of bce_with_logits, differentiable in logits to any order and in any mode."""
+    """loss of bce_with_logits, differentiable in logits to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -98,7 +98,7 @@ class BceWithLogitsFunction(Function):
 
 
 class _BceWithLogitsPlain(Function):
-    """BceWithLogitsFunction for a plain call, whose backward overwrites its own temporaries."""
+    """BceWithLogitsFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = BceWithLogitsFunction.forward
     setup_context: Any = BceWithLogitsFunction.setup_context
@@ -132,7 +132,7 @@ class BceWithLogits(torch.nn.Module):
         return f"pos_weight={self.pos_weight!r}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

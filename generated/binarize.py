@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: ce0619f14a3fef8b996de6bf7248fed0a99caf25bac40155d7d0cb308f359407
+# body-sha256: 13c651cac5d6e215822b4972fd0d432ccc99a3a4b4b527c3ba6c846f04a8bb53
 """Step function with a straight-through gradient.
 
     y = where(x > 0, 1, 0)
@@ -67,7 +67,7 @@ def _detached(x: Tensor) -> Tensor:
     return _straight_through(BinarizeFunction.forward(x), x)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: 0c307ba807137e2e9d6ad680a4002565656525deb69a23ee57640d0f74b55900
+# body-sha256: 64ce17e684a528278a7bfcebb3828353c3557b77fc06765bc177d67c02287881
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -44,7 +44,7 @@ def broadcast_mul(x: Tensor | float, y: Tensor | float) -> Tensor:
 
 
 class BroadcastMulFunction(Function):
-    """z = x * y, differentiable in x and y to any order and in any mode."""
+    """z = x * y, differentiable in x and y to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,7 +84,7 @@ class BroadcastMulFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

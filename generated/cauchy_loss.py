@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 2aae06144afa1ce74f1da50bfe04cc45b35ae424e829ed05f0ab85e25f04c0f8
+# body-sha256: 0c0afead3d0ef1a8a7ee4eac70889f33785c5a9099aff0b16050c7a20f65127a
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -52,7 +52,7 @@ def cauchy_loss(x: Tensor, c: float = 1.0) -> Tensor:
 
 
 class CauchyLossFunction(Function):
-    """loss = log((x/c)**2 / 2 + 1), differentiable in x to any order and in any mode."""
+    """loss = log((x/c)**2 / 2 + 1), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -99,7 +99,7 @@ class CauchyLossFunction(Function):
 
 
 class _CauchyLossPlain(Function):
-    """CauchyLossFunction for a plain call, whose backward overwrites its own temporaries."""
+    """CauchyLossFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = CauchyLossFunction.forward
     setup_context: Any = CauchyLossFunction.setup_context
@@ -119,7 +119,7 @@ class _CauchyLossPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

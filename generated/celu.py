@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 889ec112f49b880de1b235e5523f04ed6d2b05cdc1e748d5ff29451975025274
-# body-sha256: fd34f76b62103b4190dc3f99d94a53be4212fceae18abef270c6a0268c050a4a
+# body-sha256: d1d1211192f19a26b2030c29add045ed44dedd45e42d5e1b2a296cf38929144b
 """Continuously differentiable exponential linear unit.
 
     y = where(x > 0, x, alpha * (exp(x/alpha) - 1))
@@ -49,9 +49,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 class CeluFunction(Function):
-    """y = where(x > 0, x, alpha * (exp(x/alpha) - 1)), differentiable in x to any order and in
-    any mode.
-    """
+    """y of celu, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -92,7 +90,7 @@ class CeluFunction(Function):
 
 
 class _CeluPlain(Function):
-    """CeluFunction for a plain call, whose backward overwrites its own temporaries."""
+    """CeluFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = CeluFunction.forward
     setup_context: Any = CeluFunction.setup_context
@@ -111,7 +109,7 @@ class _CeluPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: 20eae541af65a2a3fdb1afdafb835be36751f8e088d7707c7ef449bc9b69bdbf
+# body-sha256: 57950865d4329195e7e9aee3c1ede3238c53fff4e4401b178c4e1332d2e510f9
 """Identity whose gradient is clipped element by element.
 
     y = x
@@ -70,12 +70,13 @@ class ClipGradientFunction(Function):
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is not None:
             raise RuntimeError(
-                "clip_gradient: no forward mode in x, whose gradient rule is not linear in the cotangent"
+                "clip_gradient: no forward mode in x, "
+                "whose gradient rule is not linear in the cotangent"
             )
         return _zeros(ctx, 0)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: a463e37256a87ad21cbe6b8a6ae53ce1b995f0fc95e7b1c47e949fc306020d79
+# body-sha256: 9b85862fb50400a07c30e9c540380c3c2ab478bbbf0a47eb4e19075d1a4b86af
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
@@ -80,12 +80,13 @@ class ClipGradientNormFunction(Function):
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is not None:
             raise RuntimeError(
-                "clip_gradient_norm: no forward mode in x, whose gradient rule is not linear in the cotangent"
+                "clip_gradient_norm: no forward mode in x, "
+                "whose gradient rule is not linear in the cotangent"
             )
         return _zeros(ctx, 0)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

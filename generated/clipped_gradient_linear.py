@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 32cdf11505cc36368aa2fb4a9955a6afd3e8b6a1f0de074407a43dedfcea2b2b
+# body-sha256: 012b73f24d64f301300d29713d3a1aeb12d52a8bb24aace0b9cae38db1801836
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -57,10 +57,7 @@ def _check_shapes(x: Any, weight: Any) -> None:
     if not (x.dim() >= 1 and weight.dim() == 2 and weight.shape[1] == x.shape[-1]):
         _refuse_shapes(
             "clipped_gradient_linear",
-            {
-                "x": (x, ("...", "in_features")),
-                "weight": (weight, ("out_features", "in_features")),
-            },
+            {"x": (x, ("...", "in_features")), "weight": (weight, ("out_features", "in_features"))},
         )
 
 
@@ -102,7 +99,8 @@ class ClippedGradientLinearFunction(Function):
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_weight: Tensor | None, *_: Any) -> Any:
         if tangent_x is not None:
             raise RuntimeError(
-                "clipped_gradient_linear: no forward mode in x, whose gradient rule is not linear in the cotangent"
+                "clipped_gradient_linear: no forward mode in x, "
+                "whose gradient rule is not linear in the cotangent"
             )
         if tangent_weight is None:
             return _zeros(ctx, 0)
@@ -112,7 +110,7 @@ class ClippedGradientLinearFunction(Function):
             return _total(ctx, [x @ tangent_weight.T])
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: c7f0e7d3976e30fd9640de8953f730ab753b37a85b1e62a913ff0fc8403380f4
+# body-sha256: 1a681b9566161b181fde06ba696c5864a0ac54b0f217dfe1585185da5b478732
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -47,7 +47,7 @@ def clipped_relu(x: Tensor, clip: float = 1.0) -> Tensor:
 
 
 class ClippedReluFunction(Function):
-    """y = min(max(0, x), clip), differentiable in x to any order and in any mode."""
+    """y = min(max(0, x), clip), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -87,7 +87,7 @@ class ClippedReluFunction(Function):
 
 
 class _ClippedReluPlain(Function):
-    """ClippedReluFunction for a plain call, whose backward overwrites its own temporaries."""
+    """ClippedReluFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = ClippedReluFunction.forward
     setup_context: Any = ClippedReluFunction.setup_context
@@ -107,7 +107,7 @@ class _ClippedReluPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 011f1dc256512a628e8216c788fc4def4f94cc17b91ef54cb32ddd30e80ff0b2
+# body-sha256: 50b6231578f69e726dc1a451d5536afc9fea92a5de04c6060f26de18eba820d9
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -79,7 +79,7 @@ class CubeFirstOrderFunction(Function):
 
 
 class _CubeFirstOrderPlain(Function):
-    """CubeFirstOrderFunction for a plain call, whose backward overwrites its own temporaries."""
+    """CubeFirstOrderFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = CubeFirstOrderFunction.forward
     setup_context: Any = CubeFirstOrderFunction.setup_context
@@ -96,7 +96,7 @@ class _CubeFirstOrderPlain(Function):
         return _round((grad_y * x).mul_(x).mul_(3), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: 12d3b194fc09ced280f23eba3d85fdb6357b0d1e647e73fd160dc216d04fcf43
+# body-sha256: 06a60efe68fb52d559694fb3819276ea9900852a64da52d24f36847e66cb23b7
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -47,7 +47,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 class EluFunction(Function):
-    """y = where(x > 0, x, alpha * expm1(x)), differentiable in x to any order and in any mode."""
+    """y = where(x > 0, x, alpha * expm1(x)), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -90,7 +90,7 @@ class EluFunction(Function):
 
 
 class _EluPlain(Function):
-    """EluFunction for a plain call, whose backward overwrites its own temporaries."""
+    """EluFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = EluFunction.forward
     setup_context: Any = EluFunction.setup_context
@@ -110,7 +110,7 @@ class _EluPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

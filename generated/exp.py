@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: a067831622b70ba70a656072a69203784f40bd153cf1003e9fc3e2919a4e2b7c
+# body-sha256: 51711a992043dbeca6edc0ebc9b2701ed5fe2245f081dc33d8b8f736861dbea3
 """Exponential; keeps its output, not its input.
 
     y = exp(x)
@@ -40,7 +40,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 class ExpFunction(Function):
-    """y = exp(x), differentiable in x to any order and in any mode."""
+    """y = exp(x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -68,7 +68,7 @@ class ExpFunction(Function):
             return y * tangent_x
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

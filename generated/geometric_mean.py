@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 241eabb86577e31d3d803e806b677ef30511f824f99c76da974c0acf482d1f02
+# body-sha256: 2bf7d6c50089c98b319585235e33eba47131be5f98c68831ded16ac8e192addd
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -43,7 +43,7 @@ def geometric_mean(a: Tensor | float, b: Tensor | float) -> Tensor:
 
 
 class GeometricMeanFunction(Function):
-    """y = sqrt(a * b), differentiable in a and b to any order and in any mode."""
+    """y = sqrt(a * b), differentiable in a and b to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -92,7 +92,7 @@ class GeometricMeanFunction(Function):
 
 
 class _GeometricMeanPlain(Function):
-    """GeometricMeanFunction for a plain call, whose backward overwrites its own temporaries."""
+    """GeometricMeanFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = GeometricMeanFunction.forward
     setup_context: Any = GeometricMeanFunction.setup_context
@@ -116,7 +116,7 @@ class _GeometricMeanPlain(Function):
         return grad_a, grad_b
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: 0957a5ecd494fe14bba4bd5e4f03196fa1804967cd16ce2afd02e012b4605456
+# body-sha256: 9e9255f2bb0e98ccded7a1381949b5fbf856a78c58ff487d3584139bede88eaf
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -41,7 +41,7 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
 
 class HardSigmoidFunction(Function):
-    """y = clamp(x/6 + 1/2, 0, 1), differentiable in x to any order and in any mode."""
+    """y = clamp(x/6 + 1/2, 0, 1), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -56,7 +56,11 @@ class HardSigmoidFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
         (wants_x,) = _wanted(ctx)
-        _save(ctx, (y,), (x / 6 + 0.5 >= 0) & (x / 6 + 0.5 <= 1) if wants_x else None)
+        inside = None
+        if wants_x:
+            total = x / 6 + 0.5
+            inside = (total >= 0) & (total <= 1)
+        _save(ctx, (y,), inside)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -74,7 +78,7 @@ class HardSigmoidFunction(Function):
             return _masked(tangent_x / 6, inside)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

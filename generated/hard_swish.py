@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 88a9feccae7968aae798bb222dcf37f9941ee61e7901dd5a846f756649c66ba6
+# body-sha256: 46649efb4b5c25b3d0c2bfc318366ca295e96a7f5640fd3ccf0b5d7b1ca441e6
 """Swish with a piecewise linear sigmoid.
 
     y = x * clamp(x + 3, 0, 6) / 6
@@ -43,7 +43,7 @@ def hard_swish(x: Tensor) -> Tensor:
 
 
 class HardSwishFunction(Function):
-    """y = x * clamp(x + 3, 0, 6) / 6, differentiable in x to any order and in any mode."""
+    """y = x * clamp(x + 3, 0, 6) / 6, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,7 +84,7 @@ class HardSwishFunction(Function):
 
 
 class _HardSwishPlain(Function):
-    """HardSwishFunction for a plain call, whose backward overwrites its own temporaries."""
+    """HardSwishFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = HardSwishFunction.forward
     setup_context: Any = HardSwishFunction.setup_context
@@ -104,7 +104,7 @@ class _HardSwishPlain(Function):
         return _round(grad_x, dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 5d28d729bee82d779d952fdb7ce28cd94b8254733a1847aac7ffe3dd7816d412
+# body-sha256: 31b2654e7b9bf94c8c1b75fbdc634e5de9124ab1379a601a495f6302cbadae3a
 """Huber loss.
 
     d    = input - target
@@ -65,7 +65,7 @@ def _forward(input: Tensor, target: Tensor, delta: float) -> tuple[Tensor, Tenso
 
 
 class HuberFunction(Function):
-    """loss of huber, differentiable in input and target to any order and in any mode."""
+    """loss of huber, differentiable in input and target to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -112,7 +112,7 @@ class HuberFunction(Function):
 
 
 class _HuberKeeping(Function):
-    """HuberFunction for a plain call: keeps d alone.
+    """HuberFunction for a plain call: keeps d in place of input and target.
 
     It is an output of its own, so that second derivatives pass through it.
     """
@@ -180,7 +180,7 @@ class Huber(torch.nn.Module):
         return f"delta={self.delta!r}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: db062cf49cc284fff94e1b312007e90d3e170cc6a15148f6978b3f2972ff3aa6
+# body-sha256: ff46f6cfed052f4b2ef9a9dac21417123b1dc426660771dceb9c9d0fd52b21a8
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -53,7 +53,7 @@ def inplace_increment_(x: Tensor) -> Tensor:
 
 
 class InplaceIncrementFunction(Function):
-    """y = x + 1, differentiable in x to any order and in any mode."""
+    """y = x + 1, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -89,7 +89,7 @@ class InplaceIncrementInplaceFunction(Function):
         InplaceIncrementFunction.setup_context(ctx, inputs, y)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: b9b764cb39ec3aee0ca297e12f249474c5dad82ff80169c33020ceba2f80ea27
+# body-sha256: 43beba667757eae8fceefdf9b2dd7b0665c192f293f5be276194d81d53d189b6
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -73,9 +73,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LayerNormFunction(Function):
-    """y = centred / sqrt(variance + eps) * weight + bias, differentiable in x, weight and bias
-    to any order and in any mode.
-    """
+    """y of layer_norm, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,9 +82,11 @@ class LayerNormFunction(Function):
         dtype = None
         if x.dtype in _HALF or not x.dtype == weight.dtype == bias.dtype:
             x, weight, bias, dtype = _widen(x, weight, bias)
-        diff = x - x.mean(dim=-1, keepdim=True)
+        centred = x - x.mean(dim=-1, keepdim=True)
         return _round(
-            diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias, dtype
+            centred / torch.sqrt((centred * centred).mean(dim=-1, keepdim=True) + eps) * weight
+            + bias,
+            dtype,
         )
 
     @staticmethod
@@ -109,18 +109,16 @@ class LayerNormFunction(Function):
         if wants_x:
             product = grad_y * weight
         if wants_x or wants_weight:
-            diff = x - x.mean(dim=-1, keepdim=True)
-            diff_squared = diff * diff
-            total = diff_squared.mean(dim=-1, keepdim=True) + eps
-            root_total = torch.sqrt(total)
+            centred = x - x.mean(dim=-1, keepdim=True)
+            centred_squared = centred * centred
+            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            root = torch.sqrt(total)
         if wants_x:
-            ratio = (product * diff).sum(dim=-1, keepdim=True) / diff_squared.shape[-1] / total**1.5
-            diff2 = torch.addcmul(product / root_total, diff, ratio, value=-1)
-            grad_x = _fit(
-                diff2 - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root_total, saved[0]
-            )
+            ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
+            diff = torch.addcmul(product / root, centred, ratio, value=-1)
+            grad_x = _fit(diff - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root, saved[0])
         if wants_weight:
-            grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
+            grad_weight = _fit(centred / root * grad_y, ctx.inputs[1])
         if wants_bias:
             grad_bias = _fit(grad_y, ctx.inputs[2])
         return grad_x, grad_weight, grad_bias, None
@@ -141,30 +139,27 @@ class LayerNormFunction(Function):
             )
             terms = []
             if tangent_x is not None or tangent_weight is not None:
-                diff = x - x.mean(dim=-1, keepdim=True)
-                total = (diff * diff).mean(dim=-1, keepdim=True) + eps
-                root_total = torch.sqrt(total)
+                centred = x - x.mean(dim=-1, keepdim=True)
+                total = (centred * centred).mean(dim=-1, keepdim=True) + eps
+                root = torch.sqrt(total)
             if tangent_x is not None:
                 mean_tangent_x = tangent_x.mean(dim=-1, keepdim=True)
-                mean = torch.sub(2 * diff * tangent_x, mean_tangent_x * diff, alpha=2).mean(
+                mean = torch.sub(2 * centred * tangent_x, mean_tangent_x * centred, alpha=2).mean(
                     dim=-1, keepdim=True
                 )
-                diff2 = torch.addcmul(
-                    tangent_x * weight / root_total,
-                    mean,
-                    0.5 * diff / total**1.5 * weight,
-                    value=-1,
+                diff = torch.addcmul(
+                    tangent_x * weight / root, mean, 0.5 * centred / total**1.5 * weight, value=-1
                 )
-                terms.append(torch.addcmul(diff2, mean_tangent_x, weight / root_total, value=-1))
+                terms.append(torch.addcmul(diff, mean_tangent_x, weight / root, value=-1))
             if tangent_weight is not None:
-                terms.append(diff / root_total * tangent_weight)
+                terms.append(centred / root * tangent_weight)
             if tangent_bias is not None:
                 terms.append(tangent_bias)
             return _total(ctx, terms)
 
 
 class _LayerNormPlain(Function):
-    """LayerNormFunction for a plain call, whose backward overwrites its own temporaries."""
+    """LayerNormFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = LayerNormFunction.forward
     setup_context: Any = LayerNormFunction.setup_context
@@ -182,24 +177,18 @@ class _LayerNormPlain(Function):
         if wants_x:
             product = grad_y * weight
         if wants_x or wants_weight:
-            diff = x - x.mean(dim=-1, keepdim=True)
-            diff_squared = diff * diff
-            total = diff_squared.mean(dim=-1, keepdim=True) + eps
-            root_total = torch.sqrt(total)
+            centred = x - x.mean(dim=-1, keepdim=True)
+            centred_squared = centred * centred
+            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            root = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * diff)
-                .sum(dim=-1, keepdim=True)
-                .div_(diff_squared.shape[-1])
-                .div_(total**1.5)
-            )
-            diff2 = (product / root_total).addcmul_(diff, ratio, value=-1)
+            ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
+            diff = (product / root).addcmul_(centred, ratio, value=-1)
             grad_x = _fit(
-                diff2.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root_total),
-                saved[0],
+                diff.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root), saved[0]
             )
         if wants_weight:
-            grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
+            grad_weight = _fit(centred / root * grad_y, ctx.inputs[1])
         if wants_bias:
             grad_bias = _fit(grad_y, ctx.inputs[2])
         return grad_x, grad_weight, grad_bias, None
@@ -238,10 +227,15 @@ class LayerNorm(torch.nn.Module):
         return layer_norm(x, self.weight, self.bias, eps=self.eps)
 
     def extra_repr(self) -> str:
-        return f"features={self.features!r}, eps={self.eps!r}, weight={self.initial_weight}, bias={self.initial_bias}"
+        return (
+            f"features={self.features!r}, "
+            f"eps={self.eps!r}, "
+            f"weight={self.initial_weight}, "
+            f"bias={self.initial_bias}"
+        )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

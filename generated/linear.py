@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 7e9e66051ac3a987c746fa600a97105eb3371290cb879a6b396e6fabbeec63e0
+# body-sha256: e7e9b45b9a05fa78b2dc4e069d6875f750cf920d86b17c57017ae1d0839dfdeb
 """Affine map.
 
     y = x @ weight.T + bias
@@ -63,9 +63,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LinearFunction(Function):
-    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order and in any
-    mode.
-    """
+    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -124,7 +122,7 @@ class LinearFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -224,7 +222,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 031633c5fe6daf57783088a7c9c434f665480ee7cc18a85050d6bc72d82cf9f8
+# body-sha256: f8b2b55bb81327d8086fdce90c54020db2d7f69ea2aa098b1eb1a0fd1a6c1b6d
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -65,9 +65,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LinearReluFunction(Function):
-    """y = relu(x @ weight.T + bias), differentiable in x, weight and bias to any order and in
-    any mode.
-    """
+    """y of linear_relu, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -75,11 +73,9 @@ class LinearReluFunction(Function):
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if bias is None:
             x, weight, dtype = _widen(x, weight)
-            matmul = x @ weight.T
-            return _round(torch.relu(matmul), dtype)
+            return _round(torch.relu(x @ weight.T), dtype)
         x, weight, bias, dtype = _widen(x, weight, bias)
-        matmul = x @ weight.T
-        return _round(torch.relu(matmul + bias), dtype)
+        return _round(torch.relu(x @ weight.T + bias), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
@@ -127,17 +123,15 @@ class LinearReluFunction(Function):
             )
             terms = []
             if tangent_x is not None:
-                matmul = tangent_x @ weight.T
-                terms.append(_masked(matmul, positive))
+                terms.append(_masked(tangent_x @ weight.T, positive))
             if tangent_weight is not None:
-                matmul2 = x @ tangent_weight.T
-                terms.append(_masked(matmul2, positive))
+                terms.append(_masked(x @ tangent_weight.T, positive))
             if tangent_bias is not None:
                 terms.append(_masked(tangent_bias, positive))
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -237,7 +231,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

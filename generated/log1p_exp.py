@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: 13ee9bca1fdcb918fb5aa56dcfe577174612981d114177dada546d1b6e7c5d6f
+# body-sha256: 923ffa818bbc68f6a7ef8666f26053c3ee425da329d18275c9a3ffb80fb80429
 """log(1 + exp(x)), without overflow.
 
     e = exp(x)
@@ -43,7 +43,7 @@ def log1p_exp(x: Tensor) -> Tensor:
 
 
 class Log1pExpFunction(Function):
-    """y = log1p(e), differentiable in x to any order and in any mode."""
+    """y = log1p(e), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -76,7 +76,7 @@ class Log1pExpFunction(Function):
 
 
 class _Log1pExpPlain(Function):
-    """Log1pExpFunction for a plain call, whose backward overwrites its own temporaries."""
+    """Log1pExpFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = Log1pExpFunction.forward
     setup_context: Any = Log1pExpFunction.setup_context
@@ -93,7 +93,7 @@ class _Log1pExpPlain(Function):
         return _round((-y).expm1_().mul_(grad_y).neg_(), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 5336f79aed275b35be618fdca58d86f2f2f4779abbf9116726804724af466c7d
+# body-sha256: 25f71ea42cc61ef2883b070595d18a7795d88a2969fdbed014b2c5c1b6ba9595
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -59,9 +59,7 @@ def _forward(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor | None]
 
 
 class LogSumExpDimFunction(Function):
-    """y = log(sum(exp(x), dim=dim, keepdim=keepdim)), differentiable in x to any order and in
-    any mode.
-    """
+    """y of log_sum_exp_dim, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -111,7 +109,7 @@ class LogSumExpDimFunction(Function):
 
 
 class _LogSumExpDimPlain(Function):
-    """LogSumExpDimFunction for a plain call, whose backward reuses intermediates of forward.
+    """LogSumExpDimFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -140,7 +138,7 @@ class _LogSumExpDimPlain(Function):
         return grad_x, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

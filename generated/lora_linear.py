@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 3602ec246d9e888f96ae06db95bccae007167d62ac6ffa3f3ce8d0b1c7c4001e
+# body-sha256: a49ee4d093fb9e06794a5def07c7716fa8708bf08a5e454dfd5fa3a29a2fc5ff
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -85,18 +85,16 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, weight, down, up, dtype = _widen(x, weight, down, up)
-    matmul = x @ down.T
-    y = scale * matmul @ up.T + x @ weight.T
+    x_down = x @ down.T
+    y = scale * x_down @ up.T + x @ weight.T
     if dtype is None:
-        return y, matmul
+        return y, x_down
     # Computed wider than the result: recomputing is cheaper than keeping.
     return y.to(dtype), None
 
 
 class LoraLinearFunction(Function):
-    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any
-    order and in any mode.
-    """
+    """y of lora_linear, differentiable in x, down and up to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -168,7 +166,7 @@ class LoraLinearFunction(Function):
 
 
 class _LoraLinearPlain(Function):
-    """LoraLinearFunction for a plain call, whose backward reuses intermediates of forward.
+    """LoraLinearFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -179,8 +177,8 @@ class _LoraLinearPlain(Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
     ) -> Tensor:
-        y, matmul = _forward(x, weight, down, up, scale)
-        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, matmul)
+        y, x_down = _forward(x, weight, down, up, scale)
+        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, x_down)
         return y
 
     @staticmethod
@@ -195,11 +193,11 @@ class _LoraLinearPlain(Function):
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with _autocast_as(ctx.autocast):
-            x, weight, down, up, matmul = saved = ctx.saved_tensors
-            if matmul is None:
+            x, weight, down, up, x_down = saved = ctx.saved_tensors
+            if x_down is None:
                 return LoraLinearFunction.backward(_Unpacked(ctx, saved), grad_y)
-            x, weight, down, up, matmul, grad_y = _alike(
-                torch.bool, x, weight, down, up, matmul, grad_y
+            x, weight, down, up, x_down, grad_y = _alike(
+                torch.bool, x, weight, down, up, x_down, grad_y
             )
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
@@ -209,11 +207,11 @@ class _LoraLinearPlain(Function):
             if wants_down:
                 grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
-                grad_up = _fit((_rows(grad_y).mT @ _rows(matmul)).mul_(scale), ctx.inputs[3])
+                grad_up = _fit((_rows(grad_y).mT @ _rows(x_down)).mul_(scale), ctx.inputs[3])
             return grad_x, None, grad_down, grad_up, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -314,7 +312,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

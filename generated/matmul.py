@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: b5c6dba4597e866b685901bc15d1b6d11c7a5f66c37b4e0fb7cbd34dd14680d9
+# body-sha256: bfbf403357d97fdead454edaff541e8b55a3f4824108b9093b1fa51dd76dd629
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -47,16 +47,12 @@ def _check_shapes(a: Any, b: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (a.dim() >= 2 and b.dim() >= 2 and b.shape[-2] == a.shape[-1]):
         _refuse_shapes(
-            "matmul",
-            {
-                "a": (a, ("...", "rows", "inner")),
-                "b": (b, ("...", "inner", "columns")),
-            },
+            "matmul", {"a": (a, ("...", "rows", "inner")), "b": (b, ("...", "inner", "columns"))}
         )
 
 
 class MatmulFunction(Function):
-    """y = a @ b, differentiable in a and b to any order and in any mode."""
+    """y = a @ b, differentiable in a and b to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -100,7 +96,7 @@ class MatmulFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

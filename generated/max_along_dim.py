@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: e1d34c2114a714d53f04fd1e013c6df669891398d1f70e5c960f3813019bada3
+# body-sha256: c8728ac3a95297b5bb3d2fff351f9afc37c0f4b33468bf0a989ecbba52f0303d
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -47,7 +47,7 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class MaxAlongDimFunction(Function):
-    """values and indices of max_along_dim, differentiable in x to any order and in any mode."""
+    """values and indices of max_along_dim, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -100,7 +100,7 @@ class MaxAlongDimFunction(Function):
             return _total(ctx, terms_values), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -155,7 +155,7 @@ def _drop(value: Tensor, dim: Any) -> Tensor:
 
 
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
-    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no two places are one."""
+    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no place twice."""
     zeros = value.new_zeros(shape)
     if type(value) is not Tensor or _differentiated():
         return zeros.scatter(dim, index, value)

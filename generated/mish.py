@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 7cba49834125a50f87d606bff54ba62270f5d693132a5a1577f60cbe2d1ce0ec
+# body-sha256: 9665e981f91dd3842e57c1ff6986864e85eca528eb6f592f732c400e6e6b1a96
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -59,7 +59,7 @@ def _forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 class MishFunction(Function):
-    """y = x * tanh(softplus(x)), differentiable in x to any order and in any mode."""
+    """y = x * tanh(softplus(x)), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -107,7 +107,7 @@ class MishFunction(Function):
 
 
 class _MishPlain(Function):
-    """MishFunction for a plain call, whose backward reuses intermediates of forward.
+    """MishFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -134,7 +134,7 @@ class _MishPlain(Function):
         return ratio.div_(total)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: 1620b259cb95d83e1b6cf9506ca670c717baab3a3f99f30f561a37b6b9a56f12
+# body-sha256: 190fbbef5b895976c844e34348a75988b85c441386ceba0bc31e8271be5f55c0
 """Product of two tensors.
 
     z = x * y
@@ -44,7 +44,7 @@ def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
 
 
 class MulFunction(Function):
-    """z = x * y, differentiable in x and y to any order and in any mode."""
+    """z = x * y, differentiable in x and y to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,7 +84,7 @@ class MulFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

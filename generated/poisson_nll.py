@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 0c73ac73722dc55d4826d56c2b45b0678a75a4da083bb6fd48c24b68705ae479
+# body-sha256: c826c266a05f7a7f0d0bb40b5eb2172ce2a3a2cbd436e9acdfd88d5fc8586d99
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -11,7 +11,7 @@ where log_input:
     dloss/dinput = exp(input) - target
 
 where not log_input:
-    dloss/dinput = (finite(eps + input) - target) / finite(eps + input)
+    dloss/dinput = (eps + input - target) / (eps + input)
 
 Saved for backward: input and target.
 
@@ -57,7 +57,7 @@ def poisson_nll(
 
 
 class PoissonNllFunction(Function):
-    """loss of poisson_nll, differentiable in input to any order and in any mode."""
+    """loss of poisson_nll, differentiable in input to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -105,7 +105,7 @@ class PoissonNllFunction(Function):
 
 
 class _PoissonNllPlain(Function):
-    """PoissonNllFunction for a plain call, whose backward overwrites its own temporaries."""
+    """PoissonNllFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = PoissonNllFunction.forward
     setup_context: Any = PoissonNllFunction.setup_context
@@ -127,7 +127,7 @@ class _PoissonNllPlain(Function):
         return grad_input, None, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

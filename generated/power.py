@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: aa429c8c0d3bb2fabfb013d891fe502df7accfe1d92c3d0b4ecfa250e01438dc
+# body-sha256: 809519d9293f08d6f57fa804de9d5da5b036c8b62c465d4deb4ddc141c601bdc
 """Integer power.
 
     y = x**n
@@ -44,7 +44,7 @@ def power(x: Tensor, n: int = 2) -> Tensor:
 
 
 class PowerFunction(Function):
-    """y = x**n, differentiable in x to any order and in any mode."""
+    """y = x**n, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -87,7 +87,7 @@ class PowerFunction(Function):
 
 
 class _PowerPlain(Function):
-    """PowerFunction for a plain call, whose backward overwrites its own temporaries."""
+    """PowerFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = PowerFunction.forward
     setup_context: Any = PowerFunction.setup_context
@@ -106,7 +106,7 @@ class _PowerPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: a94b9cc0aae9a3d58c1472e3a524e3398e594ce65e17aac9915043a471840948
+# body-sha256: c83dbf200de892dc3c1d76d6d3ef7dfc0a410c865eabbfa9b4068e776f63fb89
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -78,7 +78,7 @@ def _forward(x: Tensor, y: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor | None
 
 
 class RbfKernelFunction(Function):
-    """k of rbf_kernel, differentiable in x, y and gamma to any order and in any mode."""
+    """k of rbf_kernel, differentiable in x, y and gamma to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -159,7 +159,7 @@ class RbfKernelFunction(Function):
 
 
 class _RbfKernelPlain(Function):
-    """RbfKernelFunction for a plain call, whose backward reuses intermediates of forward.
+    """RbfKernelFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -207,7 +207,7 @@ class _RbfKernelPlain(Function):
             return grad_x, grad_y, grad_gamma
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -300,7 +300,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [

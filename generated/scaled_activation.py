@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 4ac37cad6fee8dccb95e2025b78efadd5540a0728fba74ec4bfc15342c248c02
+# body-sha256: dd4a73b6f17d6e801e9f9bdc995488fc1d84bc40ef0017baa57a54957f5a5c49
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -50,9 +50,7 @@ def scaled_activation(x: Tensor, scale: float = 1.0, use_relu: bool = True) -> T
 
 
 class ScaledActivationFunction(Function):
-    """y = scale * where(use_relu, relu(x), tanh(x)), differentiable in x to any order and in any
-    mode.
-    """
+    """y of scaled_activation, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -103,7 +101,7 @@ class ScaledActivationFunction(Function):
 
 
 class _ScaledActivationPlain(Function):
-    """ScaledActivationFunction for a plain call, whose backward overwrites its own temporaries."""
+    """ScaledActivationFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = ScaledActivationFunction.forward
     setup_context: Any = ScaledActivationFunction.setup_context
@@ -126,7 +124,7 @@ class _ScaledActivationPlain(Function):
         return _round(grad_x, dtype), None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: ded0d014875dfc20fd334ef6eede63fb21d439d631e4fbd18b6108871a63480d
+# body-sha256: 8bea4a01743219a6f65aeab475be4025e2747cb903c3893b1b3ebfbf0a79cefa
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -45,9 +45,7 @@ def selu(x: Tensor) -> Tensor:
 
 
 class SeluFunction(Function):
-    """y = scale * where(x > 0, x, alpha * expm1(x)), differentiable in x to any order and in any
-    mode.
-    """
+    """y of selu, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -88,7 +86,7 @@ class SeluFunction(Function):
 
 
 class _SeluPlain(Function):
-    """SeluFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SeluFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SeluFunction.forward
     setup_context: Any = SeluFunction.setup_context
@@ -106,7 +104,7 @@ class _SeluPlain(Function):
         return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

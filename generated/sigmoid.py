@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sigmoid.yaml
 # spec-sha256: e7d47c7c693b7e899dca815e64dace238c91c2d425632ebbc6640747abbe2d12
-# body-sha256: 5d312862a4aab7fad0319ec5ba863d0a1a6643a4f10c7c779ce7c9b2bf011a23
+# body-sha256: f9ccd41c82c28529ab2b113051b956692ff8e460e246eb8aad0608e63cc0fcf1
 """Logistic sigmoid; keeps its output, not its input.
 
     y = 1 / (1 + exp(-x))
@@ -45,7 +45,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 class SigmoidFunction(Function):
-    """y = 1 / (1 + exp(-x)), differentiable in x to any order and in any mode."""
+    """y = 1 / (1 + exp(-x)), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -77,7 +77,7 @@ class SigmoidFunction(Function):
             return _round(torch.ops.aten.sigmoid_backward(tangent_x, y), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

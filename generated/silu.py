@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 377baba57ec9173db9cb0e955dbf7bb0c063d79da7ebd63b02f405fbfa1d6eda
+# body-sha256: 1feb933f16a4763d1c35cad5943113a168fbdc507784919001d087fceeca5788
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -44,7 +44,7 @@ def silu(x: Tensor) -> Tensor:
 
 
 class SiluFunction(Function):
-    """y = x / (1 + exp(-x)), differentiable in x to any order and in any mode."""
+    """y = x / (1 + exp(-x)), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -81,7 +81,7 @@ class SiluFunction(Function):
 
 
 class _SiluPlain(Function):
-    """SiluFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SiluFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SiluFunction.forward
     setup_context: Any = SiluFunction.setup_context
@@ -99,7 +99,7 @@ class _SiluPlain(Function):
         return _round(grad_x, dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 3ef484b5cd27c2fec36089ddd992e42def6fc05dd062689b265a34a02873c30e
+# body-sha256: 287aa5306c6e4d9c370305824b7c4de65b05e093365ea7a739d43ae931231544
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -51,7 +51,7 @@ def sine_activation(x: Tensor, omega: float = 30.0) -> Tensor:
 
 
 class SineActivationFunction(Function):
-    """y = sin(omega * x), differentiable in x to any order and in any mode."""
+    """y = sin(omega * x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -88,7 +88,7 @@ class SineActivationFunction(Function):
 
 
 class _SineActivationPlain(Function):
-    """SineActivationFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SineActivationFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SineActivationFunction.forward
     setup_context: Any = SineActivationFunction.setup_context
@@ -119,7 +119,7 @@ class SineActivation(torch.nn.Module):
         return f"omega={self.omega!r}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 2a75f2bb8954d4cc9c627649f29445df727b87cb1bbde6d7dab9ab82bdeb841c
+# body-sha256: 2d7a7b6b497d15490f76ac8679f652d974d08950b48cb6ffa692cd64c71ce235
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -56,19 +56,11 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
 def _check_shapes(x: Any, alpha: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() == 3 and alpha.shape == x.shape[1:2]):
-        _refuse_shapes(
-            "snake",
-            {
-                "x": (x, ("N", "C", "T")),
-                "alpha": (alpha, ("C",)),
-            },
-        )
+        _refuse_shapes("snake", {"x": (x, ("N", "C", "T")), "alpha": (alpha, ("C",))})
 
 
 class SnakeFunction(Function):
-    """y = x + sin(alpha * x)**2 / alpha, differentiable in x and alpha to any order and in any
-    mode.
-    """
+    """y of snake, differentiable in x and alpha to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -94,13 +86,13 @@ class SnakeFunction(Function):
         grad_x = grad_alpha = None
         alpha_column = alpha.unsqueeze(-1)
         product = alpha_column * x
-        cos_product = torch.cos(product)
-        sin_product = torch.sin(product)
+        cos = torch.cos(product)
+        sin = torch.sin(product)
         if wants_x:
-            total = cos_product + sin_product
+            total = cos + sin
             grad_x = _fit(total * total * grad_y, saved[0])
         if wants_alpha:
-            product2 = sin_product * (2 * cos_product * x - sin_product / alpha_column) * grad_y
+            product2 = sin * (2 * cos * x - sin / alpha_column) * grad_y
             grad_alpha = _fit((product2 / alpha_column).sum(dim=(0, 2)), saved[1])
         return grad_x, grad_alpha
 
@@ -112,19 +104,19 @@ class SnakeFunction(Function):
             terms = []
             alpha_column = alpha.unsqueeze(-1)
             product = alpha_column * x
-            cos_product = torch.cos(product)
-            sin_product = torch.sin(product)
+            cos = torch.cos(product)
+            sin = torch.sin(product)
             if tangent_x is not None:
-                total = cos_product + sin_product
+                total = cos + sin
                 terms.append(total * total * tangent_x)
             if tangent_alpha is not None:
-                diff = 2 * cos_product * x - sin_product / alpha_column
-                terms.append(sin_product * tangent_alpha.unsqueeze(-1) * diff / alpha_column)
+                diff = 2 * cos * x - sin / alpha_column
+                terms.append(sin * tangent_alpha.unsqueeze(-1) * diff / alpha_column)
             return _total(ctx, terms)
 
 
 class _SnakePlain(Function):
-    """SnakeFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SnakeFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SnakeFunction.forward
     setup_context: Any = SnakeFunction.setup_context
@@ -140,19 +132,13 @@ class _SnakePlain(Function):
         grad_x = grad_alpha = None
         alpha_column = alpha.unsqueeze(-1)
         product = alpha_column * x
-        cos_product = torch.cos(product)
-        sin_product = product.sin_()
+        cos = torch.cos(product)
+        sin = product.sin_()
         if wants_x:
-            total = cos_product + sin_product
+            total = cos + sin
             grad_x = _fit((total * total).mul_(grad_y), saved[0])
         if wants_alpha:
-            product2 = (
-                cos_product.mul_(x)
-                .mul_(2)
-                .sub_(sin_product / alpha_column)
-                .mul_(sin_product)
-                .mul_(grad_y)
-            )
+            product2 = cos.mul_(x).mul_(2).sub_(sin / alpha_column).mul_(sin).mul_(grad_y)
             grad_alpha = _fit(product2.div_(alpha_column).sum(dim=(0, 2)), saved[1])
         return grad_x, grad_alpha
 
@@ -188,7 +174,7 @@ class Snake(torch.nn.Module):
         return f"C={self.C!r}, alpha={self.initial_alpha}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

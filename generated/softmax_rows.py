@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: b079f6445dd03481b455bf9175ea812ab6a2e4a0554aae0701f856f360b578c5
+# body-sha256: d422fc9d10cbd21d6b5790eaebd548ee8c84cb0fdc49c6f6185c48e4ac16b9ec
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -43,19 +43,12 @@ def softmax_rows(x: Tensor) -> Tensor:
 
 def _check_shapes(x: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() >= 1):
-        _refuse_shapes(
-            "softmax_rows",
-            {
-                "x": (x, ("...", "classes")),
-            },
-        )
+    if not x.dim() >= 1:
+        _refuse_shapes("softmax_rows", {"x": (x, ("...", "classes"))})
 
 
 class SoftmaxRowsFunction(Function):
-    """y = exp(x) / sum(exp(x), dim=-1, keepdim=True), differentiable in x to any order and in
-    any mode.
-    """
+    """y of softmax_rows, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -87,7 +80,7 @@ class SoftmaxRowsFunction(Function):
             return _round(_softmax_back(tangent_x, y, -1), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: b73af07d9dbc2cf9de6cdde7695dde1de9e1c8e4ac0992def2fb3b86159436c7
+# body-sha256: 45f98e78d03e320ed0c0ae2d6c76dc6c76be1b97a4a8d237ca91619e34fbf70d
 """Softplus with a sharpness, the identity beyond a threshold.
 
     y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -50,7 +50,7 @@ def softplus_beta(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tens
 
 
 class SoftplusBetaFunction(Function):
-    """y of softplus_beta, differentiable in x to any order and in any mode."""
+    """y of softplus_beta, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -98,7 +98,7 @@ class SoftplusBetaFunction(Function):
             )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

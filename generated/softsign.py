@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softsign.yaml
 # spec-sha256: 531fed75307930439f37da2dc7064c8574ec3e8e928b6f76428c7f3f19078da7
-# body-sha256: 42ca56ae056d71f9f9d6ddaa19911a7942589b80283dbace7e0f1aa2c3c1f96a
+# body-sha256: 7865f369d0d85ede12cff117581fa379a8054b4015656582660526c0045176b1
 """Softsign activation.
 
     y = x / (1 + abs(x))
@@ -41,7 +41,7 @@ def softsign(x: Tensor) -> Tensor:
 
 
 class SoftsignFunction(Function):
-    """y = x / (1 + abs(x)), differentiable in x to any order and in any mode."""
+    """y = x / (1 + abs(x)), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -80,7 +80,7 @@ class SoftsignFunction(Function):
 
 
 class _SoftsignPlain(Function):
-    """SoftsignFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SoftsignFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SoftsignFunction.forward
     setup_context: Any = SoftsignFunction.setup_context
@@ -98,7 +98,7 @@ class _SoftsignPlain(Function):
         return _round((grad_y / total).div_(total), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 69f54f94a997c704fae23c96d88594c7451d804a6be3efefc9ed7db56b6ab216
+# body-sha256: bae402b737b294776a4ff8d49b61a2418048edfa414a977d859e09a393063765
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
 
-    grad_v = 2 * grad_spike / alpha / abs(pi)**2 / hypot(v - threshold, 2 / alpha / pi)**2
-             (override)
+    grad_v = 2 * grad_spike / alpha / pi**2 / hypot(v - threshold,
+             2 / alpha / pi)**2  (override)
 
 Saved for backward: v.
 
@@ -34,8 +34,7 @@ from torch.autograd import Function, forward_ad
 
 __all__ = ["SpikeAtanFunction", "spike_atan"]
 
-_ABS_PI_POW_2 = 9.869604401089358  # abs(pi)**2
-_PI_POW_2_4 = 2.4674011002723395  # pi**2 / 4
+_PI_POW_2 = 9.869604401089358  # pi**2
 
 
 def spike_atan(v: Tensor, threshold: float = 1.0, alpha: float = 2.0) -> Tensor:
@@ -84,7 +83,7 @@ class SpikeAtanFunction(Function):
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = 2 * grad_spike / length / length
-        grad_v = product / (alpha * _ABS_PI_POW_2)
+        grad_v = product / (alpha * _PI_POW_2)
         return _round(grad_v, dtype), None, None
 
     @staticmethod
@@ -95,12 +94,13 @@ class SpikeAtanFunction(Function):
         with _primals(ctx) as saved:
             (v,) = saved
             v, tangent_v, dtype = _widen(v, tangent_v)
-            product = _PI_POW_2_4 * torch.square(alpha * (v - threshold))
-            return _round(alpha / 2 * (tangent_v / (product + 1)), dtype)
+            length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
+            product = 2 * tangent_v / length / length
+            return _round(product / (alpha * _PI_POW_2), dtype)
 
 
 class _SpikeAtanPlain(Function):
-    """SpikeAtanFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SpikeAtanFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SpikeAtanFunction.forward
     setup_context: Any = SpikeAtanFunction.setup_context
@@ -117,19 +117,21 @@ class _SpikeAtanPlain(Function):
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = (grad_spike / length).div_(length).mul_(2)
-        grad_v = product.div_(alpha * _ABS_PI_POW_2)
+        grad_v = product.div_(alpha * _PI_POW_2)
         return _round(grad_v, dtype), None, None
 
 
 def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
     """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_v = v.detach()
-    square = torch.square(alpha * (fixed_v - threshold))
-    ratio = v / (_PI_POW_2_4 * square + 1)
-    return _straight_through(SpikeAtanFunction.forward(v, threshold, alpha), alpha / 2 * ratio)
+    length = torch.hypot(fixed_v - threshold, fixed_v.new_full((), 2 / (alpha * math.pi)))
+    return _straight_through(
+        SpikeAtanFunction.forward(v, threshold, alpha),
+        2 * v / length / length / (alpha * _PI_POW_2),
+    )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

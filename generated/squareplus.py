@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 53a28e770c8fc87b1191512581fad9672f5e0fa66446fe3628bd48aa2aa95408
+# body-sha256: bb6ccc12ee9bf15aba973b5ff230313a11390d55f04a0dcfddf47d447a87a23e
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -64,7 +64,7 @@ def _forward(x: Tensor, b: float) -> tuple[Tensor, Tensor | None]:
 
 
 class SquareplusFunction(Function):
-    """y = (x + sqrt(x**2 + b)) / 2, differentiable in x to any order and in any mode."""
+    """y = (x + sqrt(x**2 + b)) / 2, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -108,7 +108,7 @@ class SquareplusFunction(Function):
 
 
 class _SquareplusPlain(Function):
-    """SquareplusFunction for a plain call, whose backward reuses intermediates of forward.
+    """SquareplusFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -135,7 +135,7 @@ class _SquareplusPlain(Function):
         return grad_x, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

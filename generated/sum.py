@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 14d89279f9e36dec0d5800d6a755fc07e7e907cad5f7169942ac69cab76fcb2a
+# body-sha256: 8b6224b0d80a53ecd654f12a59b06171c3a0e5ebc2640cf1cdcec79abe48216d
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -47,7 +47,7 @@ def sum(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
 
 
 class SumFunction(Function):
-    """y = sum(x, dim=dim, keepdim=keepdim), differentiable in x to any order and in any mode."""
+    """y = sum(x, dim=dim, keepdim=keepdim), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -82,7 +82,7 @@ class SumFunction(Function):
             return _total(ctx, [tangent_x.sum(dim=dim, keepdim=keepdim)])
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 29b201c7a1f375dd9ef7e7571e27c25ed83ecdbdd5cb429bd5fc5ec4115fc6dc
+# body-sha256: bfbd893da26edc1ec4ab17db2bd16a0ee4b6d8721f1e1e21af2b48e46860d7a5
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -60,7 +60,7 @@ def _forward(x: Tensor, beta: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 class SwishFunction(Function):
-    """y = x * sigmoid(beta * x), differentiable in x and beta to any order and in any mode."""
+    """y = x * sigmoid(beta * x), differentiable in x and beta to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -108,7 +108,7 @@ class SwishFunction(Function):
 
 
 class _SwishPlain(Function):
-    """SwishFunction for a plain call, whose backward reuses intermediates of forward.
+    """SwishFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -165,7 +165,7 @@ class Swish(torch.nn.Module):
         return f"beta={self.initial_beta}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: ce778cbdd055a7177b16651b001a443edcfbd2f32d232b5151b9ac8860aa26e4
+# body-sha256: 53a1992b88c05777e0c5200c1ae44acbd1353b39e6e705fbb7768033a30f0fe2
 """Hyperbolic tangent; keeps its output, not its input.
 
     y = tanh(x)
@@ -45,7 +45,7 @@ def tanh(x: Tensor) -> Tensor:
 
 
 class TanhFunction(Function):
-    """y = tanh(x), differentiable in x to any order and in any mode."""
+    """y = tanh(x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -77,7 +77,7 @@ class TanhFunction(Function):
             return _round(torch.ops.aten.tanh_backward(tangent_x, y), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanhshrink.yaml
 # spec-sha256: 20b2b6f92646db75acf66c85415a56c3815b5bc85ca8f69a4739ea3b258d1643
-# body-sha256: 6427a480d7cd23575eddf3e4ccbe14cb75d2db9f65b70df91c71caf40a7f2288
+# body-sha256: 4a59e90ffcdb45e92653cfbdc6663315ad46efa70613829976367b686de9180f
 """What tanh takes away.
 
     y = x - tanh(x)
@@ -41,7 +41,7 @@ def tanhshrink(x: Tensor) -> Tensor:
 
 
 class TanhshrinkFunction(Function):
-    """y = x - tanh(x), differentiable in x to any order and in any mode."""
+    """y = x - tanh(x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -89,7 +89,7 @@ class TanhshrinkFunction(Function):
             return _round(tanh_x * tanh_x * tangent_x, dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

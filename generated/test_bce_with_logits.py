@@ -2,11 +2,11 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 6afb821c8ebaa2488311d763a68d31f32fab941d39a5cd3651a1aa8b55bb3f3b
+# body-sha256: 879629374ae4412df2cc1acbee8b11de77a0c410b86f9a3a4c359e4a7e99ada0
 """Tests of bce_with_logits: it must agree with its formula under autograd in every mode.
 
-loss = -(pos_weight * target * log(sigmoid(logits)) + (1 - target) * log(1 -
-       sigmoid(logits)))
+loss = -(pos_weight * target * log(sigmoid(logits))
+       + (1 - target) * log(1 - sigmoid(logits)))
 """
 
 from __future__ import annotations

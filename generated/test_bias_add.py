@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: f9b9d5c38c695ec5bcdb53d34cbf5095c82fc26d12918c8507f0b57771ac8d7b
+# body-sha256: 4012db763b1a272091f4d25c96a1b7dc3e49b624ef9f3caa1a882d4e9f5c98e7
 """Tests of bias_add: it must agree with its formula under autograd in every mode.
 
 y = x + bias
@@ -51,7 +51,7 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, bias: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    y = bias[:, None, None] + x
+    y = bias[..., None, None] + x
     return y
 
 

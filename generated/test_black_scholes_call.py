@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 75f990261b00d14af65d9b7be3e6b697ad2c096cf7e1f77ff11ea8055cfd0875
+# body-sha256: 9da97ede76c6c31db8ca9572bdd9f86f2de4bc4abc16502e77729f568d9d3efa
 """Tests of black_scholes_call: it must agree with its formula under autograd in every mode.
 
 spread = volatility * sqrt(time)
 d1     = (log(spot / strike) + rate * time) / spread + spread / 2
 d2     = d1 - spread
-price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2)) /
-         2
+price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2))
+         / 2
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 def composite(spot: Any, strike: Any, time: Any, rate: Any, volatility: Any) -> Any:
     """The formula itself: autograd differentiates it."""
     rate_time = rate * time
-    product = torch.sqrt(time) * volatility
-    ratio = (torch.log(spot / strike) + rate_time) / product
-    product2 = 0.5 * product
-    product3 = 0.5 * torch.erfc(-(ratio + product2) / _SQRT_2) * spot
-    product4 = torch.exp(-rate_time) * torch.erfc(-(ratio - product2) / _SQRT_2)
-    price = product3 - 0.5 * product4 * strike
+    spread = torch.sqrt(time) * volatility
+    ratio = (torch.log(spot / strike) + rate_time) / spread
+    product = 0.5 * spread
+    product2 = 0.5 * torch.erfc(-(ratio + product) / _SQRT_2) * spot
+    product3 = torch.exp(-rate_time) * torch.erfc(-(ratio - product) / _SQRT_2)
+    price = product2 - 0.5 * product3 * strike
     return price
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 1860bd17d4ca38a5936196ea68a900431e37557c0b12cf742d7256654ed8f7f7
+# body-sha256: 6382dc25b223df10eb038110b12d0b8cb9112fad836fb44a29babad1c648166c
 """Tests of film: it must agree with its formula under autograd in every mode.
 
 y = gamma * x + beta
@@ -50,7 +50,7 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, gamma: Any, beta: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    y = gamma[:, :, None, None] * x + beta[:, :, None, None]
+    y = gamma[..., None, None] * x + beta[..., None, None]
     return y
 
 

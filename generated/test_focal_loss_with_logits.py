@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 5f3821b5fac968f9a03fc7f421f8501a96cadbee252a1c66d066b7f41b96763c
+# body-sha256: 0a73ea588b2c3d6f45cae18543a62a8271dbeab04dea4c55ba89ab7132b1a941
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
-loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
-       log(1 - p)
+loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target)
+       * log(1 - p)
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(logits: Any, target: Any, alpha: Any, gamma: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    sig_logits = torch.sigmoid(logits)
-    diff = 1 - sig_logits
-    product = sig_logits**gamma * (1 - target) * torch.log(diff)
-    product2 = alpha * (diff**gamma * torch.log(sig_logits) * target)
+    p = torch.sigmoid(logits)
+    diff = 1 - p
+    product = p**gamma * (1 - target) * torch.log(diff)
+    product2 = alpha * (diff**gamma * torch.log(p) * target)
     loss = -(1 - alpha) * product - product2
     return loss
 

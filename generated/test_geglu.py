@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 93a0cffc53fe52c4bd46b617e1039e46d59c5a475d6970805a6fec7b9daab071
+# body-sha256: 02c95c11aed61f9ec67e6785e59da4f5bba18bfb6430678cdd746a329bb7c773
 """Tests of geglu: it must agree with its formula under autograd in every mode.
 
 y = gelu(x @ gate.T) * (x @ up.T)
@@ -57,17 +57,17 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, gate: Any, up: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    matmul = x @ gate.T
-    product = torch.erfc(-_SQRT_1_2 * matmul) * matmul * (x @ up.T)
+    x_gate = x @ gate.T
+    product = torch.erfc(-_SQRT_1_2 * x_gate) * x_gate * (x @ up.T)
     y = 0.5 * product
     return y
 
 
 def saved(x: Any, gate: Any, up: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    matmul = x @ gate.T
-    matmul2 = x @ up.T
-    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
+    x_gate = x @ gate.T
+    x_up = x @ up.T
+    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (x_gate, (0, 1, 2)), (x_up, (0, 1))]
 
 
 reference = composite

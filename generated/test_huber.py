@@ -2,7 +2,11 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
+<<<<<<< HEAD
 # body-sha256: 4e1073bc989db29a58c7662fd0d07128f46bc682b0d2b7d6e71dc5d4c2499a4c
+=======
+# body-sha256: f880416c39a6cb199578a1e286dc52775e6a074040633fdf283b85fd6677a106
+>>>>>>> bb580075c423c8ea8bba93f73f47014be744b71f
 """Tests of huber: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -55,10 +59,10 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(input: Any, target: Any, delta: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    diff = input - target
-    magnitude_diff = torch.abs(diff)
-    product = delta * (magnitude_diff - delta / 2)
-    loss = torch.where(magnitude_diff <= delta, 0.5 * diff * diff, product)
+    d = input - target
+    magnitude_d = torch.abs(d)
+    product = delta * (magnitude_d - delta / 2)
+    loss = torch.where(magnitude_d <= delta, 0.5 * d * d, product)
     return loss
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 068f0791cc6a4ce7299c46e814a8328a495b88ee23810865112fe053b1cf4445
+# body-sha256: a61b2e972e154052cd62e7fd9b80d9daf4fb0763c93294ded0e46ce7620ac867
 """Tests of layer_norm: it must agree with its formula under autograd in every mode.
 
 centred  = x - mean(x, dim=-1, keepdim=True)
@@ -60,8 +60,8 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    diff = x - x.mean(dim=-1, keepdim=True)
-    y = diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias
+    centred = x - x.mean(dim=-1, keepdim=True)
+    y = centred / torch.sqrt((centred * centred).mean(dim=-1, keepdim=True) + eps) * weight + bias
     return y
 
 

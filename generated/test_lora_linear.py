@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 0abc2f16a93b7870e533bb9f29420d3348bd30cb052fafa9c0441fe0699a4ea1
+# body-sha256: 4df364ec8c9812d76c7c9c334ca51dc4246fc68bd3211b91b5a0d62bb791bc90
 """Tests of lora_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -63,8 +63,8 @@ def composite(x: Any, weight: Any, down: Any, up: Any, scale: Any) -> Any:
 
 def saved(x: Any, weight: Any, down: Any, up: Any, scale: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    matmul = x @ down.T
-    return [(x, (2, 3)), (weight, (0,)), (down, (0, 3)), (up, (0, 2)), (matmul, (3,))]
+    x_down = x @ down.T
+    return [(x, (2, 3)), (weight, (0,)), (down, (0, 3)), (up, (0, 2)), (x_down, (3,))]
 
 
 reference = composite

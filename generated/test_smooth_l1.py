@@ -2,7 +2,11 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
+<<<<<<< HEAD
 # body-sha256: 1255ea1a1b181f4bc9e9b0ad8d9e12b8242ba87e1a2db252e10bc82bc7bcb0fb
+=======
+# body-sha256: acd7e03f55b958c4b4dad03fc8d417c637d4248bd2bde26f6f57f6392aa3f87e
+>>>>>>> bb580075c423c8ea8bba93f73f47014be744b71f
 """Tests of smooth_l1: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -55,16 +59,16 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(input: Any, target: Any, beta: Any, reduction: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    diff = input - target
-    magnitude_diff = torch.abs(diff)
-    ratio = diff * diff / (2 * beta)
+    d = input - target
+    magnitude_d = torch.abs(d)
+    ratio = d * d / (2 * beta)
     if reduction == "sum":
-        loss = torch.where(magnitude_diff < beta, ratio, magnitude_diff - beta / 2).sum()
+        loss = torch.where(magnitude_d < beta, ratio, magnitude_d - beta / 2).sum()
         return loss
     if reduction == "mean":
-        loss = torch.where(magnitude_diff < beta, ratio, magnitude_diff - beta / 2).mean()
+        loss = torch.where(magnitude_d < beta, ratio, magnitude_d - beta / 2).mean()
         return loss
-    loss = torch.where(magnitude_diff < beta, ratio, magnitude_diff - beta / 2)
+    loss = torch.where(magnitude_d < beta, ratio, magnitude_d - beta / 2)
     return loss
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: d8128c45890f14e6cc28e447f34a3ed2de8e07100eff648f1b72e82e8affda07
+# body-sha256: 513bbd2f6709aa154c38e2e8b45faef7ab4ede64ceceb3f11732a2b858179967
 """Tests of softshrink: it must agree with its formula under autograd in every mode.
 
 y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -60,8 +60,8 @@ def composite(x: Any, threshold: Any) -> Any:
 
 def saved(x: Any, threshold: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    inside = ~(x > threshold) & ~(x < -threshold)
-    return [(inside, (0,))]
+    outside = (x > threshold) | (x < -threshold)
+    return [(outside, (0,))]
 
 
 reference = composite

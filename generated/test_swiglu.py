@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: dfd670915ececbe28fb0ef8327388852bb0e01f2048a20e58f01aa48c0c264bb
+# body-sha256: 89daf1b41e3c886dff162dd09c64d2855f0175516abc9dfa397e7640a568c56a
 """Tests of swiglu: it must agree with its formula under autograd in every mode.
 
 g = x @ gate.T
@@ -57,16 +57,16 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(x: Any, gate: Any, up: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    matmul = x @ gate.T
-    y = torch.sigmoid(matmul) * matmul * (x @ up.T)
+    g = x @ gate.T
+    y = torch.sigmoid(g) * g * (x @ up.T)
     return y
 
 
 def saved(x: Any, gate: Any, up: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    matmul = x @ gate.T
-    matmul2 = x @ up.T
-    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (matmul, (0, 1, 2)), (matmul2, (0, 1))]
+    x_gate = x @ gate.T
+    x_up = x @ up.T
+    return [(x, (0, 1, 2)), (gate, (0, 1, 2)), (up, (0, 1)), (x_gate, (0, 1, 2)), (x_up, (0, 1))]
 
 
 reference = composite

@@ -81,7 +81,7 @@ def _readable(root: Expr) -> Expr:
 
 
 def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
-    if node.op in ("sum_to", "conform", "expand", "drop"):
+    if node.op in ("sum_to", "conform", "expand", "drop", "finite"):  # of `finite`, values are what matters here
         return args[0]
     if node.op in ("restore", "unsqueeze"):
         kept = _with_dimensions(args[0], node["dim"])

@@ -364,3 +364,10 @@ def test_a_sum_that_has_merged_with_other_terms_is_not_read_whole() -> None:
     merged = difference + Z  # of three terms
     assert difference not in merged.args
     assert not readable(kept, [merged * symbol("x", "tangent")])
+
+
+def test_what_is_computed_in_float64_is_not_kept() -> None:
+    (path,) = (p for p in SPECS if p.stem == "gelu")
+    ((_, variant),) = compiled(path).operation.variants()
+    assert variant.wide_values and not variant.wide_slopes
+    assert not variant.plan.extras

@@ -45,7 +45,7 @@ def branches(x: Tensor, flag: bool = True, slope: float = 0.5) -> Tensor:
 
 
 class BranchesFunction(Function):
-    """y = where(flag, sin(x), slope * x), differentiable in x to any order and in any mode."""
+    """y = where(flag, sin(x), slope * x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -97,7 +97,7 @@ class BranchesFunction(Function):
             return _round(slope * tangent_x, dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -49,7 +49,7 @@ def in_place_(x: Tensor, shift: Tensor | float) -> Tensor:
 
 
 class InPlaceFunction(Function):
-    """y = 2 * x + shift, differentiable in x and shift to any order and in any mode."""
+    """y = 2 * x + shift, differentiable in x and shift to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -101,7 +101,7 @@ class InPlaceInplaceFunction(Function):
         InPlaceFunction.setup_context(ctx, inputs, y)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

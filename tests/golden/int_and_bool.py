@@ -40,7 +40,7 @@ def int_and_bool(x: Tensor | float, count: Tensor | int, mask: Tensor | bool, n:
 
 
 class IntAndBoolFunction(Function):
-    """y = where(mask, x**n * count, x), differentiable in x to any order and in any mode."""
+    """y = where(mask, x**n * count, x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,7 +84,7 @@ class IntAndBoolFunction(Function):
 
 
 class _IntAndBoolPlain(Function):
-    """IntAndBoolFunction for a plain call, whose backward overwrites its own temporaries."""
+    """IntAndBoolFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = IntAndBoolFunction.forward
     setup_context: Any = IntAndBoolFunction.setup_context
@@ -103,7 +103,7 @@ class _IntAndBoolPlain(Function):
         return grad_x, None, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -54,7 +54,7 @@ def _forward(x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 class KeptIntermediateFunction(Function):
-    """y = scale * x * erf(x), differentiable in x and scale to any order and in any mode."""
+    """y = scale * x * erf(x), differentiable in x and scale to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -101,7 +101,7 @@ class KeptIntermediateFunction(Function):
 
 
 class _KeptIntermediatePlain(Function):
-    """KeptIntermediateFunction for a plain call, whose backward reuses intermediates of forward.
+    """KeptIntermediateFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -158,7 +158,7 @@ class KeptIntermediate(torch.nn.Module):
         return f"scale={self.initial_scale}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -35,7 +35,7 @@ def mask(x: Tensor) -> Tensor:
 
 
 class MaskFunction(Function):
-    """y = clamp(x, -1, 1), differentiable in x to any order and in any mode."""
+    """y = clamp(x, -1, 1), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -65,7 +65,7 @@ class MaskFunction(Function):
             return _masked(tangent_x, inside)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -41,17 +41,11 @@ def named_shapes(x: Tensor | float, bias: Tensor | float) -> Tensor:
 def _check_shapes(x: Any, bias: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() == 3 and bias.shape == x.shape[1:2]):
-        _refuse_shapes(
-            "named_shapes",
-            {
-                "x": (x, ("N", "C", "T")),
-                "bias": (bias, ("C",)),
-            },
-        )
+        _refuse_shapes("named_shapes", {"x": (x, ("N", "C", "T")), "bias": (bias, ("C",))})
 
 
 class NamedShapesFunction(Function):
-    """y = x * bias, differentiable in x and bias to any order and in any mode."""
+    """y = x * bias, differentiable in x and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -93,7 +87,7 @@ class NamedShapesFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

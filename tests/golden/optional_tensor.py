@@ -45,7 +45,7 @@ def optional_tensor(x: Tensor | float, offset: Tensor | float | None = None) -> 
 
 
 class OptionalTensorFunction(Function):
-    """y = tanh(x) + offset, differentiable in x and offset to any order and in any mode."""
+    """y = tanh(x) + offset, differentiable in x and offset to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -103,7 +103,7 @@ class OptionalTensorFunction(Function):
 
 
 class _OptionalTensorPlain(Function):
-    """OptionalTensorFunction for a plain call, whose backward overwrites its own temporaries."""
+    """OptionalTensorFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = OptionalTensorFunction.forward
     setup_context: Any = OptionalTensorFunction.setup_context
@@ -131,7 +131,7 @@ class _OptionalTensorPlain(Function):
         return grad_x, grad_offset
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -35,7 +35,7 @@ def output_reuse(x: Tensor) -> Tensor:
 
 
 class OutputReuseFunction(Function):
-    """y = exp(-x), differentiable in x to any order and in any mode."""
+    """y = exp(-x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -63,7 +63,7 @@ class OutputReuseFunction(Function):
             return -(y * tangent_x)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

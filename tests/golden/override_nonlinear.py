@@ -63,12 +63,13 @@ class OverrideNonlinearFunction(Function):
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is not None:
             raise RuntimeError(
-                "override_nonlinear: no forward mode in x, whose gradient rule is not linear in the cotangent"
+                "override_nonlinear: no forward mode in x, "
+                "whose gradient rule is not linear in the cotangent"
             )
         return _zeros(ctx, 0)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -56,8 +56,8 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | Non
 
 
 class TwoResultsFunction(Function):
-    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in
-    any mode.
+    """radius, angle and quadrant of two_results, differentiable in x and y to any order, in any
+    mode.
     """
 
     generate_vmap_rule = True
@@ -110,7 +110,7 @@ class TwoResultsFunction(Function):
 
 
 class _TwoResultsPlain(Function):
-    """TwoResultsFunction for a plain call, whose backward reuses intermediates of forward.
+    """TwoResultsFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -145,7 +145,7 @@ class _TwoResultsPlain(Function):
         return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -38,7 +38,7 @@ def wide_evaluation(x: Tensor | float, y: Tensor | float) -> Tensor:
 
 
 class WideEvaluationFunction(Function):
-    """z = lgamma(x) - lgamma(y), differentiable in x and y to any order and in any mode."""
+    """z = lgamma(x) - lgamma(y), differentiable in x and y to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -80,7 +80,7 @@ class WideEvaluationFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

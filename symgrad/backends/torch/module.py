@@ -98,9 +98,11 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
     extended = Layout(keeping, layout.constants, pivots=tuple(o.name for o in more))
     methods, plain = Methods(extended), PivotBackward(extended)
     own = _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs])
+    kept = frozenset(s for o in more for s in keeping.program.outputs[o.name].tensors)
     return {
         "names": " and ".join(extended.outputs[name] for name in extended.pivots),
         "several": len(more) > 1,
+        "replaced": docs.listed([t.name for t in layout.spec.tensors if layout.symbol(t.name) in kept]),
         "forward": methods.forward(),
         "returns": public.returns(extended),
         "setup": methods.setup_context(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ _MEMBERS = """
 """
 _READ = "self super device dtype torch Tensor Literal bool int str"  # in the class and its methods
 MEMBERS = frozenset(_MEMBERS.split())
+_LONGEST = 80  # characters of what `extra_repr` returns, beyond which it is more than one string
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,16 @@ def owner(layout: Layout) -> dict[str, Any] | None:
             if t.name in own.inputs
         ),
         "call": f"{spec.op}({', '.join(call)})",
-        "repr": f'f"{", ".join(pieces)}"' if pieces else '""',
+        "repr": _joined(pieces),
     }
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    """An f-string of all pieces, or several that Python joins where one would be a long line."""
+    if len(", ".join(pieces)) < _LONGEST:
+        return f'f"{", ".join(pieces)}"' if pieces else '""'
+    texts = [f'f"{p}, "' for p in pieces[:-1]]
+    return f'({" ".join(texts)} f"{pieces[-1]}")'
 
 
 def _signature(own: Owner) -> str:

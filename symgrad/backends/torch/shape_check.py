@@ -48,8 +48,9 @@ def shape_check(layout: Layout) -> ShapeCheck | None:
             continue
         argument, leading = layout.arguments[t.name], t.shape[:1] == ("...",)
         shaped.append(Shaped(argument, t.shape[leading:], leading, t.default is not None))
-        told.append(f'"{t.name}": ({argument}, {literal(t.shape)}),')
-    condition = " and ".join(conditions(shaped))
+        told.append(f'"{t.name}": ({argument}, {literal(t.shape)})')
+    tests = list(conditions(shaped))
+    condition = f"({' and '.join(tests)})" if len(tests) > 1 else "".join(tests)
     return ShapeCheck(tuple(t.name for t in shaped), condition, tuple(told)) if condition else None
 
 

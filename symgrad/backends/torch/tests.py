@@ -248,7 +248,7 @@ class _Facts:
         return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.constants))
 
     def _scope(self) -> Scope:
-        return Scope(self.layout.names(), self.layout.symbols())
+        return Scope(self.layout.names(), self.layout.symbols(), lets=self.layout.lets)
 
     def _saved(self) -> list[str]:
         """Lines that return the plan's values, each with the places of the tensors whose gradients read it."""
@@ -256,7 +256,7 @@ class _Facts:
 
         def leaf(variant: Variant) -> list[str]:
             base = variant.plan.base
-            extras = () if self.layout.wide_values else self.layout.keeps  # a plain call in float32 keeps no float64
+            extras = self.layout.keeps
             scope = self._scope()
             targets, rows = [], []
             for saved in (*base, *extras):

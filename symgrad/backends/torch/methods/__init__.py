@@ -9,8 +9,7 @@ from symgrad.backends.torch.methods.backward import Backward
 from symgrad.backends.torch.methods.common import readers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
 from symgrad.backends.torch.methods.jvp import Jvp
-from symgrad.backends.torch.printer import Printer
-from symgrad.machine import machine
+from symgrad.backends.torch.schedule import Target, statements
 from symgrad.operation import Variant
 
 __all__ = ["Methods", "readers"]
@@ -79,19 +78,28 @@ class Methods(Forward, Backward, Jvp):
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        names = {**scope.known, **{form: layout.outputs[n] for n, form in variant.outputs.items()}}
-        arguments = []
+        scope.known |= {form: layout.outputs[n] for n, form in variant.outputs.items()}
+        lines, arguments = list[str](), list[str]()
         for saved in variant.plan.base:
-            text = names.get(saved.value) or Printer(names, layout.constants)(machine([saved.value])[0])
             needed = self._needed_by(saved.value, variant)
+            wants = " or ".join(f"wants_{t}" for t in needed)
+            own = scope.known.get(saved.value)
+            if own is None:
+                name = scope.names.for_value(saved.value, scope.known)
+                *before, last = statements([Target(name, saved.value)], scope, layout.constants)
+                if before:  # parts of it are shared
+                    lines += [f"{name} = None", f"if {wants}:", *(f"    {line}" for line in (*before, last))]
+                    arguments.append(name)
+                    continue
+                own = last.partition(" = ")[2]
             if set(needed) < set(layout.differentiable) or saved.source == "mask":
-                text = f"{text} if {' or '.join(f'wants_{t}' for t in needed)} else None"
-            arguments.append(text)
+                own = f"{own} if {wants} else None"
+            arguments.append(own)
         if layout.keeps:
             arguments.append(self._saved_extras(variant))
         outputs = list(layout.outputs.values())
         results = f"({outputs[0]},)" if len(outputs) == 1 else "outputs"
-        return [f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
+        return [*lines, f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
 
     def _saved_extras(self, variant: Variant) -> str:
         """The kept intermediates, each only if a wanted gradient reads it."""

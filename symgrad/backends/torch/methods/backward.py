@@ -78,7 +78,9 @@ class Backward(Common):
     def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
         scope = self._scope(layout.symbols(variant))
-        scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
+        scope.shared = self._in_all_variants(
+            layout.operation.derivative_body, lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)]
+        )
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
