@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 222f78ed2c98a81476770cd8b58984e0562b42e8801988bdb4b97f4103a26a17
+# body-sha256: 91ac0b860f8c33d94c8080a8a7a7cca00a1f4f04d433d0f77d92822662c5d51f
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -107,8 +107,7 @@ class CharbonnierFunction(Function):
 class _CharbonnierKeeping(Function):
     """CharbonnierFunction for a plain call: keeps diff in place of input and target.
 
-    It is an output of its own, so that second derivatives pass through it.
-    """
+    It is an output of its own, so that second derivatives pass through it."""
 
     forward = staticmethod(_forward)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 11093ed7ef8d241a819f776b75a653c30681e8ee4d2ca8abd4614c7eaa03d055
+# body-sha256: f837b7c581097fa56a679a931f386d9976fd7b91e3eff2ed470b34105fc18875
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -118,8 +118,7 @@ class GaussianNllFunction(Function):
 class _GaussianNllKeeping(Function):
     """GaussianNllFunction for a plain call: keeps diff in place of mean and target.
 
-    It is an output of its own, so that second derivatives pass through it.
-    """
+    It is an output of its own, so that second derivatives pass through it."""
 
     forward = staticmethod(_forward)
 

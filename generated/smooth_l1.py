@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 4286b3db9dbe4c20f4f61555d7c6bed69060b2c04897bc904e2731339f7da3a4
+# body-sha256: a32b550d938df81aa1a3ec7b31fa27ad1bd081dd0ba17ed824226da5d7145454
 """Smooth L1 loss.
 
     d    = input - target
@@ -18,7 +18,7 @@ where reduction == 'mean':
 where reduction == 'none':
     dloss/dinput = where(abs(d) >= beta, sign(d), d / beta)
 
-Saved for backward: d.
+Saved for backward: held(d).
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -141,8 +141,7 @@ class SmoothL1Function(Function):
 class _SmoothL1Keeping(Function):
     """SmoothL1Function for a plain call: keeps d in place of input and target.
 
-    It is an output of its own, so that second derivatives pass through it.
-    """
+    It is an output of its own, so that second derivatives pass through it."""
 
     forward = staticmethod(_forward)
 

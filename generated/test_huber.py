@@ -2,11 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-<<<<<<< HEAD
-# body-sha256: 4e1073bc989db29a58c7662fd0d07128f46bc682b0d2b7d6e71dc5d4c2499a4c
-=======
-# body-sha256: f880416c39a6cb199578a1e286dc52775e6a074040633fdf283b85fd6677a106
->>>>>>> bb580075c423c8ea8bba93f73f47014be744b71f
+# body-sha256: bea19a335e4bcd0bfe334e52ac139f91b475ed3ef3122897383a252dddde268c
 """Tests of huber: it must agree with its formula under autograd in every mode.
 
 d    = input - target

@@ -2,11 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-<<<<<<< HEAD
-# body-sha256: 1255ea1a1b181f4bc9e9b0ad8d9e12b8242ba87e1a2db252e10bc82bc7bcb0fb
-=======
-# body-sha256: acd7e03f55b958c4b4dad03fc8d417c637d4248bd2bde26f6f57f6392aa3f87e
->>>>>>> bb580075c423c8ea8bba93f73f47014be744b71f
+# body-sha256: 41614e98767d7ba9ebe31ff4f105a3700de5153b956df609da3bdb5de0958c53
 """Tests of smooth_l1: it must agree with its formula under autograd in every mode.
 
 d    = input - target

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 5cbf452d301b7dd68a0d1e0b9602f457c427ba42a1a0acd2c050225598148b01
+# body-sha256: e9fafe007ec0d33fb88b5c0c2b7f9c7a692858e3dcbee91b002ac41f9973095e
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -127,8 +127,7 @@ class VonMisesLogRatioFunction(Function):
 class _VonMisesLogRatioKeeping(Function):
     """VonMisesLogRatioFunction for a plain call: keeps diff in place of x and loc.
 
-    It is an output of its own, so that second derivatives pass through it.
-    """
+    It is an output of its own, so that second derivatives pass through it."""
 
     forward = staticmethod(_forward)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 6107e6cc6a0da13d83240a24c626ae82c754deb85e8507a7597afce03ec9c91f
+# body-sha256: 0f07ebf32c04491fdc0471469fde0f6a9b95977b48b16bef2efc10282fb2a773
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -114,8 +114,7 @@ class WeightedMseFunction(Function):
 class _WeightedMseKeeping(Function):
     """WeightedMseFunction for a plain call: keeps diff in place of input and target.
 
-    It is an output of its own, so that second derivatives pass through it.
-    """
+    It is an output of its own, so that second derivatives pass through it."""
 
     forward = staticmethod(_forward)
 

@@ -253,7 +253,7 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
         value_choices={name: _choice_outside(pivots, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
         plan=chosen,
-        lets={pivot.outside(form): name for form, name in inner.lets.items()},
+        lets={pivots.outside(form): name for form, name in inner.lets.items()},
     )
 
 

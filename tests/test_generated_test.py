@@ -153,8 +153,9 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-# A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead branch, no gradient in x,
-# a value at the step that is a tensor, outputs that are constant, only an optional tensor with a gradient.
+# A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead
+# branch, no gradient in x, a value at the step that is a tensor, outputs that are constant, only an optional tensor
+# with a gradient.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
