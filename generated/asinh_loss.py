@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 2a42a514a71e267d7a82f4569836245b7fd576c6cdc3fcc3040768f88425dfd0
+# body-sha256: 26cc837a01f94b6e7f14e166c54d29115a87d6a310ac148e4e41e03056f5b4de
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -72,7 +72,10 @@ class AsinhLossFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         x, scale = inputs
         ctx.scale = scale
-        _save(ctx, (loss,), x, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), x, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -115,7 +118,10 @@ class _AsinhLossPlain(Function):
     def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
         loss, asinh = _forward(x, scale)
         ctx.scale = scale
-        _save(ctx, (loss,), x, asinh)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, asinh)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), x, asinh)
         return loss
 
     @staticmethod
@@ -185,13 +191,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: b70949f4457df2d63a240aa2b0b640d7c46e92bb08f89674c4d15c57acc01592
+# body-sha256: 25cfd1ee6f992fbf03ed04b6c26fc4ba17c4f36ee2d8dc3681b9092a94bda6ab
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -54,7 +54,10 @@ class Atan2AngleFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], angle: Any) -> None:
         y, x = inputs
-        _save(ctx, (angle,), y, x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(y, x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (angle,), y, x)
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
@@ -178,13 +181,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 648918f753419da4e0684972e29ff5b2ddc83179f90b8c67bf85d92a9c86b4a5
+# body-sha256: 7befb72386a5d3e05d2e6079032ca98380ed31b3d297e029726fb9d2ca557acb
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -83,7 +83,11 @@ class AttentionWeightsFunction(Function):
         ctx.autocast = _autocast(query)
         ctx.scale = scale
         wants_query, wants_key, _ = _wanted(ctx)
-        _save(ctx, (weights,), query if wants_key else None, key if wants_query else None, weights)
+        saved = query if wants_key else None, key if wants_query else None, weights
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (weights,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_weights: Tensor | None) -> Any:
@@ -263,13 +267,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

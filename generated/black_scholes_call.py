@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 4970d04901769d23d360b21f950f71c912f4f9df0dc03199f34202f7968e955e
+# body-sha256: 88deed4a9a32f826c7d2da58af739ec6ac643b802a7832b063a9fd0609748f0b
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -123,7 +123,10 @@ class BlackScholesCallFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
         spot, strike, time, rate, volatility = inputs
-        _save(ctx, (price,), spot, strike, time, rate, volatility)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(spot, strike, time, rate, volatility)
+        if _forward_mode():
+            _save_for_jvp(ctx, (price,), spot, strike, time, rate, volatility)
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
@@ -499,13 +502,10 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 7d86c39c81c698cafc689c5d80ec733c22f63b31b5a34183d927ec1b51baac41
+# body-sha256: b5c19ac9e2534291f3d8c41e7250ba156a1debb6b50ce5ef75fe0d8c51740921
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -95,7 +95,10 @@ class CosineSimilarityFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         a, b, eps = inputs
         ctx.eps = eps
-        _save(ctx, (y,), a, b, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), a, b, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -185,7 +188,10 @@ class _CosineSimilarityPlain(Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
         y, total = _forward(a, b, eps)
         ctx.eps = eps
-        _save(ctx, (y,), a, b, total)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b, total)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), a, b, total)
         return y
 
     @staticmethod
@@ -326,13 +332,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 5b5f2314972b4a6abdbef60870290163555dd53e57f286be2599d1e2a288df93
+# body-sha256: 116b1c3648a7fbec49b7812efcc78ee258e5833b04e284c52b4a4b378923477d
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -85,7 +85,10 @@ class CrossEntropySmoothedFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         logits, target, smoothing = inputs
         ctx.smoothing = smoothing
-        _save(ctx, (loss,), logits, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -270,13 +273,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

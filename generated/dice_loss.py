@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 637125067dd9ad8ad79c9d9dcab15e532e16a4e764a3ade80ed0ada30de7b172
+# body-sha256: 89e781fcadb9bc19defe9e8555a3b2db82edfb73f625cbe3cc3c90cae7f5d82d
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -86,7 +86,10 @@ class DiceLossFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         logits, target, smooth = inputs
         ctx.smooth = smooth
-        _save(ctx, (loss,), logits, target, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -133,7 +136,10 @@ class _DiceLossPlain(Function):
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
         loss, total, total2 = _forward(logits, target, smooth)
         ctx.smooth = smooth
-        _save(ctx, (loss,), logits, target, total, total2)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, total, total2)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, total, total2)
         return loss
 
     @staticmethod
@@ -228,13 +234,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

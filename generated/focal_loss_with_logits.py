@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 8e0272c7acb1f6fe2880d952e36b476b7e2667291491ed8d22c93928447a7680
+# body-sha256: 0eb6eb06cc626c6266e6d93d4dbd72d08544d49d94251cc9775aa4ac270f97c6
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -96,7 +96,10 @@ class FocalLossWithLogitsFunction(Function):
         logits, target, alpha, gamma = inputs
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -159,7 +162,10 @@ class _FocalLossWithLogitsPlain(Function):
         loss, log_sig, log_sig_logits = _forward(logits, target, alpha, gamma)
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, log_sig, log_sig_logits)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, log_sig, log_sig_logits)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, log_sig, log_sig_logits)
         return loss
 
     @staticmethod
@@ -259,13 +265,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

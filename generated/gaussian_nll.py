@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: f837b7c581097fa56a679a931f386d9976fd7b91e3eff2ed470b34105fc18875
+# body-sha256: 1028e74487431bdd276084f1cd53d9caaf263488ebafaf468bc46e806c1cc1cd
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -78,7 +78,10 @@ class GaussianNllFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         mean, target, variance, _ = inputs
-        _save(ctx, (loss,), mean, target, variance)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(mean, target, variance)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), mean, target, variance)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -118,7 +121,8 @@ class GaussianNllFunction(Function):
 class _GaussianNllKeeping(Function):
     """GaussianNllFunction for a plain call: keeps diff in place of mean and target.
 
-    It is an output of its own, so that second derivatives pass through it."""
+    It is an output of its own, so that second derivatives pass through it.
+    """
 
     forward = staticmethod(_forward)
 
@@ -127,7 +131,10 @@ class _GaussianNllKeeping(Function):
         mean, _, variance, _ = inputs
         _, diff = outputs
         ctx.inputs = _like(mean)
-        _save(ctx, outputs, variance, diff)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(variance, diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, variance, diff)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
@@ -283,13 +290,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: dfb170eca762f030d5a4e3bb5f71e22dee25fa76e39d22c195ac3dee6c55e92f
+# body-sha256: a864046a4b42e647837b225d68c96bb2fa3f92c979b3aad2eb25d0738f862658
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -93,7 +93,10 @@ class InfoNceFunction(Function):
         query, key, temperature = inputs
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(query, key, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), query, key, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -148,7 +151,10 @@ class _InfoNcePlain(Function):
         loss, logsumexp, scores = _forward(query, key, temperature)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, logsumexp, scores)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(query, key, logsumexp, scores)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), query, key, logsumexp, scores)
         return loss
 
     @staticmethod
@@ -275,13 +281,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

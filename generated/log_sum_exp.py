@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: 47ba02c7d65985d6dbabc48f5aa0f815cb12e6154f2b1c3a2ff2150237a559d2
+# body-sha256: b49693026c1d57e62f34418f595296c7ca2827fb1d45f1f58faa97c52b3d2e49
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -64,7 +64,10 @@ class LogSumExpFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         (x,) = inputs
-        _save(ctx, (y,), x, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -96,7 +99,10 @@ class _LogSumExpPlain(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, kept_y = _forward(x)
-        _save(ctx, (y,), x, kept_y)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, kept_y)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, kept_y)
         return y
 
     @staticmethod
@@ -150,13 +156,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 25f71ea42cc61ef2883b070595d18a7795d88a2969fdbed014b2c5c1b6ba9595
+# body-sha256: 2b2a64cc6ad3691db1dead0aaebf59cd5c55f811c214c524863f59a5a6b326ba
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -72,7 +72,10 @@ class LogSumExpDimFunction(Function):
         x, dim, keepdim = inputs
         ctx.dim = dim
         ctx.keepdim = keepdim
-        _save(ctx, (y,), x, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -121,7 +124,10 @@ class _LogSumExpDimPlain(Function):
         y, kept_y = _forward(x, dim, keepdim)
         ctx.dim = dim
         ctx.keepdim = keepdim
-        _save(ctx, (y,), x, kept_y)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, kept_y)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, kept_y)
         return y
 
     @staticmethod
@@ -186,13 +192,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

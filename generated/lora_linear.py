@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: a49ee4d093fb9e06794a5def07c7716fa8708bf08a5e454dfd5fa3a29a2fc5ff
+# body-sha256: 28040091774db8fb87b06556c1bfdea18c5cbb513bcadd1b06f27abb857b5b59
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -109,15 +109,17 @@ class LoraLinearFunction(Function):
         ctx.autocast = _autocast(x)
         ctx.scale = scale
         wants_x, _, wants_down, wants_up, _ = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
+        saved = (
             x if wants_down or wants_up else None,
             weight if wants_x else None,
             down if wants_x or wants_up else None,
             up if wants_x or wants_down else None,
             *(kept if wants_up else [None] * len(kept)),
         )
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -321,13 +323,10 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 14fca3737e44f4bdec7925034fb85a18fb7ea743aa4523b29403c1e1f9efeaa5
+# body-sha256: d74bc48e259998eb98f7abd787849cbba0877110df3ca0a97b6cb8b7f3a0d02a
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -87,7 +87,11 @@ class LsqFakeQuantiseFunction(Function):
         ctx.high = high
         ctx.grad_scale = grad_scale
         _, wants_step, *_ = _wanted(ctx)
-        _save(ctx, (y,), x, step, *(kept if wants_step else [None] * len(kept)))
+        saved = x, step, *(kept if wants_step else [None] * len(kept))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -254,13 +258,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: bfbf403357d97fdead454edaff541e8b55a3f4824108b9093b1fa51dd76dd629
+# body-sha256: fd905c9a44a0bc80b902d09b16b81bbcdffe0e5228d9c85c55770c9ddcb640c2
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -66,7 +66,11 @@ class MatmulFunction(Function):
         ctx.inputs = _like(a, b)
         ctx.autocast = _autocast(a)
         wants_a, wants_b = _wanted(ctx)
-        _save(ctx, (y,), a if wants_b else None, b if wants_a else None)
+        saved = a if wants_b else None, b if wants_a else None
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -188,13 +192,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 9665e981f91dd3842e57c1ff6986864e85eca528eb6f592f732c400e6e6b1a96
+# body-sha256: af08d32c728b0be758ad405137f64354e0513f3169ec8845061457752a040477
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -70,7 +70,10 @@ class MishFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         (x,) = inputs
-        _save(ctx, (y,), x, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -117,7 +120,10 @@ class _MishPlain(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, exp = _forward(x)
-        _save(ctx, (y,), x, exp)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, exp)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, exp)
         return y
 
     @staticmethod
@@ -182,13 +188,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: c83dbf200de892dc3c1d76d6d3ef7dfc0a410c865eabbfa9b4068e776f63fb89
+# body-sha256: 7b6d2d4a704a61c24ed7e340ad7d6501510b5758a1405b3dc8ab2147be7f2146
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -90,7 +90,10 @@ class RbfKernelFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any, *kept: Any) -> None:
         x, y, gamma = inputs
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), x, y, gamma, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y, gamma, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (k,), x, y, gamma, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
@@ -170,7 +173,10 @@ class _RbfKernelPlain(Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
         k, total = _forward(x, y, gamma)
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), x, y, gamma, total)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y, gamma, total)
+        if _forward_mode():
+            _save_for_jvp(ctx, (k,), x, y, gamma, total)
         return k
 
     @staticmethod
@@ -309,13 +315,10 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: a32b550d938df81aa1a3ec7b31fa27ad1bd081dd0ba17ed824226da5d7145454
+# body-sha256: abede99956d84d6ae970bd2a49c4e6956d1898819bebfa9b2ff24fa97aa4a127
 """Smooth L1 loss.
 
     d    = input - target
@@ -103,7 +103,10 @@ class SmoothL1Function(Function):
         input, target, beta, reduction = inputs
         ctx.beta = beta
         ctx.reduction = reduction
-        _save(ctx, (loss,), input, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), input, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -141,7 +144,8 @@ class SmoothL1Function(Function):
 class _SmoothL1Keeping(Function):
     """SmoothL1Function for a plain call: keeps d in place of input and target.
 
-    It is an output of its own, so that second derivatives pass through it."""
+    It is an output of its own, so that second derivatives pass through it.
+    """
 
     forward = staticmethod(_forward)
 
@@ -152,7 +156,10 @@ class _SmoothL1Keeping(Function):
         ctx.inputs = _like(input)
         ctx.beta = beta
         ctx.reduction = reduction
-        _save(ctx, outputs, d)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(d)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, d)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
@@ -333,13 +340,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 2d7a7b6b497d15490f76ac8679f652d974d08950b48cb6ffa692cd64c71ce235
+# body-sha256: 990b2d2ae6c3b15459bd2219924394b3af4eb7388ea30ce3581b9449ab21c274
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -74,7 +74,10 @@ class SnakeFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, alpha = inputs
-        _save(ctx, (y,), x, alpha)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, alpha)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, alpha)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -286,13 +289,10 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

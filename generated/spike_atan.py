@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: bae402b737b294776a4ff8d49b61a2418048edfa414a977d859e09a393063765
+# body-sha256: 29650e1d06989d8f15130cb417d829de953af373fbb9020936485690dd7987bb
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -70,7 +70,10 @@ class SpikeAtanFunction(Function):
         v, threshold, alpha = inputs
         ctx.threshold = threshold
         ctx.alpha = alpha
-        _save(ctx, (spike,), v)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(v)
+        if _forward_mode():
+            _save_for_jvp(ctx, (spike,), v)
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
@@ -186,13 +189,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: bb6ccc12ee9bf15aba973b5ff230313a11390d55f04a0dcfddf47d447a87a23e
+# body-sha256: a8793213b96ad85b0fa19abe1b5cd6cb7af364079687d60abfdb22bb797d178b
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -76,7 +76,10 @@ class SquareplusFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, b = inputs
         ctx.b = b
-        _save(ctx, (y,), x, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -119,7 +122,10 @@ class _SquareplusPlain(Function):
     def forward(ctx: Any, x: Tensor, b: float) -> Tensor:
         y, length_x = _forward(x, b)
         ctx.b = b
-        _save(ctx, (y,), x, length_x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, length_x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, length_x)
         return y
 
     @staticmethod
@@ -190,13 +196,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 5b68ca2d6170e3e9a1670b94f78451283bbc4f52d30d5cf75b70ccba36712a21
+# body-sha256: de9e32e558709dee31fd39bff27fb9143d3e87a1f66888c45c86c4c795948973
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -83,7 +83,10 @@ class StudentTLogProbFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], log_prob: Any) -> None:
         x, df, loc, scale = inputs
-        _save(ctx, (log_prob,), x, df, loc, scale)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, df, loc, scale)
+        if _forward_mode():
+            _save_for_jvp(ctx, (log_prob,), x, df, loc, scale)
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
@@ -319,13 +322,10 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

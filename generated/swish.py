@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: bfbd893da26edc1ec4ab17db2bd16a0ee4b6d8721f1e1e21af2b48e46860d7a5
+# body-sha256: 9e2f43b9d5cd3dff8ae4d0c7ce578d2c5e037d1e341d9d0fb72ed2a50861ba9a
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -71,7 +71,10 @@ class SwishFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, beta = inputs
-        _save(ctx, (y,), x, beta, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, beta, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, beta, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -118,7 +121,10 @@ class _SwishPlain(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, beta: Tensor) -> Tensor:
         y, sig = _forward(x, beta)
-        _save(ctx, (y,), x, beta, sig)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, beta, sig)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, beta, sig)
         return y
 
     @staticmethod
@@ -233,13 +239,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

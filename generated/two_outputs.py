@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 3e0bebc4d5ca3d3670655e3f797b10704585fdded9043d3a2dd12fea01a9fa27
+# body-sha256: 0a9a2f51d0b284b3f11a40a092d6f638764729e228842b25b3c8a25f38079203
 """Sum and product of two tensors.
 
     total   = x + y
@@ -62,7 +62,11 @@ class TwoOutputsFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        _save(ctx, outputs, x if wants_y else None, y if wants_x else None)
+        saved = x if wants_y else None, y if wants_x else None
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor | None, grad_product: Tensor | None) -> Any:
@@ -150,13 +154,10 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: e9fafe007ec0d33fb88b5c0c2b7f9c7a692858e3dcbee91b002ac41f9973095e
+# body-sha256: ae6d77f45deb9a2b1069b6b7d9b3160b69e86e9e309d2a592fd6a067800df07a
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -78,7 +78,11 @@ class VonMisesLogRatioFunction(Function):
         x, loc, concentration = inputs
         ctx.inputs = _like(None, None, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        _save(ctx, (y,), x, loc, concentration if wants_x or wants_loc else None)
+        saved = x, loc, concentration if wants_x or wants_loc else None
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -127,7 +131,8 @@ class VonMisesLogRatioFunction(Function):
 class _VonMisesLogRatioKeeping(Function):
     """VonMisesLogRatioFunction for a plain call: keeps diff in place of x and loc.
 
-    It is an output of its own, so that second derivatives pass through it."""
+    It is an output of its own, so that second derivatives pass through it.
+    """
 
     forward = staticmethod(_forward)
 
@@ -137,7 +142,11 @@ class _VonMisesLogRatioKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(x, loc, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        _save(ctx, outputs, concentration if wants_x or wants_loc else None, diff)
+        saved = concentration if wants_x or wants_loc else None, diff
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None, grad_diff: Tensor | None = None) -> Any:
@@ -292,13 +301,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

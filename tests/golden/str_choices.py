@@ -81,7 +81,10 @@ class StrChoicesFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         x, target, reduction = inputs
         ctx.reduction = reduction
-        _save(ctx, (loss,), x, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), x, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -117,7 +120,8 @@ class StrChoicesFunction(Function):
 class _StrChoicesKeeping(Function):
     """StrChoicesFunction for a plain call: keeps diff in place of x and target.
 
-    It is an output of its own, so that second derivatives pass through it."""
+    It is an output of its own, so that second derivatives pass through it.
+    """
 
     forward = staticmethod(_forward)
 
@@ -127,7 +131,10 @@ class _StrChoicesKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(x)
         ctx.reduction = reduction
-        _save(ctx, outputs, diff)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, diff)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
@@ -281,13 +288,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:
