@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 26cc837a01f94b6e7f14e166c54d29115a87d6a310ac148e4e41e03056f5b4de
+# body-sha256: ceb9b41b013b7f1e067268531b457ddbb61681e10e446cfe46d151f3dc525485
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -126,7 +126,7 @@ class _AsinhLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return AsinhLossFunction.backward(ctx, grad_loss)
         scale = ctx.scale
         x, asinh = saved = ctx.saved_tensors
@@ -197,19 +197,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 25cfd1ee6f992fbf03ed04b6c26fc4ba17c4f36ee2d8dc3681b9092a94bda6ab
+# body-sha256: 8dd16a713873883d7e3b53c03b21bb64ceab2ff3136af8fd27a8ec41777ff8a5
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -98,7 +98,7 @@ class _Atan2AnglePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
-        if type(grad_angle) is not Tensor or _is_batched(grad_angle) or _differentiated():
+        if not _is_plain(grad_angle):
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
@@ -187,19 +187,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

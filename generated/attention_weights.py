@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 7befb72386a5d3e05d2e6079032ca98380ed31b3d297e029726fb9d2ca557acb
+# body-sha256: 6b2cf59402946ba90b98db9a3dc698e95130b828cea41f049977b6071e22768c
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -135,12 +135,7 @@ class _AttentionWeightsPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_weights: Tensor | None) -> Any:
-        if (
-            type(grad_weights) is not Tensor
-            or _is_batched(grad_weights)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_weights):
             return AttentionWeightsFunction.backward(ctx, grad_weights)
         wants_query, wants_key, _ = ctx.needs_input_grad
         scale = ctx.scale
@@ -273,19 +268,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 88deed4a9a32f826c7d2da58af739ec6ac643b802a7832b063a9fd0609748f0b
+# body-sha256: 775d86b024846c03be6a072d02826f273d815c5918daff2d98aa6c5dd3591259
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -325,7 +325,7 @@ class _BlackScholesCallPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
-        if type(grad_price) is not Tensor or _is_batched(grad_price) or _differentiated():
+        if not _is_plain(grad_price):
             return BlackScholesCallFunction.backward(ctx, grad_price)
         wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
         spot, strike, time, rate, volatility = saved = ctx.saved_tensors
@@ -508,19 +508,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 29e554c47e29a9191446942dae42f120e9a7ee4b9abd718d726b4fb378440dcd
+# body-sha256: 071b448a1a26b81f1011e3b83c034bd98643c7202222fe95fef94d370a96a2cd
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -110,7 +110,7 @@ class _CauchyLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return CauchyLossFunction.backward(ctx, grad_loss)
         c = ctx.c
         (x,) = ctx.saved_tensors
@@ -183,19 +183,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

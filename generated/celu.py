@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 889ec112f49b880de1b235e5523f04ed6d2b05cdc1e748d5ff29451975025274
-# body-sha256: 6c91af8bf43de17323c323bae52ae288a50917a01351eb0e4a9cbce32aef868d
+# body-sha256: 5627a88818c455f144a745fe44e61366ecbd8bf981e46864a3c057db2e6e3d5d
 """Continuously differentiable exponential linear unit.
 
     y = where(x > 0, x, alpha * (exp(x/alpha) - 1))
@@ -101,7 +101,7 @@ class _CeluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return CeluFunction.backward(ctx, grad_y)
         alpha = ctx.alpha
         (x,) = ctx.saved_tensors
@@ -173,19 +173,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

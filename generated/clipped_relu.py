@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 63fb2700cf4f160fefc86d63c30b42f011f072deeac30b77bb7cd7cae9ce9251
+# body-sha256: a1326e6ba538d0720096f32d08e2967a3fa0682dbc236e06d22e087efeaa8405
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -98,7 +98,7 @@ class _ClippedReluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return ClippedReluFunction.backward(ctx, grad_y)
         clip = ctx.clip
         (x,) = ctx.saved_tensors
@@ -171,19 +171,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

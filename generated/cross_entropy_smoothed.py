@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 116b1c3648a7fbec49b7812efcc78ee258e5833b04e284c52b4a4b378923477d
+# body-sha256: f9f128ecd364ef5953659bf9d203ac7409edb3b39ed51475194e46e7e7f3e4b3
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -135,7 +135,7 @@ class _CrossEntropySmoothedPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return CrossEntropySmoothedFunction.backward(ctx, grad_loss)
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
@@ -279,19 +279,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

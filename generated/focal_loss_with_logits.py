@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 0eb6eb06cc626c6266e6d93d4dbd72d08544d49d94251cc9775aa4ac270f97c6
+# body-sha256: 5304fd7c85825b046c94e960b435257bbb03b4e3e0ad1bc4230572868ca7938a
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -170,7 +170,7 @@ class _FocalLossWithLogitsPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
@@ -271,19 +271,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

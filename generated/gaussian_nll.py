@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 1028e74487431bdd276084f1cd53d9caaf263488ebafaf468bc46e806c1cc1cd
+# body-sha256: e0c7f200554a447041e3052a85f56d4b19a7baff749a3270304872ad4ed7f515
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -138,11 +138,7 @@ class _GaussianNllKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
-        if (
-            grad_diff is None
-            and type(grad_loss) is Tensor
-            and not (_is_batched(grad_loss) or _differentiated())
-        ):
+        if grad_diff is None and _is_plain(grad_loss):
             return _GaussianNllKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_diff is None:
             return None, None, None, None
@@ -296,19 +292,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _like(*tensors: Any) -> list[Any]:

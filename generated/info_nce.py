@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: a864046a4b42e647837b225d68c96bb2fa3f92c979b3aad2eb25d0738f862658
+# body-sha256: c783b8910ac7f2f37d45af3d8b399db20a05dc0d5e1b59cbdfbb92dc952a4eaa
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -159,12 +159,7 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if (
-            type(grad_loss) is not Tensor
-            or _is_batched(grad_loss)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_loss):
             return InfoNceFunction.backward(ctx, grad_loss)
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
@@ -287,19 +282,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _casts(device: str) -> bool:

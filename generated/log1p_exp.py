@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: 31a8bb12490b8b53dcf17572e332b9c2b04eeb946b04650cf1ce68adcff0e85e
+# body-sha256: 83fb62aea3bbb639aa24fdfe70c68ed96bcdb76e2ecb92e580433fdc9c61877d
 """log(1 + exp(x)), without overflow.
 
     e = exp(x)
@@ -87,7 +87,7 @@ class _Log1pExpPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return Log1pExpFunction.backward(ctx, grad_y)
         (y,) = ctx.saved_tensors
         dtype = None
@@ -150,19 +150,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

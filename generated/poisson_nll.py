@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 972c3d9145036e145cfc18065b588cb8737a0b21a832d81500a6575097ecc0fe
+# body-sha256: aa8dbe1961ad8a69f53e67444f0cb7c6a015aa387fc149b32e6ca6243b85baaa
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -116,7 +116,7 @@ class _PoissonNllPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return PoissonNllFunction.backward(ctx, grad_loss)
         log_input, eps = ctx.log_input, ctx.eps
         input, target = saved = ctx.saved_tensors
@@ -232,19 +232,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 7b6d2d4a704a61c24ed7e340ad7d6501510b5758a1405b3dc8ab2147be7f2146
+# body-sha256: 3209c2369b267ff9ee0ff513d38e9b14123eb2726b3c101a7f8ea44d524a547b
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -181,12 +181,7 @@ class _RbfKernelPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if (
-            type(grad_k) is not Tensor
-            or _is_batched(grad_k)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_k):
             return RbfKernelFunction.backward(ctx, grad_k)
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
@@ -321,19 +316,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _casts(device: str) -> bool:

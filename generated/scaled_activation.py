@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: ce2bd5851911236c53554954fc2fb2203bc32fc28fc88b31a7abf13109441075
+# body-sha256: e40aad8cf7372aa47c637f224f5e05bc787355e5f1d3855b5fae0729f8afe1bd
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -112,7 +112,7 @@ class _ScaledActivationPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return ScaledActivationFunction.backward(ctx, grad_y)
         scale, use_relu = ctx.scale, ctx.use_relu
         (x,) = ctx.saved_tensors
@@ -188,19 +188,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: abede99956d84d6ae970bd2a49c4e6956d1898819bebfa9b2ff24fa97aa4a127
+# body-sha256: b1f487a491cedd54fe7dd1e64dc996c84744bb1e17fc08f1aa9b958f05ee8739
 """Smooth L1 loss.
 
     d    = input - target
@@ -163,11 +163,7 @@ class _SmoothL1Keeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
-        if (
-            grad_d is None
-            and type(grad_loss) is Tensor
-            and not (_is_batched(grad_loss) or _differentiated())
-        ):
+        if grad_d is None and _is_plain(grad_loss):
             return _SmoothL1Keeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None, None
@@ -346,19 +342,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _like(*tensors: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 29650e1d06989d8f15130cb417d829de953af373fbb9020936485690dd7987bb
+# body-sha256: ce74fb18578c41d146b5e2869f3a49f296afaad5ebc8d48d16469d60d81603be
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -111,7 +111,7 @@ class _SpikeAtanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
-        if type(grad_spike) is not Tensor or _is_batched(grad_spike) or _differentiated():
+        if not _is_plain(grad_spike):
             return SpikeAtanFunction.backward(ctx, grad_spike)
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
@@ -195,19 +195,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _straight_through(y: Tensor, surrogate: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: a8793213b96ad85b0fa19abe1b5cd6cb7af364079687d60abfdb22bb797d178b
+# body-sha256: 6f922d61f52bea6174769bb8c87764208f2929660fb7c5c4fb1cfebdf096a5e9
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -130,7 +130,7 @@ class _SquareplusPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return SquareplusFunction.backward(ctx, grad_y)
         b = ctx.b
         x, length_x = saved = ctx.saved_tensors
@@ -202,19 +202,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: de9e32e558709dee31fd39bff27fb9143d3e87a1f66888c45c86c4c795948973
+# body-sha256: 09e159e0bbbcdc9060bcf6627266fc94c4184d7877ead6ce63147cbcda291719
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -190,7 +190,7 @@ class _StudentTLogProbPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
-        if type(grad_log_prob) is not Tensor or _is_batched(grad_log_prob) or _differentiated():
+        if not _is_plain(grad_log_prob):
             return StudentTLogProbFunction.backward(ctx, grad_log_prob)
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
         x, df, loc, scale = saved = ctx.saved_tensors
@@ -328,19 +328,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

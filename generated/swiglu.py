@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: c456f6392cd56ea5c4a9572a1829cd07833f06d870a5a53e065fd0ee8ca3da05
+# body-sha256: a0447e23a4baee278f93bd151b4d83ab1f09a732fa2a16d4302e43c937eef4ba
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -170,12 +170,7 @@ class _SwigluPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if (
-            type(grad_y) is not Tensor
-            or _is_batched(grad_y)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_y):
             return SwigluFunction.backward(ctx, grad_y)
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
@@ -309,19 +304,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: ae6d77f45deb9a2b1069b6b7d9b3160b69e86e9e309d2a592fd6a067800df07a
+# body-sha256: 87be2bb7c84b97aa1240061989bbdd4a11491af0661f0c74fc4711e265675bbe
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -150,11 +150,7 @@ class _VonMisesLogRatioKeeping(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None, grad_diff: Tensor | None = None) -> Any:
-        if (
-            grad_diff is None
-            and type(grad_y) is Tensor
-            and not (_is_batched(grad_y) or _differentiated())
-        ):
+        if grad_diff is None and _is_plain(grad_y):
             return _VonMisesLogRatioKeeping.gradients(ctx, grad_y)
         if grad_y is None and grad_diff is None:
             return None, None, None
@@ -307,19 +303,19 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

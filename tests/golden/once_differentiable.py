@@ -85,7 +85,7 @@ class _OnceDifferentiablePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return OnceDifferentiableFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
@@ -153,14 +153,19 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
-
-
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> bool:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 class _Once(Function):
