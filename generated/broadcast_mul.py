@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: 3343dc8d7b6fc6f74a040d4a7a70014d3378bf390446718acd683d0fc3fc6095
+# body-sha256: 7346646a66a4dc895d8d7fc98c5525b37db6e1a7d1684a4ad8a786466bf860fb
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -57,7 +57,7 @@ class BroadcastMulFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        saved = x if wants_y else None, y if wants_x else None
+        saved = [x if wants_y else None, y if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 93da02104fa30fa1afb2f3795e551e20d3cc8724d2bfa8e07d6c8d348ee15619
+# body-sha256: 11e04a9976b1772b381431c157ecd9c42e6f68e813959990b4e75d1b90df1ec5
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -59,7 +59,7 @@ class ClampFunction(Function):
         ctx.low = low
         ctx.high = high
         wants_x, *_ = _wanted(ctx)
-        saved = ((x >= low) & (x <= high) if wants_x else None,)
+        saved = [(x >= low) & (x <= high) if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

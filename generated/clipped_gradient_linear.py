@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: d69fd451d5426a5ec61149194f9a55c9e78134706211c608178dfeaf53f0b3e9
+# body-sha256: 904b3c069a3f8a583ee41794dedf607b79f51c00a9c12915a9b1b7cc8a7ea039
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -77,7 +77,7 @@ class ClippedGradientLinearFunction(Function):
         ctx.autocast = _autocast(x)
         ctx.limit = limit
         wants_x, wants_weight, _ = _wanted(ctx)
-        saved = x if wants_weight else None, weight if wants_x else None
+        saved = [x if wants_weight else None, weight if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 2e7d12967b13e9fb2e9a0439006483593b3ef035cc5f76adfff6c384f55a9d39
+# body-sha256: ac026a0e77ec39ad41b13ead2ec73a2cd0ecb688d4db2a8d63f3c8eb6982d93d
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -99,7 +99,7 @@ class Conv1dFunction(Function):
         ctx.stride = stride
         ctx.padding = padding
         wants_x, wants_weight, *_ = _wanted(ctx)
-        saved = x if wants_weight else None, weight if wants_x else None
+        saved = [x if wants_weight else None, weight if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

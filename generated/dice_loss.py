@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 72a1935699ba5bc539150bf662c30fa7ab76b630123e09e59feeb17526882854
+# body-sha256: 086a155510cf0e1eceeddc32004dd778d7f9f909f6b8d2e246ac1f5ddc3fecd7
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -245,7 +245,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: 145ac8ab554fe6a6a849d0ea82b0d4aa710bd640217b54db7506b5b24af6e46e
+# body-sha256: 72a945fc54af02e8c93a5b00d80142e5fc213a77b7b177ebfa97120c26888f39
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -179,7 +179,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 3985f4ba22b3b69774262a83f52e7bd2ca18d84c4281547819e8abace0ac60fb
+# body-sha256: 74c8057414793dc0dc5b13720b8a869e483804c3ea5157f8a4333fc35a8b5816
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -79,7 +79,7 @@ class FilmFunction(Function):
         x, gamma, beta = inputs
         ctx.inputs = _like(x, gamma, beta)
         wants_x, wants_gamma, _ = _wanted(ctx)
-        saved = x if wants_gamma else None, gamma if wants_x else None
+        saved = [x if wants_gamma else None, gamma if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 282d085a355265760aa1a2f320daf5a0aacfd24d767b89fca24aefce8143a8be
+# body-sha256: a36feb9801008eb7b2ea2946fcc12feb38010e26ba275a7dbc36830eacffe218
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -30,7 +30,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -95,7 +95,7 @@ class LayerNormFunction(Function):
         ctx.inputs = _like(None, weight, bias)
         ctx.eps = eps
         wants_x, wants_weight, *_ = _wanted(ctx)
-        saved = x if wants_x or wants_weight else None, weight if wants_x else None
+        saved = [x if wants_x or wants_weight else None, weight if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -356,7 +356,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

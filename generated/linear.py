@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: ab9586872b85793fd245978640b09f83e7e014b75fa61e1dd88b0e9911fa4553
+# body-sha256: e15f9bd274ef780c5e8e64dcbe0028c7f7d222eb4a39415a91ecba1379a11877
 """Affine map.
 
     y = x @ weight.T + bias
@@ -81,7 +81,7 @@ class LinearFunction(Function):
         ctx.inputs = _like(x, weight, bias)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, _ = _wanted(ctx)
-        saved = x if wants_weight else None, weight if wants_x else None
+        saved = [x if wants_weight else None, weight if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

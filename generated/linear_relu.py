@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 404d263f6b2013f207fcd7f9f73823fe4419b8f314d3a69560e816f25980cdd9
+# body-sha256: 5ddd8d3d586449fd1aaab025437d61a80cbd7b6a041853bbb86d971fd176843d
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -83,11 +83,11 @@ class LinearReluFunction(Function):
         ctx.inputs = _like(x, weight, bias)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, wants_bias = _wanted(ctx)
-        saved = (
+        saved = [
             x if wants_weight else None,
             weight if wants_x else None,
             y > 0 if wants_x or wants_weight or wants_bias else None,
-        )
+        ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

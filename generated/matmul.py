@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: fd905c9a44a0bc80b902d09b16b81bbcdffe0e5228d9c85c55770c9ddcb640c2
+# body-sha256: 1cd7c2e24422fd87213d69f81f01ef033e12b22add7d2d9a9f0811fdbc0803f4
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -66,7 +66,7 @@ class MatmulFunction(Function):
         ctx.inputs = _like(a, b)
         ctx.autocast = _autocast(a)
         wants_a, wants_b = _wanted(ctx)
-        saved = a if wants_b else None, b if wants_a else None
+        saved = [a if wants_b else None, b if wants_a else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 8969ba70a9c6f1f6129e9c788145ff216756414ba69f8457a88a39094d1a3275
+# body-sha256: 66b2b27e4cc2e49226d5848242812e9f47b0bd69c0ee8f1c02f066b5ce8974f9
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -199,7 +199,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: 855749573988ac7696cd991c04cda9188883b8e774d331bda48ee489ac78e509
+# body-sha256: 91f987d035c98ad0743fb5a4dddc6a31a775dbb8fa6985aad5d7f2a82c059e89
 """Product of two tensors.
 
     z = x * y
@@ -57,7 +57,7 @@ class MulFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        saved = x if wants_y else None, y if wants_x else None
+        saved = [x if wants_y else None, y if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: f4a427fcaee2ee3278d23e860a9f61a85f076580dd3f6c00e58a18fe512d7bfe
+# body-sha256: d0911b513a043bca55fb57917116223c870bdcdd5d012c82c05235294946cc9c
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -64,11 +64,11 @@ class QuadraticFunction(Function):
         x, a, b, c = inputs
         ctx.inputs = _like(None, a, b, c)
         wants_x, wants_a, wants_b, _ = _wanted(ctx)
-        saved = (
+        saved = [
             x if wants_x or wants_a or wants_b else None,
             a if wants_x else None,
             b if wants_x else None,
-        )
+        ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 9c875fec79bfdc19145d9848854e3db78add3ee1cb0430c20e363eb2f0a34420
+# body-sha256: 5033518299c8ff47a6c6f027363867b8bf2af6d30953c27802830f7c723ce49e
 """Soft thresholding, the proximal map of the absolute value.
 
     y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -66,7 +66,7 @@ class SoftshrinkFunction(Function):
         x, threshold = inputs
         ctx.threshold = threshold
         wants_x, _ = _wanted(ctx)
-        saved = ((x > threshold) | (x < -threshold) if wants_x else None,)
+        saved = [(x > threshold) | (x < -threshold) if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 09e159e0bbbcdc9060bcf6627266fc94c4184d7877ead6ce63147cbcda291719
+# body-sha256: bd279c5b2b42a97299018cc81b3cf202770e006568e104642ca1a4e79a43d4d0
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -333,7 +333,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

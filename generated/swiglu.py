@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: a0447e23a4baee278f93bd151b4d83ab1f09a732fa2a16d4302e43c937eef4ba
+# body-sha256: 245002326b20524dd177dc54f1e46ef9cbe2c33029aa63cf0acd8c35fb54e582
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -27,7 +27,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -92,12 +92,12 @@ class SwigluFunction(Function):
         ctx.inputs = _like(None, None, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
-        saved = (
+        saved = [
             x,
             gate,
             up if wants_x or wants_gate else None,
             *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
-        )
+        ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -309,7 +309,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 0a9a2f51d0b284b3f11a40a092d6f638764729e228842b25b3c8a25f38079203
+# body-sha256: c459341f0ba55aeb3c6bb935eaee349cb160f1579905e2a02364adeabc18d40c
 """Sum and product of two tensors.
 
     total   = x + y
@@ -62,7 +62,7 @@ class TwoOutputsFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        saved = x if wants_y else None, y if wants_x else None
+        saved = [x if wants_y else None, y if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

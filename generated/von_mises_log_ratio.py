@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 87be2bb7c84b97aa1240061989bbdd4a11491af0661f0c74fc4711e265675bbe
+# body-sha256: f8f365cfc03ac0f40407415dda3c4e9f358de60e081c08758f07cc4e54afe708
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -23,7 +23,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -78,7 +78,7 @@ class VonMisesLogRatioFunction(Function):
         x, loc, concentration = inputs
         ctx.inputs = _like(None, None, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        saved = x, loc, concentration if wants_x or wants_loc else None
+        saved = [x, loc, concentration if wants_x or wants_loc else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -142,7 +142,7 @@ class _VonMisesLogRatioKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(x, loc, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        saved = concentration if wants_x or wants_loc else None, diff
+        saved = [concentration if wants_x or wants_loc else None, diff]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -308,7 +308,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _is_plain(grad: Any) -> bool:
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
     return type(grad) is Tensor and not (
         torch.compiler.is_compiling()

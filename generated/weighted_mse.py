@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 8f07678c0d702c758afbe617316b9e27b5d46619d6d0d56e961cb195542ffe9e
+# body-sha256: 3e5bdc438dfbf9b15c6442a0500d2dcd02c4c4e3744565bb27494f9c7c294c45
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -70,7 +70,7 @@ class WeightedMseFunction(Function):
         input, target, weight = inputs
         ctx.inputs = _like(None, None, weight)
         wants_input, *_ = _wanted(ctx)
-        saved = input, target, weight if wants_input else None
+        saved = [input, target, weight if wants_input else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -129,7 +129,7 @@ class _WeightedMseKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(input, target, weight)
         wants_input, *_ = _wanted(ctx)
-        saved = weight if wants_input else None, diff
+        saved = [weight if wants_input else None, diff]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -46,8 +46,8 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
         Mutation("a changed cotangent", r"return grad_x, grad_beta", "grad_y.mul_(2)\n        \\g<0>", "left_alone"),
         Mutation(
             "an unused value saved",
-            r"ctx\.save_for_backward\(\*tensors\)",
-            r"ctx.save_for_backward(*tensors, *outputs)",
+            r"ctx\.save_for_backward\(x, beta, sig\)",
+            "ctx.save_for_backward(x, beta, torch.stack((sig, y))[0])",
             "saved_tensors",
         ),
     ),

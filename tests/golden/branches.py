@@ -61,9 +61,9 @@ class BranchesFunction(Function):
         ctx.flag = flag
         ctx.slope = slope
         if flag:
-            saved = (x,)
+            saved = [x]
         else:
-            saved = ()
+            saved = []
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

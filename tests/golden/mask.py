@@ -47,7 +47,7 @@ class MaskFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
         (wants_x,) = _wanted(ctx)
-        saved = ((x >= -1) & (x <= 1) if wants_x else None,)
+        saved = [(x >= -1) & (x <= 1) if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

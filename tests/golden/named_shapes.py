@@ -58,7 +58,7 @@ class NamedShapesFunction(Function):
         x, bias = inputs
         ctx.inputs = _like(x, bias)
         wants_x, wants_bias = _wanted(ctx)
-        saved = x if wants_bias else None, bias if wants_x else None
+        saved = [x if wants_bias else None, bias if wants_x else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -51,7 +51,7 @@ class WideEvaluationFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], z: Any) -> None:
         x, y = inputs
         wants_x, wants_y = _wanted(ctx)
-        saved = x if wants_x else None, y if wants_y else None
+        saved = [x if wants_x else None, y if wants_y else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from symgrad.backends.literals import elements, tuple_of
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.methods.backward import Backward
 from symgrad.backends.torch.methods.common import readers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
@@ -98,7 +98,7 @@ class Methods(Forward, Backward, Jvp):
             arguments.append(own)
         if layout.keeps:
             arguments.append(self._saved_extras(variant))
-        return [*lines, f"saved = {elements(arguments) or '()'}"]
+        return [*lines, f"saved = [{', '.join(arguments)}]"]
 
     def _saved_extras(self, variant: Variant) -> str:
         """The kept intermediates, each only if a wanted gradient reads it."""
@@ -114,10 +114,10 @@ class Methods(Forward, Backward, Jvp):
 def _saving(body: list[str], outputs: Sequence[str]) -> list[str]:
     """Saves for backward and, where forward mode may be on, for jvp, what a body calls `saved`."""
     *before, last = body
-    values = last.removeprefix("saved = ").rstrip(",").split(", ")
-    if last == "saved = ()":
+    values = last.removeprefix("saved = [").rstrip("]").split(", ")
+    if last == "saved = []":
         body, values = before, []
-    elif last.startswith("saved = ") and all(v.removeprefix("*").isidentifier() for v in values):
+    elif last.startswith("saved = [") and all(v.removeprefix("*").isidentifier() for v in values):
         body = before
     else:
         values = ["*saved"]
