@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["elements", "literal", "quoted", "tuple_of"]
+__all__ = ["literal", "quoted", "tuple_of"]
 
 
 def quoted(text: str) -> str:
@@ -22,10 +22,5 @@ def literal(value: Any) -> str:
 
 
 def tuple_of(items: Sequence[str]) -> str:
-    """The tuple of some expressions."""
-    return f"({elements(items)})"
-
-
-def elements(items: Sequence[str]) -> str:
-    """What stands between the brackets of a tuple: `a, b`, or `a,` for one."""
-    return f"{items[0]}," if len(items) == 1 else ", ".join(items)
+    """The tuple of some expressions: `(a, b)`, or `(a,)` for one."""
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
