@@ -578,17 +578,17 @@ def test_the_place_in_a_folded_formula() -> None:
 def test_a_deep_chain_of_intermediates() -> None:
     names = "".join(f"  a{i + 1}: sin(a{i}) * x + 1\n" for i in range(600))
     text = f"op: a\ntensors: {{x: }}\nlet:\n  a0: x\n{names}outputs: {{y: a600}}\n"
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(repr(program(text).outputs["y"])) < 100_000
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_spec_beyond_all_help() -> None:
     names = "".join(f"  a{i}: {'+'.join(f'unknown{j}' for j in range(15))}\n" for i in range(600))
     text = f"op: a\ntensors: {{x: }}\nlet:\n{names}outputs: {{y: x}}\n"
-    started = time.perf_counter()
+    started = time.process_time()
     assert 100 <= len(spec_mistakes("y: x", "y: x", text)) < 120
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_constants_of_the_language() -> None:
