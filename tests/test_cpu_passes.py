@@ -319,6 +319,11 @@ def test_libraries_are_cached_by_content(modules):
     assert not list((folder / "cache").glob("building_*"))
 
 
+def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
+    assert modules["gate"]._cache_folder() == Path.home() / "own"
+
+
 def test_no_compiler(modules, monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
