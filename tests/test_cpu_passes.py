@@ -55,6 +55,11 @@ op: shifted
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
+HEADS = """
+op: heads
+tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [D]}}
+outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
+"""
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
 SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
@@ -75,7 +80,7 @@ def modules(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
+        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS)
         made = [written(text, folder) for text in texts]
         yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
@@ -134,6 +139,8 @@ CASES = [
     ("kept", [(2, 90000), (90000,)]),
     ("last", [(3, 2, 40)]),
     ("last", [(5, 7)]),
+    ("heads", [(2, 3, 40), (3, 1), (40,)]),
+    ("heads", [(3, 1, 1), (1, 1), (1,)]),
 ]
 
 
