@@ -57,7 +57,7 @@ outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
 HEADS = """
 op: heads
-tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [D]}}
+tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
 outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
 """
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
@@ -139,8 +139,8 @@ CASES = [
     ("kept", [(2, 90000), (90000,)]),
     ("last", [(3, 2, 40)]),
     ("last", [(5, 7)]),
-    ("heads", [(2, 3, 40), (3, 1), (40,)]),
-    ("heads", [(3, 1, 1), (1, 1), (1,)]),
+    ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
+    ("heads", [(3, 1, 1), (1, 1), (1, 1, 1)]),
 ]
 
 

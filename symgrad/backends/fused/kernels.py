@@ -281,7 +281,7 @@ def _summed(elements: Elements, gradient: Expr) -> tuple[Value, tuple[int, ...]]
         if value.dims is not None and value.like is None and set(gradient["dim"]) <= set(value.dims):
             return value, tuple(d for d in value.dims if d not in gradient["dim"])
     value = elements(gradient)
-    return value, value.dims or ()
+    return replace(value, kept=False), () if value.kept else value.dims or ()
 
 
 def _under_row_sum(value: Expr) -> Expr:
