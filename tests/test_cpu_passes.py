@@ -175,7 +175,7 @@ def test_large_results_lie_in_large_pages(modules):
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("shapes", [((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
+@pytest.mark.parametrize("shapes", [((), ()), ((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
 def test_reductions_over_everything(modules, reduction, shapes):
     tensors = [torch.randn(s) * 2 for s in shapes]
     agree(*both(modules["loss"], tensors, (0.75, reduction)))

@@ -241,7 +241,8 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
             data[k] = static_cast<Storage*>(result[k].data);
-            way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : result[k].inner ? ADDED : TOTALLED;
+            const bool added = may_be(ADDED, k) && result[k].inner;
+            way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
             sum[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
