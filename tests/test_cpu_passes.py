@@ -55,6 +55,11 @@ op: shifted
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
+HEADS = """
+op: heads
+tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
+outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
+"""
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
 SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
@@ -71,7 +76,7 @@ outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
         yield all_written(texts, tmp_path_factory.mktemp("fused"))
@@ -131,6 +136,8 @@ CASES = [
     ("kept", [(2, 90000), (90000,)]),
     ("last", [(3, 2, 40)]),
     ("last", [(5, 7)]),
+    ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
+    ("heads", [(3, 1, 1), (1, 1), (1, 1, 1)]),
 ]
 
 
@@ -165,7 +172,7 @@ def test_large_results_lie_in_large_pages(modules):
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("shapes", [((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
+@pytest.mark.parametrize("shapes", [((), ()), ((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
 def test_reductions_over_everything(modules, reduction, shapes):
     tensors = [torch.randn(s) * 2 for s in shapes]
     agree(*both(modules["loss"], tensors, (0.75, reduction)))
@@ -311,6 +318,11 @@ def test_libraries_are_cached_by_content(modules, monkeypatch):
     again = imported(kernels.source.with_name("gate.py"))._kernels
     assert again.library(torch.float32)._name == str(library)
     assert library.stat().st_mtime_ns == before
+
+
+def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
+    assert modules["gate"]._cache_folder() == Path.home() / "own"
 
 
 def test_no_compiler(modules, monkeypatch, tmp_path):

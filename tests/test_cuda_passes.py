@@ -14,7 +14,7 @@ import pytest
 import torch
 from fused import all_written, imported
 from processes import process
-from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
+from test_cpu_passes import CHANNEL, GATE, HEADS, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
 
 pytest.importorskip("triton")
 import interpreted
@@ -45,7 +45,7 @@ outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl 
 """
 SPECS = Path(__file__).parents[1] / "specs"
 WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, WIDE)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, WIDE, HEADS)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,8 @@ CASES = [
     ("settings", [(4, 5), (5,)]),
     ("clash", [(4, 5), (5,), (), (4, 1)]),
     ("gelu_tanh", [(4, 50)]),
+    ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
+    ("heads", [(2, 3, 100), (3, 1), (1, 1, 100)]),
 ]
 
 

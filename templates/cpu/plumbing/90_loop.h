@@ -241,7 +241,8 @@ struct Pass final : Frame<Compute, Storage> {
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
             data[k] = static_cast<Storage*>(result[k].data);
-            way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : result[k].inner ? ADDED : TOTALLED;
+            const bool added = may_be(ADDED, k) && result[k].inner;
+            way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
             sum[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
@@ -419,19 +420,24 @@ struct Pass final : Frame<Compute, Storage> {
         return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
     }
 
-    // The lanes of a value as one, in float64.
+    INLINE static double combined(char kind, double a, double b) {
+        if (kind == '+') return a + b;
+        return (kind == '>' ? b > a : b < a) || b != b ? b : a;
+    }
+
+    // The lanes of a value as one, in float64: halves are combined, for all rows wait for this.
     template <typename T>
     INLINE static double across(char kind, Lanes<T> x) {
         const Lanes<double> wide = convert<double>(x);
-        double all = wide[0];
-#pragma GCC unroll 16
-        for (int j = 1; j < W; j++) {
-            const double own = wide[j];
-            if (kind == '+')
-                all += own;
-            else
-                all = (kind == '>' ? own > all : own < all) || own != own ? own : all;
+        Lanes<double> other = wide;
+        other.part[0] = wide.part[1];
+        double lanes[W / 2];
+        memcpy(lanes, combined(kind, wide, other).part, sizeof lanes);
+#pragma GCC unroll 4
+        for (int half = W / 4; half > 0; half /= 2) {
+#pragma GCC unroll 4
+            for (int j = 0; j < half; j++) lanes[j] = combined(kind, lanes[j], lanes[j + half]);
         }
-        return all;
+        return lanes[0];
     }
 };
