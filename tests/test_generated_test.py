@@ -8,9 +8,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import fused
 import pytest
+import torch
 from test_cpu_passes import LOSS, NORM
 
 from symgrad.pipeline import Compiled, compile_spec
@@ -153,7 +155,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-# A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead branch, no gradient in x,
+# A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead
+# branch, no gradient in x,
 # a value at the step that is a tensor, outputs that are constant, only an optional tensor with a gradient.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
@@ -170,6 +173,17 @@ UNUSUAL = (
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers"}
+
+
+def test_integers_and_truth_values_of_all_kinds_are_sampled() -> None:
+    tensors = "{x: , k: {dtype: int, domain: '(0, oo)'}, m: {dtype: bool}}"
+    text = compile_spec(parse_spec(f"{{op: f, tensors: {tensors}, outputs: {{y: 'where(m, k*x, x)'}}}}")).test
+    scope: dict[str, Any] = {"torch": torch, "Any": Any}
+    source = re.search(r"(?s)def sample\(.*?\n\n\n", text)
+    assert source is not None
+    exec(source[0], scope)
+    assert set(scope["sample"](1, (99,), 0).tolist()) == {1, 2, 3, 4}
+    assert set(scope["sample"](2, (99,), 0).tolist()) == {False, True}
 
 
 def test_unusual_operations_pass(tmp_path: Path) -> None:

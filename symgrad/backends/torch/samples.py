@@ -217,16 +217,20 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
 
 
 def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
-    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain."""
+    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain.
+
+    Those of integers and of truth values are rounded down, so that the upper end is none of them.
+    """
     if t.name in spec.test.ranges:
         low, high = spec.test.ranges[t.name]
-        return float(low), float(high)
+        return (float(math.ceil(low)), math.floor(high) + 1.0) if t.dtype == "int" else (float(low), float(high))
     if t.dtype == "bool":
         return 0.0, 2.0
     lower, upper = (t.domain.lower, t.domain.upper) if t.domain else (-math.inf, math.inf)
     if t.dtype == "int":
-        low = max(lower, 0.0)
-        return low, min(upper, low + 3) + 1
+        first, last = t.domain.integers if t.domain else (lower, upper)
+        low = float(min(max(first, 0), max(first, last - 3) if last < 0 else last))
+        return low, float(min(last, low + 3)) + 1
     if math.isfinite(lower) and math.isfinite(upper):
         inset = (upper - lower) / 20
         return lower + inset, upper - inset
