@@ -157,7 +157,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 
 # A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead
 # branch, no gradient in x,
-# a value at the step that is a tensor, outputs that are constant, only an optional tensor with a gradient.
+# a value at the step that is a tensor, outputs that are constant, only an optional tensor with a gradient,
+# dtypes that depend on the order of operations.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -169,6 +170,7 @@ UNUSUAL = (
     "{op: step, tensors: {x: , v: }, outputs: {y: 'heaviside(x, v)', z: 'heaviside(x, 0)*v'}}",
     "{op: constant, tensors: {x: , w: }, outputs: {y: 0*x + 1, z: w - w}, module: {parameters: {w: 1.0}}}",
     "{op: constant_once, tensors: {x: }, outputs: {y: 0*x + 1}, options: {double_backward: false}}",
+    "{op: masked, tensors: {x: , m: {dtype: bool}, w: , k: {dtype: int}}, outputs: {y: 'where(m, x*k, 0)*w'}}",
     "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}

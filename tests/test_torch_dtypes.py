@@ -87,10 +87,10 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
 @pytest.mark.parametrize(
     "formula, text",
     [
-        (X + call("lgamma", K), "_floated(_result_dtype(k, x), k)"),
-        (call("sqrt", K), "_floated(_result_dtype(k), k)"),
-        (K / 2, "_floated(_result_dtype(k), k)"),
-        (1 / K, "_floated(_result_dtype(k), k)"),
+        (X + call("lgamma", K), "_result_dtype(_floated(k), x)"),
+        (call("sqrt", K), "_result_dtype(_floated(k))"),
+        (K / 2, "_result_dtype(_floated(k))"),
+        (1 / K, "_result_dtype(_floated(k))"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
     ],
