@@ -216,6 +216,21 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
     return found
 
 
+def shapes_to_mix(spec: Spec, shapes: Sequence[Shapes]) -> list[Shapes]:
+    """Shapes in which to mix dtypes: a float without dimensions has some after an integer or a choice with some, and
+    whether it is of weight for the dtype then depends on the order of operations.
+    """
+
+    def is_clear(sizes: Shapes) -> bool:
+        floats, others = (
+            [s for s, t in zip(sizes, spec.tensors, strict=True) if (t.dtype == "float") is kind]
+            for kind in (True, False)
+        )
+        return () not in floats or not any(others)
+
+    return [sizes for sizes in shapes if is_clear(sizes)]
+
+
 def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
     """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain.
 

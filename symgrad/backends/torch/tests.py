@@ -112,6 +112,7 @@ class _Facts:
         kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
         plain = all(t.dtype == "float" for t in tensors)
         first = self.shapes[0]
+        mixed = samples.shapes_to_mix(spec, self.shapes)
         large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
         context: dict[str, Any] = {
             "op": spec.op,
@@ -149,7 +150,7 @@ class _Facts:
             "subsets": _literal(_subsets(differentiable)),
             "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
             "allowance": ALLOWANCE,
-            "mixed_shapes": self._mixed_shapes(),
+            "mixed_shapes": "SHAPES" if mixed == self.shapes else _literal(mixed),
             "ones": _literal([_ones(t.shape) for t in tensors]),
             "many": len(tensors) > 1,
             "mixes": not any(n.op in _ONE_DTYPE for f in self._formulas() for n in topological(f)),
@@ -200,20 +201,6 @@ class _Facts:
         """Whether there is a derivative in the first settings."""
         variant = samples.variant_at(self.layout, self.settings[0])
         return variant is not None and bool(variant.gradients)
-
-    def _mixed_shapes(self) -> str:
-        """Shapes in which dtypes are mixed: a float without dimensions has some after an integer or a choice with some,
-        and whether it is of weight for the dtype then depends on the order of operations.
-        """
-        floats = [t.dtype == "float" for t in self.spec.tensors]
-
-        def is_clear(shapes: Any) -> bool:
-            numbers = [s for s, is_float in zip(shapes, floats, strict=True) if is_float]
-            others = [s for s, is_float in zip(shapes, floats, strict=True) if not is_float]
-            return () not in numbers or not any(others)
-
-        clear = [k for k, shapes in enumerate(self.shapes) if is_clear(shapes)]
-        return "SHAPES" if len(clear) == len(self.shapes) else f"[{', '.join(f'SHAPES[{k}]' for k in clear)}]"
 
     def _overridden(self) -> list[str]:
         found = {t for v in self.layout.variants for t in v.overrides}
