@@ -8,10 +8,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import fused
 import pytest
 from compiled import compiled, compiled_text
+import torch
 from test_cpu_passes import LOSS, NORM
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -155,7 +157,7 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 
 # A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead
 # branch, no gradient in x, a value at the step that is a tensor, outputs that are constant, only an optional tensor
-# with a gradient.
+# with a gradient, dtypes that depend on the order of operations.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -167,10 +169,22 @@ UNUSUAL = (
     "{op: step, tensors: {x: , v: }, outputs: {y: 'heaviside(x, v)', z: 'heaviside(x, 0)*v'}}",
     "{op: constant, tensors: {x: , w: }, outputs: {y: 0*x + 1, z: w - w}, module: {parameters: {w: 1.0}}}",
     "{op: constant_once, tensors: {x: }, outputs: {y: 0*x + 1}, options: {double_backward: false}}",
+    "{op: masked, tensors: {x: , m: {dtype: bool}, w: , k: {dtype: int}}, outputs: {y: 'where(m, x*k, 0)*w'}}",
     "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers"}
+
+
+def test_integers_and_truth_values_of_all_kinds_are_sampled() -> None:
+    tensors = "{x: , k: {dtype: int, domain: '(0, oo)'}, m: {dtype: bool}}"
+    text = compile_spec(parse_spec(f"{{op: f, tensors: {tensors}, outputs: {{y: 'where(m, k*x, x)'}}}}")).test
+    scope: dict[str, Any] = {"torch": torch, "Any": Any}
+    source = re.search(r"(?s)def sample\(.*?\n\n\n", text)
+    assert source is not None
+    exec(source[0], scope)
+    assert set(scope["sample"](1, (99,), 0).tolist()) == {1, 2, 3, 4}
+    assert set(scope["sample"](2, (99,), 0).tolist()) == {False, True}
 
 
 def test_unusual_operations_pass(tmp_path: Path) -> None:

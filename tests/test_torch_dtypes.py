@@ -88,10 +88,10 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
 @pytest.mark.parametrize(
     "formula, text",
     [
-        (X + call("lgamma", K), "_floated(_result_dtype(k, x), k)"),
-        (call("sqrt", K), "_floated(_result_dtype(k), k)"),
-        (K / 2, "_floated(_result_dtype(k), k)"),
-        (1 / K, "_floated(_result_dtype(k), k)"),
+        (X + call("lgamma", K), "_result_dtype(_floated(k), x)"),
+        (call("sqrt", K), "_result_dtype(_floated(k))"),
+        (K / 2, "_result_dtype(_floated(k))"),
+        (1 / K, "_result_dtype(_floated(k))"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
         (call("maximum", K, ONE), "_result_dtype(k)"),
@@ -129,3 +129,15 @@ def test_single_beside_double_is_computed_in_double() -> None:
     a, b = torch.tensor([1.0]), torch.tensor([0.0], dtype=torch.float64)
     assert op(a, b).item() == 1 / 3
     assert op(a, b.squeeze(0)).dtype == torch.float32
+
+
+def test_gradients_from_several_outputs_are_rounded_once() -> None:
+    text = "{op: product, tensors: {a: , b: , c: , d: }, outputs: {re: a*c - b*d, im: a*d + b*c}}"
+    values = [t.half() for t in torch.rand((4, 99), generator=torch.Generator().manual_seed(0))]
+    gradients = []
+    for dtype in (torch.float16, torch.float64):
+        leaves = [v.to(dtype).requires_grad_() for v in values]
+        re, im = compiled_text(text).function(*leaves)
+        gradients.append(torch.autograd.grad([re, im], leaves, [leaves[0].detach(), leaves[1].detach()]))
+    for one, exact in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, exact.half(), rtol=0, atol=0)

@@ -114,10 +114,7 @@ def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     alone = _alone(operands)
     if len(alone) == 2:
         return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
-    texts = sorted(_operand(o, names) for o in operands)
-    found = f"_result_dtype({', '.join(texts)})"
-    whole = sorted(names[o.of] for o in operands if isinstance(o, Floated))
-    return f"_floated({found}, {', '.join(whole)})" if whole else found
+    return f"_result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
 
 
 def _alone(operands: Operands) -> frozenset[Expr]:
@@ -129,7 +126,7 @@ def _alone(operands: Operands) -> frozenset[Expr]:
 
 def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
     if isinstance(operand, Floated):
-        return names[operand.of]
+        return f"_floated({names[operand.of]})"
     if isinstance(operand, Total):
         return f"torch.empty((), dtype={printed(operand.of, names)})"
     return names[operand]

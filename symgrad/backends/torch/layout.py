@@ -244,6 +244,9 @@ class Layout:
             kept = frozenset(s.value for s in variant.plan.base)
             if any(_roundings(g, kept) > 1 for g in derivatives(variant)):
                 return True
+            totals = (variant.gradients_of(t) for t in self.differentiable)  # from several outputs they are added up
+            if any(sum(_roundings(g, kept) for g in terms) + len(terms) > 2 for terms in totals):
+                return True
         return False
 
     @cached_property

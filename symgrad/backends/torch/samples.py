@@ -234,17 +234,36 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
     return found
 
 
+def shapes_to_mix(spec: Spec, shapes: Sequence[Shapes]) -> list[Shapes]:
+    """Shapes in which to mix dtypes: a float without dimensions has some after an integer or a choice with some, and
+    whether it is of weight for the dtype then depends on the order of operations.
+    """
+
+    def is_clear(sizes: Shapes) -> bool:
+        floats, others = (
+            [s for s, t in zip(sizes, spec.tensors, strict=True) if (t.dtype == "float") is kind]
+            for kind in (True, False)
+        )
+        return () not in floats or not any(others)
+
+    return [sizes for sizes in shapes if is_clear(sizes)]
+
+
 def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
-    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain."""
+    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain.
+
+    Those of integers and of truth values are rounded down, so that the upper end is none of them.
+    """
     if t.name in spec.test.ranges:
         low, high = spec.test.ranges[t.name]
-        return float(low), float(high)
+        return (float(math.ceil(low)), math.floor(high) + 1.0) if t.dtype == "int" else (float(low), float(high))
     if t.dtype == "bool":
         return 0.0, 2.0
     lower, upper = (t.domain.lower, t.domain.upper) if t.domain else (-math.inf, math.inf)
     if t.dtype == "int":
-        low = max(lower, 0.0)
-        return low, min(upper, low + 3) + 1
+        first, last = t.domain.integers if t.domain else (lower, upper)
+        low = float(min(max(first, 0), max(first, last - 3) if last < 0 else last))
+        return low, float(min(last, low + 3)) + 1
     if math.isfinite(lower) and math.isfinite(upper):
         inset = (upper - lower) / 20
         return lower + inset, upper - inset

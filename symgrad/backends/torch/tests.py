@@ -114,6 +114,7 @@ class _Facts:
         kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
         plain = all(t.dtype == "float" for t in tensors)
         first = self.shapes[0]
+        mixed = samples.shapes_to_mix(spec, self.shapes)
         large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
         context: dict[str, Any] = {
             "op": spec.op,
@@ -151,6 +152,7 @@ class _Facts:
             "subsets": literal(_subsets(differentiable)),
             "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
             "allowance": ALLOWANCE,
+            "mixed_shapes": "SHAPES" if mixed == self.shapes else literal(mixed),
             "ones": literal([_ones(t.shape) for t in tensors]),
             "many": len(tensors) > 1,
             "mixes": not any(n.op in _ONE_DTYPE for f in self._formulas() for n in topological(f)),
