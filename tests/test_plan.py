@@ -355,3 +355,10 @@ def test_one_more_number_for_each_row_is_free_where_intermediates_are_kept_anywa
     assert rank(nothing, "auto") < rank(two, "auto")
     assert rank(one, "memory") < rank(two, "memory")
     assert rank(one, "auto") < rank(made(9.0, 5, x + 1), "auto")
+
+
+def test_what_only_lends_its_shape_is_not_kept() -> None:
+    body = "op: f\ntensors: {w: {shape: [O, I]}, u: {shape: [O], grad: false}, v: {shape: [I], grad: false}}\n"
+    item = compiled_text(body + "outputs: {y: w / (u @ w @ v)}\n")
+    ((_, variant),) = item.operation.variants()
+    assert [s.value.op for s in variant.plan.extras] == ["matmul"]
