@@ -71,7 +71,7 @@ def _taken(program: Program) -> set[str]:
 
 # ------------------------------------------------------------------------------------------------ readable
 def _readable(root: Expr) -> Expr:
-    """The formula without sums, views and expansions that undo broadcasting or restore what a reduction dropped."""
+    """The formula without casts, and sums, views and expansions that undo broadcasting or restore what was dropped."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         mapped[node] = _simpler(node, [mapped[a] for a in node.args])
@@ -81,7 +81,7 @@ def _readable(root: Expr) -> Expr:
 
 
 def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
-    if node.op in ("sum_to", "conform", "expand", "drop"):
+    if node.op in ("sum_to", "conform", "expand", "drop", "floated"):
         return args[0]
     if node.op in ("restore", "unsqueeze"):
         kept = _with_dimensions(args[0], node["dim"])
