@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 494c92385c75a12e10066604e0c013752e16f838d21fd78d8baa0dc441e4eab0
+# body-sha256: 9b8e9ffe9f16b8283271168fb7fa915a7f2910158d75e52987fb4bebf8a4dad4
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ def atan2_angle(y: Tensor | float, x: Tensor | float) -> Tensor:
 
 
 class Atan2AngleFunction(Function):
-    """angle = atan2(y, x), differentiable in y and x to any order and in any mode."""
+    """angle = atan2(y, x), differentiable in y and x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -54,7 +54,10 @@ class Atan2AngleFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], angle: Any) -> None:
         y, x = inputs
-        _save(ctx, (angle,), y, x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(y, x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (angle,), y, x)
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
@@ -87,7 +90,7 @@ class Atan2AngleFunction(Function):
 
 
 class _Atan2AnglePlain(Function):
-    """Atan2AngleFunction for a plain call, whose backward overwrites its own temporaries."""
+    """Atan2AngleFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = Atan2AngleFunction.forward
     setup_context: Any = Atan2AngleFunction.setup_context
@@ -95,7 +98,7 @@ class _Atan2AnglePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
-        if type(grad_angle) is not Tensor or _is_batched(grad_angle) or _differentiated():
+        if not _is_plain(grad_angle):
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
@@ -110,7 +113,7 @@ class _Atan2AnglePlain(Function):
         return grad_y, grad_x
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -178,28 +181,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 4f9dd14abc0c50e330fe9b0458e387086a7516fc20bb38a8ba31ad14e1a1d263
+# body-sha256: 006835193b0be98361f4f3a430fc51546c1582f22a416ee8d7704e200ec33563
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -25,7 +25,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -65,9 +65,7 @@ def _check_shapes(query: Any, key: Any) -> None:
 
 
 class AttentionWeightsFunction(Function):
-    """weights = softmax(scale * query @ key.mT, dim=-1), differentiable in query and key to any
-    order and in any mode.
-    """
+    """weights of attention_weights, differentiable in query and key to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -85,7 +83,11 @@ class AttentionWeightsFunction(Function):
         ctx.autocast = _autocast(query)
         ctx.scale = scale
         wants_query, wants_key, _ = _wanted(ctx)
-        _save(ctx, (weights,), query if wants_key else None, key if wants_query else None, weights)
+        saved = [query if wants_key else None, key if wants_query else None, weights]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (weights,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_weights: Tensor | None) -> Any:
@@ -125,7 +127,7 @@ class AttentionWeightsFunction(Function):
 
 
 class _AttentionWeightsPlain(Function):
-    """AttentionWeightsFunction for a plain call, whose backward overwrites its own temporaries."""
+    """AttentionWeightsFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = AttentionWeightsFunction.forward
     setup_context: Any = AttentionWeightsFunction.setup_context
@@ -133,12 +135,7 @@ class _AttentionWeightsPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_weights: Tensor | None) -> Any:
-        if (
-            type(grad_weights) is not Tensor
-            or _is_batched(grad_weights)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_weights):
             return AttentionWeightsFunction.backward(ctx, grad_weights)
         wants_query, wants_key, _ = ctx.needs_input_grad
         scale = ctx.scale
@@ -158,7 +155,7 @@ class _AttentionWeightsPlain(Function):
             return grad_query, grad_key, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -265,28 +262,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

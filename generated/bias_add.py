@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: 41210ed3e2615bfa6bbb452ecb039d3d6bafbdb15efb45c6fba30c36d2c7fa51
+# body-sha256: 4aa4748e2a81cc25d152a65b62fa0eeb53f169ecb570a509eb2a03b824311867
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
@@ -46,29 +46,25 @@ def bias_add(x: Tensor | float, bias: Tensor | float) -> Tensor:
 def _check_shapes(x: Any, bias: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() == 4 and bias.shape == x.shape[1:2]):
-        _refuse_shapes(
-            "bias_add",
-            {
-                "x": (x, ("N", "C", "H", "W")),
-                "bias": (bias, ("C",)),
-            },
-        )
+        _refuse_shapes("bias_add", {"x": (x, ("N", "C", "H", "W")), "bias": (bias, ("C",))})
 
 
 class BiasAddFunction(Function):
-    """y = x + bias, differentiable in x and bias to any order and in any mode."""
+    """y = x + bias, differentiable in x and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, bias: Tensor) -> Tensor:
-        return bias[:, None, None] + x
+        return bias[..., None, None] + x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, bias = inputs
         ctx.inputs = _like(x, bias)
-        _save(ctx, (y,))
+        ctx.set_materialize_grads(False)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -89,7 +85,7 @@ class BiasAddFunction(Function):
             if tangent_x is not None:
                 terms.append(tangent_x)
             if tangent_bias is not None:
-                terms.append(tangent_bias.unsqueeze(-1).unsqueeze(-2))
+                terms.append(tangent_bias[..., None, None])
             return _total(ctx, terms)
 
 
@@ -122,7 +118,7 @@ class BiasAdd(torch.nn.Module):
         return f"C={self.C!r}, bias={self.initial_bias}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -199,13 +195,10 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,42 +2,41 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: fa8efae5eb5586867c706d316d0978f2a2164dd4106fddd5c84ce47c4f509f78
+# body-sha256: 7de1e2707165d6b46d7af088c2f2deeb8adaa4ca4e42a75d03a10bc50f69a26a
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
     d1     = (log(spot / strike) + rate * time) / spread + spread / 2
     d2     = d1 - spread
-    price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2)) /
-             2
+    price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2))
+             / 2
 
-    u                  = log(spot / strike) + rate * time
-    v                  = log(1 / strike) + rate * time + log(spot)
-    w                  = -rate * time
-    r                  = sqrt(time)
+    u                  = spot / strike
+    v                  = rate * time + log(u)
+    w                  = log(1 / strike) + rate * time + log(spot)
+    r                  = -rate * time
     s                  = -time * volatility**2 / 8
-    t                  = r * volatility / spread
-    p                  = -u * volatility / 2 / spread**2 / sqrt(time)
-    q                  = v / spread - r * volatility / 2
-    dprice/dspot       = spot * exp(s - u * (u / spread**2 + t) / 2) / spread / strike /
-                         sqrt(pi) / sqrt(2) / (spot / strike) + erfc(-d1 / sqrt(2)) / 2 - exp(u
-                         * (t - u / spread**2) / 2 + s + w) / spread / sqrt(pi) / sqrt(2) /
-                         (spot / strike)
-    dprice/dstrike     = (spot * exp(w - q**2 / 2) / spread / strike / sqrt(2) / (spot / strike)
-                         - spot * exp(-(v * (v / spread**2 + t) + time * volatility**2 / 4) / 2)
-                         / spread / strike / sqrt(2)) / sqrt(pi) - exp(w) * erfc(-q / sqrt(2)) /
-                         2
-    dprice/dtime       = strike * (rate * exp(w) * erfc(-d2 / sqrt(2)) / 2 - exp(w - d2**2 / 2)
-                         * (rate / spread + p - volatility / (4 * sqrt(time))) / sqrt(pi) /
-                         sqrt(2)) + spot * exp(-d1**2 / 2) * (rate / spread + volatility / (4 *
-                         sqrt(time)) + p) / sqrt(pi) / sqrt(2)
-    dprice/drate       = time * (strike * (r * volatility * sqrt(2) * sqrt(pi) * exp(w) *
-                         erfc(-d2 / sqrt(2)) / 2 - exp(w - d2**2 / 2)) + spot * exp(-d1**2 / 2))
-                         / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = r * (spot * (1/2 - u / spread**2) * exp(s - ((u / spread)**2 + r * u *
-                         volatility / spread) / 2) - strike * (-u / spread**2 - 1/2) * exp(r * u
-                         * volatility / (2 * spread) + s + w - (u / spread)**2 / 2)) / sqrt(pi)
-                         / sqrt(2)
+    t                  = -v * volatility / 2 / spread**2 / sqrt(time)
+    p                  = w / spread - sqrt(time) * volatility / 2
+    q                  = -v / spread**2
+    dprice/dspot       = exp(s - v * (v / spread**2 + 1) / 2) / spread / sqrt(pi) / sqrt(2)
+                         + erfc(-d1 / sqrt(2)) / 2 - exp(v * (q + 1) / 2 + r + s) / spread / u
+                         / sqrt(pi) / sqrt(2)
+    dprice/dstrike     = (spot * exp(r - p**2 / 2) / spread / strike / u / sqrt(2)
+                         - spot * exp(-(w * (w / spread**2 + 1) + time * volatility**2 / 4) / 2)
+                         / spread / strike / sqrt(2)) / sqrt(pi)
+                         - exp(r) * erfc(-p / sqrt(2)) / 2
+    dprice/dtime       = strike * (rate * exp(r) * erfc(-d2 / sqrt(2)) / 2
+                         - exp(r - d2**2 / 2) * (rate / spread + t
+                         - volatility / (4 * sqrt(time))) / sqrt(pi) / sqrt(2))
+                         + spot * exp(-d1**2 / 2) * (rate / spread
+                         + volatility / (4 * sqrt(time)) + t) / sqrt(pi) / sqrt(2)
+    dprice/drate       = time * (strike * (sqrt(time) * volatility * sqrt(2) * sqrt(pi) * exp(r)
+                         * erfc(-d2 / sqrt(2)) / 2 - exp(r - d2**2 / 2))
+                         + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
+    dprice/dvolatility = sqrt(time) * (spot * (q + 1/2) * exp(s - (v / spread)**2 / 2 - v / 2)
+                         - strike * (q - 1/2) * exp(r + s + v / 2 - (v / spread)**2 / 2))
+                         / sqrt(pi) / sqrt(2)
 
 Saved for backward: spot, strike, time, rate and volatility.
 
@@ -53,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -101,7 +100,7 @@ def black_scholes_call(
 
 class BlackScholesCallFunction(Function):
     """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to
-    any order and in any mode.
+    any order, in any mode.
     """
 
     generate_vmap_rule = True
@@ -115,18 +114,19 @@ class BlackScholesCallFunction(Function):
         )
         rate_time = rate * time
         total = torch.log(spot / strike) + rate_time
-        product = torch.sqrt(time) * volatility
-        ratio = (-total - 0.5 * time * volatility * volatility) / product
-        diff = -(total / volatility / volatility) - 0.5 * time
-        ratio2 = diff * volatility * volatility / product / _SQRT_2
-        erfc = torch.erfc(torch.where(volatility < 1, ratio / _SQRT_2, ratio2))
-        erfc2 = torch.erfc(-(total / product - 0.5 * product) / _SQRT_2)
-        return _round(0.5 * (erfc * spot - torch.exp(-rate_time) * erfc2 * strike), dtype)
+        product = 0.5 * time * volatility * volatility
+        spread = torch.sqrt(time) * volatility
+        product2 = torch.erfc((-total - product) / spread / _SQRT_2) * spot
+        erfc = torch.erfc(-((total - product) / spread) / _SQRT_2)
+        return _round(0.5 * (product2 - torch.exp(-rate_time) * erfc * strike), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
         spot, strike, time, rate, volatility = inputs
-        _save(ctx, (price,), spot, strike, time, rate, volatility)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(spot, strike, time, rate, volatility)
+        if _forward_mode():
+            _save_for_jvp(ctx, (price,), spot, strike, time, rate, volatility)
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
@@ -143,80 +143,72 @@ class BlackScholesCallFunction(Function):
         if wants_spot or wants_time or wants_rate or wants_volatility:
             total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
-        product = root_time * volatility
+        spread = root_time * volatility
         if wants_spot or wants_time or wants_rate or wants_volatility:
-            ratio2 = total / product
+            ratio2 = total / spread
         if wants_spot or wants_volatility:
-            ratio3 = ratio2 / product
-        if wants_spot or wants_strike:
-            ratio4 = product / product
+            ratio3 = ratio2 / spread
         if wants_spot or wants_strike or wants_volatility:
-            product2 = time * volatility * volatility
+            product = time * volatility * volatility
         if wants_spot or wants_volatility:
-            product3 = 0.125 * product2
+            product2 = 0.125 * product
         if wants_spot:
-            product4 = torch.exp(-0.5 * (total * (ratio3 + ratio4)) - product3) * spot
-            ratio5 = product4 / strike / product / ratio
-            ratio6 = ratio5 / _SQRT_2_SQRT_PI
+            ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
+            ratio5 = ratio4 / _SQRT_2_SQRT_PI
         if wants_spot or wants_strike or wants_time or wants_rate:
-            product5 = 0.5 * product
+            product3 = 0.5 * spread
         if wants_spot or wants_time or wants_rate:
-            total2 = ratio2 + product5
+            d1 = ratio2 + product3
         if wants_spot:
-            exp = torch.exp(0.5 * total * (ratio4 - ratio3) - product3 - rate_time)
-            ratio7 = exp / product / ratio / _SQRT_2_SQRT_PI
-            diff = torch.add(ratio6, torch.erfc(-total2 / _SQRT_2), alpha=0.5) - ratio7
+            exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
+            ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
+            diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
             grad_spot = _fit(diff * grad_price, saved[0])
         if wants_strike:
-            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio8 = total3 / product
-            diff2 = ratio8 - product5
-            ratio9 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-            product6 = -0.5 * torch.add(total3 * (ratio8 / product + ratio4), product2, alpha=0.25)
-            ratio10 = torch.exp(product6) * spot / strike / product / _SQRT_2
-            diff3 = ratio9 / product / ratio / _SQRT_2 - ratio10
+            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio7 = total2 / spread
+            diff2 = ratio7 - product3
+            ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
+            product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
+            ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
+            diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
         if wants_strike or wants_time or wants_rate:
             exp2 = torch.exp(-rate_time)
         if wants_strike:
-            product7 = exp2 * torch.erfc(-diff2 / _SQRT_2)
+            product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
             grad_strike = _fit(
-                torch.sub(diff3 / _SQRT_PI, product7, alpha=0.5) * grad_price, saved[1]
+                torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * grad_price, saved[1]
             )
         if wants_time or wants_rate:
-            product8 = torch.exp(-0.5 * (total2 * total2)) * spot
+            product6 = torch.exp(-0.5 * (d1 * d1)) * spot
         if wants_time:
-            ratio11 = rate / product
-            ratio12 = 0.25 * volatility / root_time
-            ratio13 = 0.5 * total * volatility / root_time / product / product
-            product9 = product8 * (ratio11 + ratio12 - ratio13)
-            ratio14 = product9 / _SQRT_2_SQRT_PI
+            ratio10 = rate / spread
+            ratio11 = 0.25 * volatility / root_time
+            ratio12 = 0.5 * total * volatility / root_time / spread / spread
+            product7 = product6 * (ratio10 + ratio11 - ratio12)
+            ratio13 = product7 / _SQRT_2_SQRT_PI
         if wants_time or wants_rate:
-            diff4 = ratio2 - product5
-            product10 = exp2 * torch.erfc(-diff4 / _SQRT_2)
-            exp3 = torch.exp(-0.5 * (diff4 * diff4) - rate_time)
+            d2 = ratio2 - product3
+            product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
+            exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
         if wants_time:
-            product11 = exp3 * (ratio11 - ratio13 - ratio12)
-            ratio15 = product11 / _SQRT_2_SQRT_PI
+            product9 = exp3 * (ratio10 - ratio12 - ratio11)
+            ratio14 = product9 / _SQRT_2_SQRT_PI
             grad_time = _fit(
-                torch.addcmul(ratio14, 0.5 * product10 * rate - ratio15, strike) * grad_price,
+                torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike) * grad_price,
                 saved[2],
             )
         if wants_rate:
-            product12 = _SQRT_2_SQRT_PI_2 * (product10 * root_time * volatility)
-            product13 = grad_price * time * torch.addcmul(product8, product12 - exp3, strike)
-            grad_rate = _fit(product13 / product / _SQRT_2_SQRT_PI, saved[3])
+            product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
+            product11 = grad_price * time * torch.addcmul(product6, product10 - exp3, strike)
+            grad_rate = _fit(product11 / spread / _SQRT_2_SQRT_PI, saved[3])
         if wants_volatility:
-            product14 = product * total
-            ratio2_squared = ratio2 * ratio2
-            exp4 = torch.exp(-0.5 * (product14 / product + ratio2_squared) - product3)
-            diff5 = (
-                torch.sub(0.5 * product14 / product, ratio2_squared, alpha=0.5)
-                - product3
-                - rate_time
-            )
-            product15 = torch.exp(diff5) * (-ratio3 - 0.5)
-            diff6 = torch.addcmul(exp4 * (0.5 - ratio3) * spot, product15, strike, value=-1)
-            grad_volatility = _fit(grad_price * root_time * diff6 / _SQRT_2_SQRT_PI, saved[4])
+            square = ratio2 * ratio2
+            product12 = 0.5 * total
+            product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
+            exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
+            diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
+            grad_volatility = _fit(grad_price * root_time * diff4 / _SQRT_2_SQRT_PI, saved[4])
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
     @staticmethod
@@ -244,98 +236,88 @@ class BlackScholesCallFunction(Function):
             ):
                 total = torch.log(ratio) + rate_time
             root_time = torch.sqrt(time)
-            product = root_time * volatility
+            spread = root_time * volatility
             if (
                 tangent_spot is not None
                 or tangent_time is not None
                 or tangent_rate is not None
                 or tangent_volatility is not None
             ):
-                ratio2 = total / product
+                ratio2 = total / spread
             if tangent_spot is not None or tangent_volatility is not None:
-                ratio3 = ratio2 / product
-            if tangent_spot is not None or tangent_strike is not None:
-                ratio4 = product / product
+                ratio3 = ratio2 / spread
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_volatility is not None
             ):
-                product2 = time * volatility * volatility
+                product = time * volatility * volatility
             if tangent_spot is not None or tangent_volatility is not None:
-                product3 = 0.125 * product2
+                product2 = 0.125 * product
             if tangent_spot is not None:
-                product4 = torch.exp(-0.5 * (total * (ratio3 + ratio4)) - product3) * spot
-                ratio5 = product4 / strike / product / ratio
-                ratio6 = ratio5 / _SQRT_2_SQRT_PI
+                ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
+                ratio5 = ratio4 / _SQRT_2_SQRT_PI
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_rate is not None
             ):
-                product5 = 0.5 * product
+                product3 = 0.5 * spread
             if tangent_spot is not None or tangent_time is not None or tangent_rate is not None:
-                total2 = ratio2 + product5
+                d1 = ratio2 + product3
             if tangent_spot is not None:
-                exp = torch.exp(0.5 * total * (ratio4 - ratio3) - product3 - rate_time)
-                ratio7 = exp / product / ratio / _SQRT_2_SQRT_PI
-                diff = torch.add(ratio6, torch.erfc(-total2 / _SQRT_2), alpha=0.5) - ratio7
+                exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
+                ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
+                diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
                 terms.append(diff * tangent_spot)
             if tangent_strike is not None:
-                total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
-                ratio8 = total3 / product
-                diff2 = ratio8 - product5
-                ratio9 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-                product6 = -0.5 * torch.add(
-                    total3 * (ratio8 / product + ratio4), product2, alpha=0.25
-                )
-                ratio10 = torch.exp(product6) * spot / strike / product / _SQRT_2
-                diff3 = ratio9 / product / ratio / _SQRT_2 - ratio10
+                total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
+                ratio7 = total2 / spread
+                diff2 = ratio7 - product3
+                ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
+                product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
+                ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
+                diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
                 exp2 = torch.exp(-rate_time)
             if tangent_strike is not None:
-                product7 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-                terms.append(torch.sub(diff3 / _SQRT_PI, product7, alpha=0.5) * tangent_strike)
+                product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
+                terms.append(torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * tangent_strike)
             if tangent_time is not None or tangent_rate is not None:
-                product8 = torch.exp(-0.5 * (total2 * total2)) * spot
+                product6 = torch.exp(-0.5 * (d1 * d1)) * spot
             if tangent_time is not None:
-                ratio11 = rate / product
-                ratio12 = 0.25 * volatility / root_time
-                ratio13 = 0.5 * total * volatility / root_time / product / product
-                product9 = product8 * (ratio11 + ratio12 - ratio13)
+                ratio10 = rate / spread
+                ratio11 = 0.25 * volatility / root_time
+                ratio12 = 0.5 * total * volatility / root_time / spread / spread
+                product7 = product6 * (ratio10 + ratio11 - ratio12)
+                ratio13 = product7 / _SQRT_2_SQRT_PI
+            if tangent_time is not None or tangent_rate is not None:
+                d2 = ratio2 - product3
+                product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
+                exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
+            if tangent_time is not None:
+                product9 = exp3 * (ratio10 - ratio12 - ratio11)
                 ratio14 = product9 / _SQRT_2_SQRT_PI
-            if tangent_time is not None or tangent_rate is not None:
-                diff4 = ratio2 - product5
-                product10 = exp2 * torch.erfc(-diff4 / _SQRT_2)
-                exp3 = torch.exp(-0.5 * (diff4 * diff4) - rate_time)
-            if tangent_time is not None:
-                product11 = exp3 * (ratio11 - ratio13 - ratio12)
-                ratio15 = product11 / _SQRT_2_SQRT_PI
-                total4 = torch.addcmul(ratio14, 0.5 * product10 * rate - ratio15, strike)
-                terms.append(total4 * tangent_time)
+                total3 = torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike)
+                terms.append(total3 * tangent_time)
             if tangent_rate is not None:
-                product12 = _SQRT_2_SQRT_PI_2 * (product10 * root_time * volatility)
-                product13 = torch.addcmul(product8, product12 - exp3, strike) * tangent_rate * time
-                terms.append(product13 / product / _SQRT_2_SQRT_PI)
+                product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
+                product11 = torch.addcmul(product6, product10 - exp3, strike) * tangent_rate * time
+                terms.append(product11 / spread / _SQRT_2_SQRT_PI)
             if tangent_volatility is not None:
-                product14 = product * total
-                ratio2_squared = ratio2 * ratio2
-                exp4 = torch.exp(-0.5 * (product14 / product + ratio2_squared) - product3)
-                diff5 = (
-                    torch.sub(0.5 * product14 / product, ratio2_squared, alpha=0.5)
-                    - product3
-                    - rate_time
-                )
-                product15 = torch.exp(diff5) * (-ratio3 - 0.5)
-                diff6 = torch.addcmul(exp4 * (0.5 - ratio3) * spot, product15, strike, value=-1)
-                product16 = diff6 * tangent_volatility * root_time
-                terms.append(product16 / _SQRT_2_SQRT_PI)
+                square = ratio2 * ratio2
+                product12 = 0.5 * total
+                product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
+                exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
+                diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
+                product14 = diff4 * tangent_volatility * root_time
+                terms.append(product14 / _SQRT_2_SQRT_PI)
             return _total(ctx, terms)
 
 
 class _BlackScholesCallPlain(Function):
-    """BlackScholesCallFunction for a plain call, whose backward overwrites its own temporaries."""
+    """BlackScholesCallFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = BlackScholesCallFunction.forward
     setup_context: Any = BlackScholesCallFunction.setup_context
@@ -343,7 +325,7 @@ class _BlackScholesCallPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
-        if type(grad_price) is not Tensor or _is_batched(grad_price) or _differentiated():
+        if not _is_plain(grad_price):
             return BlackScholesCallFunction.backward(ctx, grad_price)
         wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
         spot, strike, time, rate, volatility = saved = ctx.saved_tensors
@@ -356,94 +338,82 @@ class _BlackScholesCallPlain(Function):
         if wants_spot or wants_time or wants_rate or wants_volatility:
             total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
-        product = root_time * volatility
+        spread = root_time * volatility
         if wants_spot or wants_time or wants_rate or wants_volatility:
-            ratio2 = total / product
+            ratio2 = total / spread
         if wants_spot or wants_volatility:
-            ratio3 = ratio2 / product
-        if wants_spot or wants_strike:
-            ratio4 = product / product
+            ratio3 = ratio2 / spread
         if wants_spot or wants_strike or wants_volatility:
-            product2 = time * volatility * volatility
+            product = time * volatility * volatility
         if wants_spot or wants_volatility:
-            product3 = 0.125 * product2
+            product2 = 0.125 * product
         if wants_spot:
-            product4 = (ratio3 + ratio4).mul_(total).mul_(-0.5).sub_(product3).exp_().mul_(spot)
-            ratio5 = product4.div_(strike).div_(product).div_(ratio)
-            ratio6 = ratio5.div_(_SQRT_2_SQRT_PI)
+            ratio4 = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product2).exp_().div_(spread)
+            ratio5 = ratio4.div_(_SQRT_2_SQRT_PI)
         if wants_spot or wants_strike or wants_time or wants_rate:
-            product5 = 0.5 * product
+            product3 = 0.5 * spread
         if wants_spot or wants_time or wants_rate:
-            total2 = ratio2 + product5
+            d1 = ratio2 + product3
         if wants_spot:
-            exp = (ratio4 - ratio3).mul_(total).mul_(0.5).sub_(product3).sub_(rate_time).exp_()
-            ratio7 = exp.div_(product).div_(ratio).div_(_SQRT_2_SQRT_PI)
-            diff = ratio6.add_((-total2).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio7)
+            exp = (1 - ratio3).mul_(total).mul_(0.5).sub_(product2).sub_(rate_time).exp_()
+            ratio6 = exp.div_(spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
+            diff = ratio5.add_((-d1).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio6)
             grad_spot = _fit(diff.mul_(grad_price), saved[0])
         if wants_strike:
-            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio8 = total3 / product
-            diff2 = ratio8 - product5
-            ratio9 = (diff2 * diff2).mul_(-0.5).sub_(rate_time).exp_().mul_(spot).div_(strike)
-            product6 = (
-                ratio8.div_(product).add_(ratio4).mul_(total3).add_(product2, alpha=0.25).mul_(-0.5)
-            )
-            ratio10 = product6.exp_().mul_(spot).div_(strike).div_(product).div_(_SQRT_2)
-            diff3 = ratio9.div_(product).div_(ratio).div_(_SQRT_2).sub_(ratio10)
+            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio7 = total2 / spread
+            diff2 = ratio7 - product3
+            ratio8 = (diff2 * diff2).mul_(-0.5).sub_(rate_time).exp_().mul_(spot).div_(strike)
+            product4 = ratio7.div_(spread).add_(1).mul_(total2).add_(product, alpha=0.25).mul_(-0.5)
+            ratio9 = product4.exp_().mul_(spot).div_(strike).div_(spread).div_(_SQRT_2)
+            diff3 = ratio8.div_(spread).div_(ratio).div_(_SQRT_2).sub_(ratio9)
         if wants_strike or wants_time or wants_rate:
             exp2 = torch.exp(-rate_time)
         if wants_strike:
-            product7 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
+            product5 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
             grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product7, alpha=0.5).mul_(grad_price), saved[1]
+                diff3.div_(_SQRT_PI).sub_(product5, alpha=0.5).mul_(grad_price), saved[1]
             )
         if wants_time or wants_rate:
-            product8 = total2.square_().mul_(-0.5).exp_().mul_(spot)
+            product6 = d1.square_().mul_(-0.5).exp_().mul_(spot)
         if wants_time:
-            ratio11 = rate / product
-            ratio12 = 0.25 * volatility / root_time
-            ratio13 = (total * volatility).mul_(0.5).div_(root_time).div_(product).div_(product)
-            product9 = (ratio11 + ratio12 - ratio13).mul_(product8)
-            ratio14 = product9.div_(_SQRT_2_SQRT_PI)
+            ratio10 = rate / spread
+            ratio11 = 0.25 * volatility / root_time
+            ratio12 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
+            product7 = (ratio10 + ratio11 - ratio12).mul_(product6)
+            ratio13 = product7.div_(_SQRT_2_SQRT_PI)
         if wants_time or wants_rate:
-            diff4 = ratio2 - product5
-            product10 = (-diff4).div_(_SQRT_2).erfc_().mul_(exp2)
-            exp3 = diff4.square_().mul_(-0.5).sub_(rate_time).exp_()
+            d2 = ratio2 - product3
+            product8 = (-d2).div_(_SQRT_2).erfc_().mul_(exp2)
+            exp3 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
         if wants_time:
-            product11 = ratio13.neg_().add_(ratio11).sub_(ratio12).mul_(exp3)
-            ratio15 = product11.div_(_SQRT_2_SQRT_PI)
+            product9 = ratio12.neg_().add_(ratio10).sub_(ratio11).mul_(exp3)
+            ratio14 = product9.div_(_SQRT_2_SQRT_PI)
             grad_time = _fit(
-                ratio14.addcmul_((product10 * rate).mul_(0.5).sub_(ratio15), strike).mul_(
+                ratio13.addcmul_((product8 * rate).mul_(0.5).sub_(ratio14), strike).mul_(
                     grad_price
                 ),
                 saved[2],
             )
         if wants_rate:
-            product12 = product10.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
-            product13 = (grad_price * time).mul_(product8.addcmul_(product12.sub_(exp3), strike))
-            grad_rate = _fit(product13.div_(product).div_(_SQRT_2_SQRT_PI), saved[3])
+            product10 = product8.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
+            product11 = (grad_price * time).mul_(product6.addcmul_(product10.sub_(exp3), strike))
+            grad_rate = _fit(product11.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3])
         if wants_volatility:
-            product14 = product * total
-            ratio2_squared = ratio2.square_()
-            exp4 = (product14 / product).add_(ratio2_squared).mul_(-0.5).sub_(product3).exp_()
-            diff5 = (
-                product14.mul_(0.5)
-                .div_(product)
-                .sub_(ratio2_squared, alpha=0.5)
-                .sub_(product3)
-                .sub_(rate_time)
-            )
-            product15 = diff5.exp_().mul_((-ratio3).sub_(0.5))
-            diff6 = (
-                exp4.mul_(ratio3.neg_().add_(0.5)).mul_(spot).addcmul_(product15, strike, value=-1)
+            square = ratio2.square_()
+            product12 = 0.5 * total
+            product13 = (-0.5 * square).sub_(product12).sub_(product2).exp_().mul_(0.5 - ratio3)
+            exp4 = torch.sub(product12, square, alpha=0.5).sub_(product2).sub_(rate_time).exp_()
+            diff4 = product13.mul_(spot).addcmul_(
+                exp4.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff6).div_(_SQRT_2_SQRT_PI), saved[4]
+                (grad_price * root_time).mul_(diff4).div_(_SQRT_2_SQRT_PI), saved[4]
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -532,28 +502,25 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 2aae06144afa1ce74f1da50bfe04cc45b35ae424e829ed05f0ab85e25f04c0f8
+# body-sha256: bd36651c9d854e44d6d9e71424b38f121acc3bafaf62bd6d297d08d0fc3ccca2
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -52,7 +52,7 @@ def cauchy_loss(x: Tensor, c: float = 1.0) -> Tensor:
 
 
 class CauchyLossFunction(Function):
-    """loss = log((x/c)**2 / 2 + 1), differentiable in x to any order and in any mode."""
+    """loss = log((x/c)**2 / 2 + 1), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -71,7 +71,10 @@ class CauchyLossFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         x, c = inputs
         ctx.c = c
-        _save(ctx, (loss,), x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -99,7 +102,7 @@ class CauchyLossFunction(Function):
 
 
 class _CauchyLossPlain(Function):
-    """CauchyLossFunction for a plain call, whose backward overwrites its own temporaries."""
+    """CauchyLossFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = CauchyLossFunction.forward
     setup_context: Any = CauchyLossFunction.setup_context
@@ -107,7 +110,7 @@ class _CauchyLossPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return CauchyLossFunction.backward(ctx, grad_loss)
         c = ctx.c
         (x,) = ctx.saved_tensors
@@ -119,7 +122,7 @@ class _CauchyLossPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -174,28 +177,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

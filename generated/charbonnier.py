@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: b594e70fe3321eec97914e5c21f49351ed7ee8b9ef1f47ea763924ed9b0086ab
+# body-sha256: 52c440d7a35c9b8852f081a0738a78ce6408642e66f363524ac12694202f363a
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
 
     dloss/dinput = (input - target) / hypot(input - target, epsilon)
 
-Saved for backward: difference.
+Saved for backward: held(input - target).
 
 Accuracy in float32: value within 0.5 ulp, derivatives within 1.1 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -56,15 +56,13 @@ def _forward(input: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Ten
     dtype = None
     if input.dtype in _HALF or input.dtype != target.dtype:
         input, target, dtype = _widen(input, target)
-    difference = input - target
-    loss = torch.hypot(difference, difference.new_full((), epsilon))
-    return _round(loss, dtype), difference
+    diff = input - target
+    loss = torch.hypot(diff, diff.new_full((), epsilon))
+    return _round(loss, dtype), diff
 
 
 class CharbonnierFunction(Function):
-    """loss = sqrt((input - target)**2 + epsilon**2), differentiable in input to any order and in
-    any mode.
-    """
+    """loss of charbonnier, differentiable in input to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -76,7 +74,10 @@ class CharbonnierFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, epsilon = inputs
         ctx.epsilon = epsilon
-        _save(ctx, (loss,), input, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), input, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -107,7 +108,7 @@ class CharbonnierFunction(Function):
 
 
 class _CharbonnierKeeping(Function):
-    """CharbonnierFunction for a plain call: keeps difference alone.
+    """CharbonnierFunction for a plain call: keeps diff in place of input and target.
 
     It is an output of its own, so that second derivatives pass through it.
     """
@@ -117,47 +118,47 @@ class _CharbonnierKeeping(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         input, _, epsilon = inputs
-        _, difference = outputs
+        _, diff = outputs
         ctx.inputs = _like(input)
         ctx.epsilon = epsilon
-        _save(ctx, outputs, difference)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, diff)
 
     @staticmethod
-    def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if grad_loss is None and grad_difference is None:
+    def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
+        if grad_loss is None and grad_diff is None:
             return None, None, None
         epsilon = ctx.epsilon
-        (difference,) = ctx.saved_tensors
-        difference, grad_loss, grad_difference, _ = _widen(difference, grad_loss, grad_difference)
+        (diff,) = ctx.saved_tensors
+        diff, grad_loss, grad_diff, _ = _widen(diff, grad_loss, grad_diff)
         grad_input = None
         if grad_loss is not None:
             grad_input = _summed(
-                difference * grad_loss / torch.hypot(difference, difference.new_full((), epsilon)),
-                ctx.inputs[0],
+                diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)), ctx.inputs[0]
             )
-        if grad_difference is not None:
-            grad_input = _plus(grad_input, _summed(grad_difference, ctx.inputs[0]))
+        if grad_diff is not None:
+            grad_input = _plus(grad_input, _summed(grad_diff, ctx.inputs[0]))
         return _rounded(grad_input, ctx.inputs[0]), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
         epsilon = ctx.epsilon
         with _primals(ctx) as saved:
-            (difference,) = saved
-            difference, _ = _widen(difference)
+            (diff,) = saved
+            diff, _ = _widen(diff)
             terms_loss = []
-            terms_difference = []
+            terms_diff = []
             if tangent_input is not None:
                 terms_loss.append(
-                    difference
-                    * tangent_input
-                    / torch.hypot(difference, difference.new_full((), epsilon))
+                    diff * tangent_input / torch.hypot(diff, diff.new_full((), epsilon))
                 )
-                terms_difference.append(tangent_input)
-            return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+                terms_diff.append(tangent_input)
+            return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -239,13 +240,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 1b6950d7bfdbe87656270633e56e0830e27d03df0c7dce8dafd5a433d18c63c3
+# body-sha256: 11e04a9976b1772b381431c157ecd9c42e6f68e813959990b4e75d1b90df1ec5
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -45,7 +45,7 @@ def clamp(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
 
 
 class ClampFunction(Function):
-    """y = clamp(x, low, high), differentiable in x to any order and in any mode."""
+    """y = clamp(x, low, high), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -59,7 +59,11 @@ class ClampFunction(Function):
         ctx.low = low
         ctx.high = high
         wants_x, *_ = _wanted(ctx)
-        _save(ctx, (y,), (x >= low) & (x <= high) if wants_x else None)
+        saved = [(x >= low) & (x <= high) if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -78,7 +82,7 @@ class ClampFunction(Function):
             return _masked(tangent_x, inside)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -102,13 +106,10 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

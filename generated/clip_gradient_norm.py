@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: a463e37256a87ad21cbe6b8a6ae53ce1b995f0fc95e7b1c47e949fc306020d79
+# body-sha256: 21697bb5ea1dd90f93d4f2838f0d9e57fad9a5f6f66dcc85a0e999cd7d708475
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
@@ -61,7 +61,9 @@ class ClipGradientNormFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         _, max_norm = inputs
         ctx.max_norm = max_norm
-        _save(ctx, (y,))
+        ctx.set_materialize_grads(False)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -80,12 +82,13 @@ class ClipGradientNormFunction(Function):
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is not None:
             raise RuntimeError(
-                "clip_gradient_norm: no forward mode in x, whose gradient rule is not linear in the cotangent"
+                "clip_gradient_norm: no forward mode in x, "
+                "whose gradient rule is not linear in the cotangent"
             )
         return _zeros(ctx, 0)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -139,13 +142,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

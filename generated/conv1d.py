@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: 534dccb70f4a71553bb1cda5470260c1c6a34eff86d8acd6773338c2d2509040
+# body-sha256: ac026a0e77ec39ad41b13ead2ec73a2cd0ecb688d4db2a8d63f3c8eb6982d93d
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -79,7 +79,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class Conv1dFunction(Function):
-    """y of conv1d, differentiable in x, weight and bias to any order and in any mode."""
+    """y of conv1d, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -99,7 +99,11 @@ class Conv1dFunction(Function):
         ctx.stride = stride
         ctx.padding = padding
         wants_x, wants_weight, *_ = _wanted(ctx)
-        _save(ctx, (y,), x if wants_weight else None, weight if wants_x else None)
+        saved = [x if wants_weight else None, weight if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -147,22 +151,11 @@ class Conv1dFunction(Function):
             if tangent_weight is not None:
                 terms.append(F.conv1d(x, tangent_weight, stride=stride, padding=padding))
             if tangent_bias is not None:
-                terms.append(
-                    tangent_bias.unsqueeze(-1).expand(
-                        _shape_of(
-                            lambda bias, weight, x: F.conv1d(
-                                x, weight, bias, stride=stride, padding=padding
-                            ),
-                            ctx.inputs[2].shape,
-                            weight.shape,
-                            x.shape,
-                        )
-                    )
-                )
+                terms.append(tangent_bias.unsqueeze(-1))
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -262,13 +255,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
@@ -285,11 +275,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
 def _like(*tensors: Any) -> list[Any]:
     """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _shape_of(function: Callable[..., Tensor], *shapes: Any) -> torch.Size:
-    """Return the shape of a result without computing it."""
-    return function(*(torch.empty(shape, device="meta") for shape in shapes)).shape
 
 
 def _casts(device: str) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 4d8fae0899a6cc0d2797e98d9101fb86ba8062b69b1213703e38065acad600a3
+# body-sha256: a0dfdc63aed0dd8d7434add9bd81d0efec5472e8a5e48fda60692f7e9bfa2176
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -11,14 +11,14 @@
     v      = maximum(u, eps)
     w      = norm(a, dim=-1)
     r      = maximum(w, eps)
-    s      = r * v
+    s      = (grad_y / (r * v))[..., None]
     t      = norm(a, dim=-1, keepdim=True)
     p      = norm(b, dim=-1, keepdim=True)
-    q      = (grad_y / s)[..., None]
-    grad_a = a * (-grad_y * v * sum(a * b, dim=-1) * (sign(w - eps) + 1) / (2 * s**2))[...,
-             None] / where(t == 0, 1, t) + b * q
-    grad_b = b * (-grad_y * r * sum(a * b, dim=-1) * (sign(u - eps) + 1) / (2 * s**2))[...,
-             None] / where(p == 0, 1, p) + a * q
+    q      = sum(a * b, dim=-1)
+    grad_a = a * (-grad_y * q * (sign(w - eps) + 1) / 2 / r**2 / v)[..., None]
+             / where(t == 0, 1, t) + b * s
+    grad_b = b * (-grad_y * q * (sign(u - eps) + 1) / 2 / r / v**2)[..., None]
+             / where(p == 0, 1, p) + a * s
 
 Saved for backward: a and b; sum(a * b, dim=-1) where nothing differentiates the backward.
 
@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -62,11 +62,7 @@ def _check_shapes(a: Any, b: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (a.dim() >= 1 and b.shape[-1:] == a.shape[-1:]):
         _refuse_shapes(
-            "cosine_similarity",
-            {
-                "a": (a, ("...", "features")),
-                "b": (b, ("...", "features")),
-            },
+            "cosine_similarity", {"a": (a, ("...", "features")), "b": (b, ("...", "features"))}
         )
 
 
@@ -87,7 +83,7 @@ def _forward(a: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor | None]:
 
 
 class CosineSimilarityFunction(Function):
-    """y of cosine_similarity, differentiable in a and b to any order and in any mode."""
+    """y of cosine_similarity, differentiable in a and b to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -99,7 +95,10 @@ class CosineSimilarityFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         a, b, eps = inputs
         ctx.eps = eps
-        _save(ctx, (y,), a, b, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), a, b, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -115,22 +114,21 @@ class CosineSimilarityFunction(Function):
         upper_norm_a = torch.clamp(norm_a, min=eps)
         norm_b = torch.linalg.vector_norm(b, dim=-1)
         upper_norm_b = torch.clamp(norm_b, min=eps)
-        product = upper_norm_a * upper_norm_b
         a_b = a * b
-        spread = (grad_y / product).unsqueeze(-1).expand(a_b.shape)
-        product2 = a_b.sum(dim=-1) * grad_y
+        spread = (grad_y / (upper_norm_a * upper_norm_b)).unsqueeze(-1).expand(a_b.shape)
+        product = a_b.sum(dim=-1) * grad_y
         if wants_a:
-            product3 = -0.5 * (product2 * upper_norm_b * (torch.sign(norm_a - eps) + 1))
-            column = (product3 / product / product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            ratio = -0.5 * (product * (torch.sign(norm_a - eps) + 1)) / upper_norm_b
+            column = (ratio / upper_norm_a / upper_norm_a).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
-            ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio), saved[0])
+            ratio2 = column / torch.where(norm_a_column == 0, 1, norm_a_column)
+            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio2), saved[0])
         if wants_b:
-            product4 = -0.5 * (product2 * upper_norm_a * (torch.sign(norm_b - eps) + 1))
-            column2 = (product4 / product / product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            ratio3 = -0.5 * (product * (torch.sign(norm_b - eps) + 1)) / upper_norm_b
+            column2 = (ratio3 / upper_norm_b / upper_norm_a).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
-            ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio2), saved[1])
+            ratio4 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
+            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio4), saved[1])
         return grad_a, grad_b, None
 
     @staticmethod
@@ -152,12 +150,12 @@ class CosineSimilarityFunction(Function):
                 )
             total2 = (a * b).sum(dim=-1)
             if tangent_a is not None:
-                product2 = 0.5 * total2 * upper_norm_b * (torch.sign(norm_a - eps) + 1)
+                ratio = 0.5 * total2 * (torch.sign(norm_a - eps) + 1) / upper_norm_b
                 terms.append(
                     torch.addcmul(
                         (b * tangent_a).sum(dim=-1) / product,
                         total,
-                        product2 / product / product,
+                        ratio / upper_norm_a / upper_norm_a,
                         value=-1,
                     )
                 )
@@ -166,12 +164,12 @@ class CosineSimilarityFunction(Function):
                 total3 = (b * tangent_b / torch.where(norm_b_column == 0, 1, norm_b_column)).sum(
                     dim=-1
                 )
-                product3 = 0.5 * upper_norm_a * total2 * (torch.sign(norm_b - eps) + 1)
+                ratio2 = 0.5 * total2 * (torch.sign(norm_b - eps) + 1) / upper_norm_b
                 terms.append(
                     torch.addcmul(
                         (a * tangent_b).sum(dim=-1) / product,
                         total3,
-                        product3 / product / product,
+                        ratio2 / upper_norm_b / upper_norm_a,
                         value=-1,
                     )
                 )
@@ -179,7 +177,7 @@ class CosineSimilarityFunction(Function):
 
 
 class _CosineSimilarityPlain(Function):
-    """CosineSimilarityFunction for a plain call, whose backward reuses intermediates of forward.
+    """CosineSimilarityFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -190,12 +188,15 @@ class _CosineSimilarityPlain(Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, eps: float) -> Tensor:
         y, total = _forward(a, b, eps)
         ctx.eps = eps
-        _save(ctx, (y,), a, b, total)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, b, total)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), a, b, total)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return CosineSimilarityFunction.backward(ctx, grad_y)
         wants_a, wants_b, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -207,25 +208,32 @@ class _CosineSimilarityPlain(Function):
         upper_norm_a = torch.clamp(norm_a, min=eps)
         norm_b = torch.linalg.vector_norm(b, dim=-1)
         upper_norm_b = torch.clamp(norm_b, min=eps)
-        product = upper_norm_a * upper_norm_b
-        spread = (grad_y / product).unsqueeze(-1).expand(_broadcast_shapes(a.shape, b.shape))
-        total_grad_y = total * grad_y
+        spread = (
+            (grad_y / (upper_norm_a * upper_norm_b))
+            .unsqueeze(-1)
+            .expand(_broadcast_shapes(a.shape, b.shape))
+        )
+        product = total * grad_y
         if wants_a:
-            product2 = (total_grad_y * upper_norm_b).mul_(torch.sign(norm_a - eps) + 1).mul_(-0.5)
-            column = product2.div_(product).div_(product).sum_to_size(norm_a.shape).unsqueeze(-1)
+            ratio = (product * (torch.sign(norm_a - eps) + 1)).mul_(-0.5).div_(upper_norm_b)
+            column = (
+                ratio.div_(upper_norm_a).div_(upper_norm_a).sum_to_size(norm_a.shape).unsqueeze(-1)
+            )
             norm_a_column = norm_a.unsqueeze(-1)
-            ratio = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit((spread * b).sum_to_size(a.shape).addcmul_(a, ratio), saved[0])
+            ratio2 = column / torch.where(norm_a_column == 0, 1, norm_a_column)
+            grad_a = _fit((spread * b).sum_to_size(a.shape).addcmul_(a, ratio2), saved[0])
         if wants_b:
-            product3 = total_grad_y.mul_(upper_norm_a).mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5)
-            column2 = product3.div_(product).div_(product).sum_to_size(norm_b.shape).unsqueeze(-1)
+            ratio3 = product.mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5).div_(upper_norm_b)
+            column2 = (
+                ratio3.div_(upper_norm_b).div_(upper_norm_a).sum_to_size(norm_b.shape).unsqueeze(-1)
+            )
             norm_b_column = norm_b.unsqueeze(-1)
-            ratio2 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit((spread * a).sum_to_size(b.shape).addcmul_(b, ratio2), saved[1])
+            ratio4 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
+            grad_b = _fit((spread * a).sum_to_size(b.shape).addcmul_(b, ratio4), saved[1])
         return grad_a, grad_b, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -324,28 +332,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

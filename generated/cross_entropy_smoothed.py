@@ -2,17 +2,17 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: b35ea741c538f7fb26ca80a9e6a6204578384c16828ce8f4a35ead4babae2b8f
+# body-sha256: cdfaf852f6cf28444c1c57219434048e8a3250b6811a8143b885d3d4ab648b5a
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
-    loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1) - smoothing * mean(log_p,
-            dim=-1))
+    loss  = mean(-(1 - smoothing) * sum(target * log_p, dim=-1)
+            - smoothing * mean(log_p, dim=-1))
 
     u           = 1 - smoothing
-    grad_logits = -softmax(logits, dim=-1) * (-grad_loss * u * sum(target, dim=-1, keepdim=True)
-                  / N - grad_loss * smoothing / N) - grad_loss * smoothing / N / classes -
-                  grad_loss * target * u / N
+    grad_logits = softmax(logits, dim=-1) * (grad_loss * u * sum(target, dim=-1, keepdim=True)
+                  / N + grad_loss * smoothing / N) - grad_loss * smoothing / N / classes
+                  - grad_loss * target * u / N
 
 Saved for backward: logits and target.
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -63,15 +63,12 @@ def _check_shapes(logits: Any, target: Any) -> None:
     if not (logits.dim() == 2 and target.shape == logits.shape):
         _refuse_shapes(
             "cross_entropy_smoothed",
-            {
-                "logits": (logits, ("N", "classes")),
-                "target": (target, ("N", "classes")),
-            },
+            {"logits": (logits, ("N", "classes")), "target": (target, ("N", "classes"))},
         )
 
 
 class CrossEntropySmoothedFunction(Function):
-    """loss of cross_entropy_smoothed, differentiable in logits to any order and in any mode."""
+    """loss of cross_entropy_smoothed, differentiable in logits to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -80,15 +77,18 @@ class CrossEntropySmoothedFunction(Function):
         dtype = None
         if logits.dtype in _HALF or logits.dtype != target.dtype:
             logits, target, dtype = _widen(logits, target)
-        log_softmax = torch.log_softmax(logits, dim=-1)
-        product = -(1 - smoothing) * (log_softmax * target).sum(dim=-1)
-        return _round((product - smoothing * log_softmax.mean(dim=-1)).mean(), dtype)
+        log_p = torch.log_softmax(logits, dim=-1)
+        product = -(1 - smoothing) * (log_p * target).sum(dim=-1)
+        return _round((product - smoothing * log_p.mean(dim=-1)).mean(), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         logits, target, smoothing = inputs
         ctx.smoothing = smoothing
-        _save(ctx, (loss,), logits, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -98,14 +98,17 @@ class CrossEntropySmoothedFunction(Function):
         logits, target = saved = ctx.saved_tensors
         if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        ratio = grad_loss / logits.shape[0]
-        spread = (-smoothing * ratio).expand((logits.shape[0], 1))
+        count = logits.shape[0]
+        ratio = grad_loss / count
         product = (1 - smoothing) * ratio
-        diff = torch.addcmul(spread, target.sum(dim=-1, keepdim=True), product, value=-1)
-        diff2 = torch.addcmul(
-            spread / logits.shape[-1], torch.softmax(logits, dim=-1), diff, value=-1
+        product2 = torch.softmax(logits, dim=-1) * torch.add(
+            target.sum(dim=-1, keepdim=True) * product, ratio, alpha=smoothing
         )
-        grad_logits = _fit(torch.addcmul(diff2, target, product, value=-1), saved[0])
+        ratio2 = grad_loss / logits.shape[1] / count
+        grad_logits = _fit(
+            torch.sub(torch.addcmul(product2, target, product, value=-1), ratio2, alpha=smoothing),
+            saved[0],
+        )
         return grad_logits, None, None
 
     @staticmethod
@@ -124,7 +127,7 @@ class CrossEntropySmoothedFunction(Function):
 
 
 class _CrossEntropySmoothedPlain(Function):
-    """CrossEntropySmoothedFunction for a plain call, whose backward overwrites its own temporaries."""
+    """CrossEntropySmoothedFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = CrossEntropySmoothedFunction.forward
     setup_context: Any = CrossEntropySmoothedFunction.setup_context
@@ -132,20 +135,22 @@ class _CrossEntropySmoothedPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return CrossEntropySmoothedFunction.backward(ctx, grad_loss)
         smoothing = ctx.smoothing
         logits, target = saved = ctx.saved_tensors
         if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        ratio = grad_loss / logits.shape[0]
-        spread = (-smoothing * ratio).expand((logits.shape[0], 1))
-        product = ratio.mul_(1 - smoothing)
-        diff = torch.addcmul(spread, target.sum(dim=-1, keepdim=True), product, value=-1)
-        diff2 = torch.addcmul(
-            spread / logits.shape[-1], torch.softmax(logits, dim=-1), diff, value=-1
+        count = logits.shape[0]
+        ratio = grad_loss / count
+        product = (1 - smoothing) * ratio
+        product2 = torch.softmax(logits, dim=-1) * (
+            target.sum(dim=-1, keepdim=True) * product
+        ).add_(ratio, alpha=smoothing)
+        ratio2 = (grad_loss / logits.shape[1]).div_(count)
+        grad_logits = _fit(
+            product2.addcmul_(target, product, value=-1).sub_(ratio2, alpha=smoothing), saved[0]
         )
-        grad_logits = _fit(diff2.addcmul_(target, product, value=-1), saved[0])
         return grad_logits, None, None
 
 
@@ -163,7 +168,7 @@ class CrossEntropySmoothed(torch.nn.Module):
         return f"smoothing={self.smoothing!r}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -268,28 +273,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

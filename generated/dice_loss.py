@@ -2,18 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 2dd8b111257e95458d63fef331045e577a616c244dc725b3c03cfabfde1bde9c
+# body-sha256: 086a155510cf0e1eceeddc32004dd778d7f9f909f6b8d2e246ac1f5ddc3fecd7
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
     loss = 1 - (2 * sum(p * target) + smooth) / (sum(p**2) + sum(target**2) + smooth)
 
     u           = sum(target**2) + sum(p**2) + smooth
-    grad_logits = p * sigmoid(-logits) * (2 * grad_loss * p * (2 * sum(p * target) + smooth) /
-                  u**2 - 2 * grad_loss * target / u)
+    grad_logits = p * sigmoid(-logits) * (2 * grad_loss * p * (2 * sum(p * target) + smooth)
+                  / u**2 - 2 * grad_loss * target / u)
 
-Saved for backward: logits and target; sum(sigmoid(logits)**2) + sum(target**2) + smooth and
-sum(target * sigmoid(logits)) where nothing differentiates the backward.
+Saved for backward: logits and target; sum(target**2) + sum(p**2) + smooth and sum(p * target)
+where nothing differentiates the backward.
 
 Accuracy in float32: value within 1.4 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -62,10 +62,10 @@ def _forward(
     rounded = None
     if logits.dtype in _HALF or logits.dtype != target.dtype:
         logits, target, rounded = _widen(logits, target)
-    sig_logits = torch.sigmoid(logits)
-    total3 = (sig_logits * sig_logits).sum() + (target * target).sum()
+    p = torch.sigmoid(logits)
+    total3 = (p * p).sum() + (target * target).sum()
     total = total3 + smooth
-    total2 = (sig_logits * target).sum()
+    total2 = (p * target).sum()
     loss = (total3 - 2 * total2) / total
     if rounded is None:
         return loss, total, total2
@@ -74,7 +74,7 @@ def _forward(
 
 
 class DiceLossFunction(Function):
-    """loss of dice_loss, differentiable in logits to any order and in any mode."""
+    """loss of dice_loss, differentiable in logits to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -86,7 +86,10 @@ class DiceLossFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
         logits, target, smooth = inputs
         ctx.smooth = smooth
-        _save(ctx, (loss,), logits, target, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -96,12 +99,12 @@ class DiceLossFunction(Function):
         logits, target, *_ = saved = ctx.saved_tensors
         if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
-        sig_logits = torch.sigmoid(logits)
-        total = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
+        p = torch.sigmoid(logits)
+        total = (p * p).sum() + (target * target).sum() + smooth
         conformed = _conform(target * (-2 * (grad_loss / total)), logits.shape)
-        ratio = (2 * (sig_logits * target).sum() + smooth) * grad_loss / total
-        total2 = torch.addcmul(conformed, sig_logits, 2 * ratio / total)
-        grad_logits = _fit(sig_logits * torch.sigmoid(-logits) * total2, saved[0])
+        ratio = (2 * (p * target).sum() + smooth) * grad_loss / total
+        total2 = torch.addcmul(conformed, p, 2 * ratio / total)
+        grad_logits = _fit(p * torch.sigmoid(-logits) * total2, saved[0])
         return grad_logits, None, None
 
     @staticmethod
@@ -112,17 +115,17 @@ class DiceLossFunction(Function):
         with _primals(ctx) as saved:
             logits, target, *_ = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
-            sig_logits = torch.sigmoid(logits)
+            p = torch.sigmoid(logits)
             sig_neg_logits = torch.sigmoid(-logits)
-            total = (sig_logits * sig_logits * sig_neg_logits * tangent_logits).sum()
-            total2 = (sig_logits * sig_logits).sum() + (target * target).sum() + smooth
-            ratio = (2 * (sig_logits * target).sum() + smooth) * total / total2
-            ratio2 = (sig_logits * sig_neg_logits * tangent_logits * target).sum() / total2
+            total = (p * p * sig_neg_logits * tangent_logits).sum()
+            total2 = (p * p).sum() + (target * target).sum() + smooth
+            ratio = (2 * (p * target).sum() + smooth) * total / total2
+            ratio2 = (p * sig_neg_logits * tangent_logits * target).sum() / total2
             return _total(ctx, [torch.sub(2 * ratio / total2, ratio2, alpha=2)])
 
 
 class _DiceLossPlain(Function):
-    """DiceLossFunction for a plain call, whose backward reuses intermediates of forward.
+    """DiceLossFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -133,27 +136,30 @@ class _DiceLossPlain(Function):
     def forward(ctx: Any, logits: Tensor, target: Tensor, smooth: float) -> Tensor:
         loss, total, total2 = _forward(logits, target, smooth)
         ctx.smooth = smooth
-        _save(ctx, (loss,), logits, target, total, total2)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, total, total2)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, total, total2)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
         if total is None and total2 is None:
             return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
-        sig_logits = torch.sigmoid(logits)
+        p = torch.sigmoid(logits)
         product = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)
         total3 = torch.addcmul(
-            _conform(target * (grad_loss / total).mul_(-2), logits.shape), sig_logits, product
+            _conform(target * (grad_loss / total).mul_(-2), logits.shape), p, product
         )
-        grad_logits = _fit(total3.mul_(sig_logits.mul_((-logits).sigmoid_())), saved[0])
+        grad_logits = _fit(total3.mul_(p.mul_((-logits).sigmoid_())), saved[0])
         return grad_logits, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -228,28 +234,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _conform(value: Tensor, shape: Any) -> Tensor:

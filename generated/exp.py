@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: a067831622b70ba70a656072a69203784f40bd153cf1003e9fc3e2919a4e2b7c
+# body-sha256: 676031327e7a1ade99a6a862eb656d47108bee8ba23217d2d408a3582ba5e169
 """Exponential; keeps its output, not its input.
 
     y = exp(x)
@@ -40,7 +40,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 class ExpFunction(Function):
-    """y = exp(x), differentiable in x to any order and in any mode."""
+    """y = exp(x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -50,7 +50,10 @@ class ExpFunction(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
-        _save(ctx, (y,), y)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(y)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), y)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -68,7 +71,7 @@ class ExpFunction(Function):
             return y * tangent_x
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -85,13 +88,10 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: e9f5b751b1ef0925f14f8271533e63dd3e4872e84007d4c14181ac994167e7dc
+# body-sha256: 74c8057414793dc0dc5b13720b8a869e483804c3ea5157f8a4333fc35a8b5816
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -63,7 +63,7 @@ def _check_shapes(x: Any, gamma: Any, beta: Any) -> None:
 
 
 class FilmFunction(Function):
-    """y = gamma * x + beta, differentiable in x, gamma and beta to any order and in any mode."""
+    """y = gamma * x + beta, differentiable in x, gamma and beta to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -72,14 +72,18 @@ class FilmFunction(Function):
         dtype = None
         if x.dtype in _HALF or not x.dtype == gamma.dtype == beta.dtype:
             x, gamma, beta, dtype = _widen(x, gamma, beta)
-        return _round(gamma[:, :, None, None] * x + beta[:, :, None, None], dtype)
+        return _round(gamma[..., None, None] * x + beta[..., None, None], dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, gamma, beta = inputs
         ctx.inputs = _like(x, gamma, beta)
         wants_x, wants_gamma, _ = _wanted(ctx)
-        _save(ctx, (y,), x if wants_gamma else None, gamma if wants_x else None)
+        saved = [x if wants_gamma else None, gamma if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -90,7 +94,7 @@ class FilmFunction(Function):
         x, gamma, grad_y, _ = _widen(x, gamma, grad_y)
         grad_x = grad_gamma = grad_beta = None
         if wants_x:
-            grad_x = _fit(gamma[:, :, None, None] * grad_y, ctx.inputs[0])
+            grad_x = _fit(gamma[..., None, None] * grad_y, ctx.inputs[0])
         if wants_gamma:
             grad_gamma = _fit((grad_y * x).sum(dim=(-2, -1)), ctx.inputs[1])
         if wants_beta:
@@ -111,15 +115,15 @@ class FilmFunction(Function):
             )
             terms = []
             if tangent_x is not None:
-                terms.append(gamma[:, :, None, None] * tangent_x)
+                terms.append(gamma[..., None, None] * tangent_x)
             if tangent_gamma is not None:
-                terms.append(tangent_gamma.unsqueeze(-1).unsqueeze(-2) * x)
+                terms.append(tangent_gamma[..., None, None] * x)
             if tangent_beta is not None:
-                terms.append(tangent_beta.unsqueeze(-1).unsqueeze(-2))
+                terms.append(tangent_beta[..., None, None])
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -217,13 +221,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

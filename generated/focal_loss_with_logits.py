@@ -2,18 +2,18 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: e368d070d7af10405ab4c300b2f9586dfde8178bf3b2186ac0c20acbcfe8908a
+# body-sha256: f489c23fda66d0b94fb894b6242a04628026fb80f0477f0b556807a96afee8c8
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
-    loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target) *
-           log(1 - p)
+    loss = - alpha * (1 - p)**gamma * target * log(p) - (1 - alpha) * p**gamma * (1 - target)
+           * log(1 - p)
 
     u             = sigmoid(-logits)
     v             = 1 - target
-    dloss/dlogits = p**(gamma + 1) * v * (1 - alpha) + alpha * gamma * p * target * u**gamma *
-                    logsigmoid(logits) - gamma * p**gamma * u * v * logsigmoid(-logits) * (1 -
-                    alpha) - alpha * target * u**(gamma + 1)
+    dloss/dlogits = p**(gamma + 1) * v * (1 - alpha) + alpha * gamma * p * target * u**gamma
+                    * logsigmoid(logits) - gamma * p**gamma * u * v * logsigmoid(-logits)
+                    * (1 - alpha) - alpha * target * u**(gamma + 1)
 
 Saved for backward: logits and target; logsigmoid(-logits) and logsigmoid(logits) where nothing
 differentiates the backward.
@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -83,7 +83,7 @@ def _forward(
 
 
 class FocalLossWithLogitsFunction(Function):
-    """loss of focal_loss_with_logits, differentiable in logits to any order and in any mode."""
+    """loss of focal_loss_with_logits, differentiable in logits to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -96,7 +96,10 @@ class FocalLossWithLogitsFunction(Function):
         logits, target, alpha, gamma = inputs
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -108,14 +111,14 @@ class FocalLossWithLogitsFunction(Function):
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         neg_logits = -logits
         sig_neg_logits = torch.sigmoid(neg_logits)
-        sig_logits = torch.sigmoid(logits)
-        product = sig_neg_logits**gamma * sig_logits * F.logsigmoid(logits) * target
+        p = torch.sigmoid(logits)
+        product = sig_neg_logits**gamma * p * F.logsigmoid(logits) * target
         product2 = alpha * gamma * product
         diff = 1 - target
-        total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
+        total = torch.addcmul(product2, p ** (gamma + 1), diff, value=1 - alpha)
         diff2 = torch.sub(
             total,
-            sig_logits**gamma * sig_neg_logits * diff * F.logsigmoid(neg_logits),
+            p**gamma * sig_neg_logits * diff * F.logsigmoid(neg_logits),
             alpha=gamma * (1 - alpha),
         )
         diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
@@ -132,14 +135,14 @@ class FocalLossWithLogitsFunction(Function):
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
             neg_logits = -logits
             sig_neg_logits = torch.sigmoid(neg_logits)
-            sig_logits = torch.sigmoid(logits)
-            product = sig_neg_logits**gamma * sig_logits * F.logsigmoid(logits) * target
+            p = torch.sigmoid(logits)
+            product = sig_neg_logits**gamma * p * F.logsigmoid(logits) * target
             product2 = alpha * gamma * product
             diff = 1 - target
-            total = torch.addcmul(product2, sig_logits ** (gamma + 1), diff, value=1 - alpha)
+            total = torch.addcmul(product2, p ** (gamma + 1), diff, value=1 - alpha)
             diff2 = torch.sub(
                 total,
-                sig_logits**gamma * sig_neg_logits * diff * F.logsigmoid(neg_logits),
+                p**gamma * sig_neg_logits * diff * F.logsigmoid(neg_logits),
                 alpha=gamma * (1 - alpha),
             )
             diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
@@ -147,7 +150,7 @@ class FocalLossWithLogitsFunction(Function):
 
 
 class _FocalLossWithLogitsPlain(Function):
-    """FocalLossWithLogitsFunction for a plain call, whose backward reuses intermediates of forward.
+    """FocalLossWithLogitsFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -159,33 +162,35 @@ class _FocalLossWithLogitsPlain(Function):
         loss, log_sig, log_sig_logits = _forward(logits, target, alpha, gamma)
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, log_sig, log_sig_logits)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, log_sig, log_sig_logits)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, log_sig, log_sig_logits)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
         if log_sig is None and log_sig_logits is None:
             return FocalLossWithLogitsFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_neg_logits = (-logits).sigmoid_()
-        sig_logits = torch.sigmoid(logits)
-        product = (sig_neg_logits**gamma).mul_(sig_logits).mul_(log_sig_logits) * target
+        p = torch.sigmoid(logits)
+        product = (sig_neg_logits**gamma).mul_(p).mul_(log_sig_logits) * target
         product2 = product.mul_(alpha * gamma)
         diff = 1 - target
-        total = product2.addcmul_(sig_logits ** (gamma + 1), diff, value=1 - alpha)
+        total = product2.addcmul_(p ** (gamma + 1), diff, value=1 - alpha)
         diff2 = total.sub_(
-            (sig_logits.pow_(gamma).mul_(sig_neg_logits) * diff).mul_(log_sig),
-            alpha=gamma * (1 - alpha),
+            (p.pow_(gamma).mul_(sig_neg_logits) * diff).mul_(log_sig), alpha=gamma * (1 - alpha)
         )
         diff3 = diff2.sub_(sig_neg_logits.pow_(gamma + 1) * target, alpha=alpha)
         grad_logits = _fit(diff3.mul_(grad_loss), saved[0])
         return grad_logits, None, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -260,28 +265,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

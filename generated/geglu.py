@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: a5b138b245e23a2eef92883f33e1b09f76596ea2f99434230b8f7711b3d297f8
+# body-sha256: 444bbecc4ebb6656804c66860a87eca9ee8937839debff2cb374d513ac59a7d9
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -30,7 +30,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -74,20 +74,18 @@ def _forward(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor | None
     dtype = None
     if x.dtype in _HALF or not x.dtype == gate.dtype == up.dtype:
         x, gate, up, dtype = _widen(x, gate, up)
-    matmul = x @ gate.T
-    matmul2 = x @ up.T
-    product = torch.erfc(-_SQRT_1_2 * matmul) * matmul * matmul2
+    x_gate = x @ gate.T
+    x_up = x @ up.T
+    product = torch.erfc(-_SQRT_1_2 * x_gate) * x_gate * x_up
     y = 0.5 * product
     if dtype is None:
-        return y, matmul, matmul2
+        return y, x_gate, x_up
     # Computed wider than the result: recomputing is cheaper than keeping.
     return y.to(dtype), None, None
 
 
 class GegluFunction(Function):
-    """y = gelu(x @ gate.T) * (x @ up.T), differentiable in x, gate and up to any order and in
-    any mode.
-    """
+    """y of geglu, differentiable in x, gate and up to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -101,14 +99,16 @@ class GegluFunction(Function):
         ctx.inputs = _like(None, None, up)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
+        saved = [
             x,
             gate,
             up if wants_x or wants_gate else None,
             *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
-        )
+        ]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -119,15 +119,15 @@ class GegluFunction(Function):
             x, gate, up, *_ = saved = ctx.saved_tensors
             x, gate, up, grad_y = _alike(torch.float32, x, gate, up, grad_y)
             grad_x = grad_gate = grad_up = None
-            matmul = x @ gate.T
-            erfc = torch.erfc(-_SQRT_1_2 * matmul)
+            x_gate = x @ gate.T
+            erfc = torch.erfc(-_SQRT_1_2 * x_gate)
             if wants_x or wants_gate:
                 total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_SQRT_PI
                 )
                 product = x @ up.T * total * grad_y
             if wants_x or wants_up:
-                product2 = 0.5 * erfc * matmul * grad_y
+                product2 = 0.5 * erfc * x_gate * grad_y
             if wants_x:
                 grad_x = _fit(product @ gate + product2 @ up, saved[0])
             if wants_gate:
@@ -146,28 +146,28 @@ class GegluFunction(Function):
                 torch.float32, x, gate, up, tangent_x, tangent_gate, tangent_up
             )
             terms = []
-            matmul = x @ gate.T
-            erfc = torch.erfc(-_SQRT_1_2 * matmul)
+            x_gate = x @ gate.T
+            erfc = torch.erfc(-_SQRT_1_2 * x_gate)
             if tangent_x is not None or tangent_gate is not None:
                 total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (matmul * matmul)), matmul, value=_SQRT_1_2_SQRT_PI
+                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_SQRT_PI
                 )
                 product = x @ up.T * total
             if tangent_x is not None:
                 product2 = product * (tangent_x @ gate.T)
             if tangent_x is not None or tangent_up is not None:
-                erfc_matmul = erfc * matmul
+                erfc_x_gate = erfc * x_gate
             if tangent_x is not None:
-                terms.append(torch.addcmul(product2, erfc_matmul, tangent_x @ up.T, value=0.5))
+                terms.append(torch.addcmul(product2, erfc_x_gate, tangent_x @ up.T, value=0.5))
             if tangent_gate is not None:
                 terms.append(product * (x @ tangent_gate.T))
             if tangent_up is not None:
-                terms.append(0.5 * erfc_matmul * (x @ tangent_up.T))
+                terms.append(0.5 * erfc_x_gate * (x @ tangent_up.T))
             return _total(ctx, terms)
 
 
 class _GegluPlain(Function):
-    """GegluFunction for a plain call, whose backward reuses intermediates of forward.
+    """GegluFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -176,36 +176,31 @@ class _GegluPlain(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
-        y, matmul, matmul2 = _forward(x, gate, up)
-        GegluFunction.setup_context(ctx, (x, gate, up), y, matmul, matmul2)
+        y, x_gate, x_up = _forward(x, gate, up)
+        GegluFunction.setup_context(ctx, (x, gate, up), y, x_gate, x_up)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if (
-            type(grad_y) is not Tensor
-            or _is_batched(grad_y)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_y):
             return GegluFunction.backward(ctx, grad_y)
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
-            x, gate, up, matmul, matmul2 = saved = ctx.saved_tensors
-            if matmul is None and matmul2 is None:
+            x, gate, up, x_gate, x_up = saved = ctx.saved_tensors
+            if x_gate is None and x_up is None:
                 return GegluFunction.backward(_Unpacked(ctx, saved), grad_y)
-            x, gate, up, matmul, matmul2, grad_y = _alike(
-                torch.bool, x, gate, up, matmul, matmul2, grad_y
+            x, gate, up, x_gate, x_up, grad_y = _alike(
+                torch.bool, x, gate, up, x_gate, x_up, grad_y
             )
             grad_x = grad_gate = grad_up = None
-            erfc = (-_SQRT_1_2 * matmul).erfc_()
+            erfc = (-_SQRT_1_2 * x_gate).erfc_()
             if wants_x or wants_gate:
                 total = (0.5 * erfc).addcmul_(
-                    (matmul * matmul).mul_(-0.5).exp_(), matmul, value=_SQRT_1_2_SQRT_PI
+                    (x_gate * x_gate).mul_(-0.5).exp_(), x_gate, value=_SQRT_1_2_SQRT_PI
                 )
-                product = total.mul_(matmul2).mul_(grad_y)
+                product = total.mul_(x_up).mul_(grad_y)
             if wants_x or wants_up:
-                product2 = erfc.mul_(matmul).mul_(grad_y).mul_(0.5)
+                product2 = erfc.mul_(x_gate).mul_(grad_y).mul_(0.5)
             if wants_x:
                 grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
             if wants_gate:
@@ -215,7 +210,7 @@ class _GegluPlain(Function):
             return grad_x, grad_gate, grad_up
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -309,7 +304,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [
@@ -318,28 +313,25 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 09d149584f5477a0f9054a39944eae0a17f17626df6e3ba2304091da71954923
+# body-sha256: 934ed5acca959fb86e8579dc7707548a5abd42599eebf42d6dc48f1506f445ee
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -10,8 +10,8 @@
     u     = clamp(x, -40, 40)
     v     = sqrt(2 / pi)
     w     = sigmoid(-2 * v * (0.044715 * u**3 + u))
-    dy/dx = sigmoid(0.08943 * u**3 * v + 2 * u * v) * (0.26829 * u**3 * v * w + 2 * u * v * w +
-            1)
+    dy/dx = sigmoid(0.08943 * u**3 * v + 2 * u * v) * (0.26829 * u**3 * v * w + 2 * u * v * w
+            + 1)
 
 Saved for backward: x.
 
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 
 class GeluTanhFunction(Function):
-    """y of gelu_tanh, differentiable in x to any order and in any mode."""
+    """y of gelu_tanh, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -67,7 +67,10 @@ class GeluTanhFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
-        _save(ctx, (y,), x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -79,12 +82,12 @@ class GeluTanhFunction(Function):
             x, grad_y, dtype = _widen(x, grad_y)
         clamped_x = torch.clamp(x, min=-40, max=40)
         product = _2_SQRT_2_PI * clamped_x
-        clamped_x_power = clamped_x**3
-        total = torch.add(product, clamped_x_power, alpha=_0_08943_SQRT_2_PI)
-        product2 = -_2_SQRT_2_PI * torch.add(clamped_x, clamped_x_power, alpha=0.044715)
-        sig_product2 = torch.sigmoid(product2)
-        product3 = _2_SQRT_2_PI * (sig_product2 * clamped_x)
-        total2 = torch.addcmul(product3, sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI)
+        clamped_x_cubed = clamped_x**3
+        total = torch.add(product, clamped_x_cubed, alpha=_0_08943_SQRT_2_PI)
+        product2 = -_2_SQRT_2_PI * torch.add(clamped_x, clamped_x_cubed, alpha=0.044715)
+        sig = torch.sigmoid(product2)
+        product3 = _2_SQRT_2_PI * (sig * clamped_x)
+        total2 = torch.addcmul(product3, sig, clamped_x_cubed, value=_0_26829_SQRT_2_PI)
         return _round(torch.sigmoid(total) * (total2 + 1) * grad_y, dtype)
 
     @staticmethod
@@ -96,19 +99,17 @@ class GeluTanhFunction(Function):
             x, tangent_x, dtype = _widen(x, tangent_x)
             clamped_x = torch.clamp(x, min=-40, max=40)
             product = _2_SQRT_2_PI * clamped_x
-            clamped_x_power = clamped_x**3
-            total = torch.add(product, clamped_x_power, alpha=_0_08943_SQRT_2_PI)
-            product2 = -_2_SQRT_2_PI * torch.add(clamped_x, clamped_x_power, alpha=0.044715)
-            sig_product2 = torch.sigmoid(product2)
-            product3 = _2_SQRT_2_PI * (sig_product2 * clamped_x)
-            total2 = torch.addcmul(
-                product3, sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI
-            )
+            clamped_x_cubed = clamped_x**3
+            total = torch.add(product, clamped_x_cubed, alpha=_0_08943_SQRT_2_PI)
+            product2 = -_2_SQRT_2_PI * torch.add(clamped_x, clamped_x_cubed, alpha=0.044715)
+            sig = torch.sigmoid(product2)
+            product3 = _2_SQRT_2_PI * (sig * clamped_x)
+            total2 = torch.addcmul(product3, sig, clamped_x_cubed, value=_0_26829_SQRT_2_PI)
             return _round(torch.sigmoid(total) * (total2 + 1) * tangent_x, dtype)
 
 
 class _GeluTanhPlain(Function):
-    """GeluTanhFunction for a plain call, whose backward overwrites its own temporaries."""
+    """GeluTanhFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = GeluTanhFunction.forward
     setup_context: Any = GeluTanhFunction.setup_context
@@ -116,7 +117,7 @@ class _GeluTanhPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return GeluTanhFunction.backward(ctx, grad_y)
         (x,) = ctx.saved_tensors
         dtype = None
@@ -124,16 +125,16 @@ class _GeluTanhPlain(Function):
             x, grad_y, dtype = _widen(x, grad_y)
         clamped_x = torch.clamp(x, min=-40, max=40)
         product = _2_SQRT_2_PI * clamped_x
-        clamped_x_power = clamped_x**3
-        total = product.add_(clamped_x_power, alpha=_0_08943_SQRT_2_PI)
-        product2 = torch.add(clamped_x, clamped_x_power, alpha=0.044715).mul_(-_2_SQRT_2_PI)
-        sig_product2 = product2.sigmoid_()
-        product3 = clamped_x.mul_(sig_product2).mul_(_2_SQRT_2_PI)
-        total2 = product3.addcmul_(sig_product2, clamped_x_power, value=_0_26829_SQRT_2_PI)
+        clamped_x_cubed = clamped_x**3
+        total = product.add_(clamped_x_cubed, alpha=_0_08943_SQRT_2_PI)
+        product2 = torch.add(clamped_x, clamped_x_cubed, alpha=0.044715).mul_(-_2_SQRT_2_PI)
+        sig = product2.sigmoid_()
+        product3 = clamped_x.mul_(sig).mul_(_2_SQRT_2_PI)
+        total2 = product3.addcmul_(sig, clamped_x_cubed, value=_0_26829_SQRT_2_PI)
         return _round(total.sigmoid_().mul_(total2.add_(1)).mul_(grad_y), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -181,28 +182,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

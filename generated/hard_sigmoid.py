@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: 0957a5ecd494fe14bba4bd5e4f03196fa1804967cd16ce2afd02e012b4605456
+# body-sha256: aba0ae45398ee8757c37390b6a4854f5945f2c14190034590fdfa5cbb3d1776e
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -41,7 +41,7 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
 
 class HardSigmoidFunction(Function):
-    """y = clamp(x/6 + 1/2, 0, 1), differentiable in x to any order and in any mode."""
+    """y = clamp(x/6 + 1/2, 0, 1), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -56,7 +56,14 @@ class HardSigmoidFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
         (wants_x,) = _wanted(ctx)
-        _save(ctx, (y,), (x / 6 + 0.5 >= 0) & (x / 6 + 0.5 <= 1) if wants_x else None)
+        inside = None
+        if wants_x:
+            total = x / 6 + 0.5
+            inside = (total >= 0) & (total <= 1)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inside)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), inside)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -74,7 +81,7 @@ class HardSigmoidFunction(Function):
             return _masked(tangent_x / 6, inside)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -121,13 +128,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

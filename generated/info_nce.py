@@ -2,20 +2,20 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 30bf781a0d0a172eb3bef629d0fa66530ca5044a02197ab28123ccb51c43a62f
+# body-sha256: b3e2e17dd111a874453f02c2278d08772d2b795b9907e505f91acef47949c98a
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
     positive = sum(query * key, dim=-1) / temperature
     loss     = mean(logsumexp(scores, dim=-1) - positive)
 
-    u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N /
-                 temperature
+    u          = grad_loss * exp(scores - logsumexp(scores, dim=-1, keepdim=True)) / N
+                 / temperature
     grad_query = u @ key - grad_loss * key / N / temperature
     grad_key   = u.mT @ query - grad_loss * query / N / temperature
 
-Saved for backward: query and key; logsumexp(query @ key.T / temperature, dim=-1) and query @
-key.T / temperature where nothing differentiates the backward.
+Saved for backward: query and key; logsumexp(scores, dim=-1) and scores where nothing
+differentiates the backward.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -30,7 +30,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -59,11 +59,7 @@ def _check_shapes(query: Any, key: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (query.dim() == 2 and key.shape == query.shape):
         _refuse_shapes(
-            "info_nce",
-            {
-                "query": (query, ("N", "features")),
-                "key": (key, ("N", "features")),
-            },
+            "info_nce", {"query": (query, ("N", "features")), "key": (key, ("N", "features"))}
         )
 
 
@@ -74,19 +70,17 @@ def _forward(
     dtype = None
     if query.dtype in _HALF or query.dtype != key.dtype:
         query, key, dtype = _widen(query, key)
-    product = query @ key.T / temperature
-    logsumexp = product.logsumexp(dim=-1)
+    scores = query @ key.T / temperature
+    logsumexp = scores.logsumexp(dim=-1)
     loss = (logsumexp - (key * query).sum(dim=-1) / temperature).mean()
     if dtype is None:
-        return loss, logsumexp, product
+        return loss, logsumexp, scores
     # Computed wider than the result: recomputing is cheaper than keeping.
     return loss.to(dtype), None, None
 
 
 class InfoNceFunction(Function):
-    """loss = mean(logsumexp(scores, dim=-1) - positive), differentiable in query and key to any
-    order and in any mode.
-    """
+    """loss of info_nce, differentiable in query and key to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -99,7 +93,10 @@ class InfoNceFunction(Function):
         query, key, temperature = inputs
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(query, key, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), query, key, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -112,15 +109,13 @@ class InfoNceFunction(Function):
             if query.dtype in _HALF or not query.dtype == key.dtype == grad_loss.dtype:
                 query, key, grad_loss, _ = _widen(query, key, grad_loss)
             grad_query = grad_key = None
-            ratio = query @ key.T / temperature
-            ratio2 = grad_loss / query.shape[0] / temperature
-            product = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1)) * ratio2
+            scores = query @ key.T / temperature
+            ratio = grad_loss / query.shape[0] / temperature
+            product = torch.exp(scores - scores.logsumexp(dim=-1).unsqueeze(-1)) * ratio
             if wants_query:
-                grad_query = _fit(torch.addcmul(product @ key, key, ratio2, value=-1), saved[0])
+                grad_query = _fit(torch.addcmul(product @ key, key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit(
-                    torch.addcmul(product.mT @ query, query, ratio2, value=-1), saved[1]
-                )
+                grad_key = _fit(torch.addcmul(product.mT @ query, query, ratio, value=-1), saved[1])
             return grad_query, grad_key, None
 
     @staticmethod
@@ -132,19 +127,19 @@ class InfoNceFunction(Function):
                 query, key, tangent_query, tangent_key
             )
             terms = []
-            ratio = query @ key.T / temperature
-            exp = torch.exp(ratio - ratio.logsumexp(dim=-1).unsqueeze(-1))
+            scores = query @ key.T / temperature
+            exp = torch.exp(scores - scores.logsumexp(dim=-1).unsqueeze(-1))
             if tangent_query is not None:
-                ratio2 = (exp * (tangent_query @ key.T)).sum(dim=-1) / temperature
-                terms.append((ratio2 - (key * tangent_query).sum(dim=-1) / temperature).mean())
+                ratio = (exp * (tangent_query @ key.T)).sum(dim=-1) / temperature
+                terms.append((ratio - (key * tangent_query).sum(dim=-1) / temperature).mean())
             if tangent_key is not None:
-                ratio3 = (exp * (query @ tangent_key.T)).sum(dim=-1) / temperature
-                terms.append((ratio3 - (query * tangent_key).sum(dim=-1) / temperature).mean())
+                ratio2 = (exp * (query @ tangent_key.T)).sum(dim=-1) / temperature
+                terms.append((ratio2 - (query * tangent_key).sum(dim=-1) / temperature).mean())
             return _total(ctx, terms)
 
 
 class _InfoNcePlain(Function):
-    """InfoNceFunction for a plain call, whose backward reuses intermediates of forward.
+    """InfoNceFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -153,38 +148,36 @@ class _InfoNcePlain(Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, temperature: float) -> Tensor:
-        loss, logsumexp, product = _forward(query, key, temperature)
+        loss, logsumexp, scores = _forward(query, key, temperature)
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
-        _save(ctx, (loss,), query, key, logsumexp, product)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(query, key, logsumexp, scores)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), query, key, logsumexp, scores)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if (
-            type(grad_loss) is not Tensor
-            or _is_batched(grad_loss)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_loss):
             return InfoNceFunction.backward(ctx, grad_loss)
         wants_query, wants_key, _ = ctx.needs_input_grad
         temperature = ctx.temperature
         with _autocast_as(ctx.autocast):
-            query, key, logsumexp, product = saved = ctx.saved_tensors
-            if logsumexp is None and product is None:
+            query, key, logsumexp, scores = saved = ctx.saved_tensors
+            if logsumexp is None and scores is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
             ratio = (grad_loss / query.shape[0]).div_(temperature)
-            product2 = (product - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
+            product = (scores - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
             if wants_query:
-                grad_query = _fit((product2 @ key).addcmul_(key, ratio, value=-1), saved[0])
+                grad_query = _fit((product @ key).addcmul_(key, ratio, value=-1), saved[0])
             if wants_key:
-                grad_key = _fit((product2.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
+                grad_key = _fit((product.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
             return grad_query, grad_key, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -283,28 +276,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _casts(device: str) -> bool:

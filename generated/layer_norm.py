@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: b9b764cb39ec3aee0ca297e12f249474c5dad82ff80169c33020ceba2f80ea27
+# body-sha256: a36feb9801008eb7b2ea2946fcc12feb38010e26ba275a7dbc36830eacffe218
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -30,7 +30,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -73,9 +73,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LayerNormFunction(Function):
-    """y = centred / sqrt(variance + eps) * weight + bias, differentiable in x, weight and bias
-    to any order and in any mode.
-    """
+    """y of layer_norm, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,9 +82,11 @@ class LayerNormFunction(Function):
         dtype = None
         if x.dtype in _HALF or not x.dtype == weight.dtype == bias.dtype:
             x, weight, bias, dtype = _widen(x, weight, bias)
-        diff = x - x.mean(dim=-1, keepdim=True)
+        centred = x - x.mean(dim=-1, keepdim=True)
         return _round(
-            diff / torch.sqrt((diff * diff).mean(dim=-1, keepdim=True) + eps) * weight + bias, dtype
+            centred / torch.sqrt((centred * centred).mean(dim=-1, keepdim=True) + eps) * weight
+            + bias,
+            dtype,
         )
 
     @staticmethod
@@ -95,7 +95,11 @@ class LayerNormFunction(Function):
         ctx.inputs = _like(None, weight, bias)
         ctx.eps = eps
         wants_x, wants_weight, *_ = _wanted(ctx)
-        _save(ctx, (y,), x if wants_x or wants_weight else None, weight if wants_x else None)
+        saved = [x if wants_x or wants_weight else None, weight if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -109,18 +113,16 @@ class LayerNormFunction(Function):
         if wants_x:
             product = grad_y * weight
         if wants_x or wants_weight:
-            diff = x - x.mean(dim=-1, keepdim=True)
-            diff_squared = diff * diff
-            total = diff_squared.mean(dim=-1, keepdim=True) + eps
-            root_total = torch.sqrt(total)
+            centred = x - x.mean(dim=-1, keepdim=True)
+            centred_squared = centred * centred
+            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            root = torch.sqrt(total)
         if wants_x:
-            ratio = (product * diff).sum(dim=-1, keepdim=True) / diff_squared.shape[-1] / total**1.5
-            diff2 = torch.addcmul(product / root_total, diff, ratio, value=-1)
-            grad_x = _fit(
-                diff2 - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root_total, saved[0]
-            )
+            ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
+            diff = torch.addcmul(product / root, centred, ratio, value=-1)
+            grad_x = _fit(diff - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root, saved[0])
         if wants_weight:
-            grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
+            grad_weight = _fit(centred / root * grad_y, ctx.inputs[1])
         if wants_bias:
             grad_bias = _fit(grad_y, ctx.inputs[2])
         return grad_x, grad_weight, grad_bias, None
@@ -141,30 +143,27 @@ class LayerNormFunction(Function):
             )
             terms = []
             if tangent_x is not None or tangent_weight is not None:
-                diff = x - x.mean(dim=-1, keepdim=True)
-                total = (diff * diff).mean(dim=-1, keepdim=True) + eps
-                root_total = torch.sqrt(total)
+                centred = x - x.mean(dim=-1, keepdim=True)
+                total = (centred * centred).mean(dim=-1, keepdim=True) + eps
+                root = torch.sqrt(total)
             if tangent_x is not None:
                 mean_tangent_x = tangent_x.mean(dim=-1, keepdim=True)
-                mean = torch.sub(2 * diff * tangent_x, mean_tangent_x * diff, alpha=2).mean(
+                mean = torch.sub(2 * centred * tangent_x, mean_tangent_x * centred, alpha=2).mean(
                     dim=-1, keepdim=True
                 )
-                diff2 = torch.addcmul(
-                    tangent_x * weight / root_total,
-                    mean,
-                    0.5 * diff / total**1.5 * weight,
-                    value=-1,
+                diff = torch.addcmul(
+                    tangent_x * weight / root, mean, 0.5 * centred / total**1.5 * weight, value=-1
                 )
-                terms.append(torch.addcmul(diff2, mean_tangent_x, weight / root_total, value=-1))
+                terms.append(torch.addcmul(diff, mean_tangent_x, weight / root, value=-1))
             if tangent_weight is not None:
-                terms.append(diff / root_total * tangent_weight)
+                terms.append(centred / root * tangent_weight)
             if tangent_bias is not None:
                 terms.append(tangent_bias)
             return _total(ctx, terms)
 
 
 class _LayerNormPlain(Function):
-    """LayerNormFunction for a plain call, whose backward overwrites its own temporaries."""
+    """LayerNormFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = LayerNormFunction.forward
     setup_context: Any = LayerNormFunction.setup_context
@@ -172,7 +171,7 @@ class _LayerNormPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return LayerNormFunction.backward(ctx, grad_y)
         wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -182,24 +181,18 @@ class _LayerNormPlain(Function):
         if wants_x:
             product = grad_y * weight
         if wants_x or wants_weight:
-            diff = x - x.mean(dim=-1, keepdim=True)
-            diff_squared = diff * diff
-            total = diff_squared.mean(dim=-1, keepdim=True) + eps
-            root_total = torch.sqrt(total)
+            centred = x - x.mean(dim=-1, keepdim=True)
+            centred_squared = centred * centred
+            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            root = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * diff)
-                .sum(dim=-1, keepdim=True)
-                .div_(diff_squared.shape[-1])
-                .div_(total**1.5)
-            )
-            diff2 = (product / root_total).addcmul_(diff, ratio, value=-1)
+            ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
+            diff = (product / root).addcmul_(centred, ratio, value=-1)
             grad_x = _fit(
-                diff2.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root_total),
-                saved[0],
+                diff.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root), saved[0]
             )
         if wants_weight:
-            grad_weight = _fit(diff / root_total * grad_y, ctx.inputs[1])
+            grad_weight = _fit(centred / root * grad_y, ctx.inputs[1])
         if wants_bias:
             grad_bias = _fit(grad_y, ctx.inputs[2])
         return grad_x, grad_weight, grad_bias, None
@@ -238,10 +231,15 @@ class LayerNorm(torch.nn.Module):
         return layer_norm(x, self.weight, self.bias, eps=self.eps)
 
     def extra_repr(self) -> str:
-        return f"features={self.features!r}, eps={self.eps!r}, weight={self.initial_weight}, bias={self.initial_bias}"
+        return (
+            f"features={self.features!r}, "
+            f"eps={self.eps!r}, "
+            f"weight={self.initial_weight}, "
+            f"bias={self.initial_bias}"
+        )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -347,28 +345,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 7e9e66051ac3a987c746fa600a97105eb3371290cb879a6b396e6fabbeec63e0
+# body-sha256: e15f9bd274ef780c5e8e64dcbe0028c7f7d222eb4a39415a91ecba1379a11877
 """Affine map.
 
     y = x @ weight.T + bias
@@ -63,9 +63,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LinearFunction(Function):
-    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order and in any
-    mode.
-    """
+    """y = x @ weight.T + bias, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -83,7 +81,11 @@ class LinearFunction(Function):
         ctx.inputs = _like(x, weight, bias)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, _ = _wanted(ctx)
-        _save(ctx, (y,), x if wants_weight else None, weight if wants_x else None)
+        saved = [x if wants_weight else None, weight if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -124,7 +126,7 @@ class LinearFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -224,7 +226,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [
@@ -233,13 +235,10 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

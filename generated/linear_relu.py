@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 031633c5fe6daf57783088a7c9c434f665480ee7cc18a85050d6bc72d82cf9f8
+# body-sha256: 5ddd8d3d586449fd1aaab025437d61a80cbd7b6a041853bbb86d971fd176843d
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -65,9 +65,7 @@ def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
 
 
 class LinearReluFunction(Function):
-    """y = relu(x @ weight.T + bias), differentiable in x, weight and bias to any order and in
-    any mode.
-    """
+    """y of linear_relu, differentiable in x, weight and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -75,11 +73,9 @@ class LinearReluFunction(Function):
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if bias is None:
             x, weight, dtype = _widen(x, weight)
-            matmul = x @ weight.T
-            return _round(torch.relu(matmul), dtype)
+            return _round(torch.relu(x @ weight.T), dtype)
         x, weight, bias, dtype = _widen(x, weight, bias)
-        matmul = x @ weight.T
-        return _round(torch.relu(matmul + bias), dtype)
+        return _round(torch.relu(x @ weight.T + bias), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
@@ -87,13 +83,15 @@ class LinearReluFunction(Function):
         ctx.inputs = _like(x, weight, bias)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, wants_bias = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
+        saved = [
             x if wants_weight else None,
             weight if wants_x else None,
             y > 0 if wants_x or wants_weight or wants_bias else None,
-        )
+        ]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -127,17 +125,15 @@ class LinearReluFunction(Function):
             )
             terms = []
             if tangent_x is not None:
-                matmul = tangent_x @ weight.T
-                terms.append(_masked(matmul, positive))
+                terms.append(_masked(tangent_x @ weight.T, positive))
             if tangent_weight is not None:
-                matmul2 = x @ tangent_weight.T
-                terms.append(_masked(matmul2, positive))
+                terms.append(_masked(x @ tangent_weight.T, positive))
             if tangent_bias is not None:
                 terms.append(_masked(tangent_bias, positive))
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -237,7 +233,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [
@@ -246,13 +242,10 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 3602ec246d9e888f96ae06db95bccae007167d62ac6ffa3f3ce8d0b1c7c4001e
+# body-sha256: 68ea57991cb7bc0aea55387c9eb43b4e25a800d2ae391f4e2faea37fb7e2152e
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -26,7 +26,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -85,18 +85,16 @@ def _forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the outputs, and what a plain backward reuses; None for what was widened."""
     x, weight, down, up, dtype = _widen(x, weight, down, up)
-    matmul = x @ down.T
-    y = scale * matmul @ up.T + x @ weight.T
+    x_down = x @ down.T
+    y = scale * x_down @ up.T + x @ weight.T
     if dtype is None:
-        return y, matmul
+        return y, x_down
     # Computed wider than the result: recomputing is cheaper than keeping.
     return y.to(dtype), None
 
 
 class LoraLinearFunction(Function):
-    """y = x @ weight.T + scale * (x @ down.T) @ up.T, differentiable in x, down and up to any
-    order and in any mode.
-    """
+    """y of lora_linear, differentiable in x, down and up to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -111,15 +109,17 @@ class LoraLinearFunction(Function):
         ctx.autocast = _autocast(x)
         ctx.scale = scale
         wants_x, _, wants_down, wants_up, _ = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
+        saved = [
             x if wants_down or wants_up else None,
             weight if wants_x else None,
             down if wants_x or wants_up else None,
             up if wants_x or wants_down else None,
             *(kept if wants_up else [None] * len(kept)),
-        )
+        ]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -168,7 +168,7 @@ class LoraLinearFunction(Function):
 
 
 class _LoraLinearPlain(Function):
-    """LoraLinearFunction for a plain call, whose backward reuses intermediates of forward.
+    """LoraLinearFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -179,27 +179,22 @@ class _LoraLinearPlain(Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor, scale: float
     ) -> Tensor:
-        y, matmul = _forward(x, weight, down, up, scale)
-        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, matmul)
+        y, x_down = _forward(x, weight, down, up, scale)
+        LoraLinearFunction.setup_context(ctx, (x, weight, down, up, scale), y, x_down)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if (
-            type(grad_y) is not Tensor
-            or _is_batched(grad_y)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_y):
             return LoraLinearFunction.backward(ctx, grad_y)
         wants_x, _, wants_down, wants_up, _ = ctx.needs_input_grad
         scale = ctx.scale
         with _autocast_as(ctx.autocast):
-            x, weight, down, up, matmul = saved = ctx.saved_tensors
-            if matmul is None:
+            x, weight, down, up, x_down = saved = ctx.saved_tensors
+            if x_down is None:
                 return LoraLinearFunction.backward(_Unpacked(ctx, saved), grad_y)
-            x, weight, down, up, matmul, grad_y = _alike(
-                torch.bool, x, weight, down, up, matmul, grad_y
+            x, weight, down, up, x_down, grad_y = _alike(
+                torch.bool, x, weight, down, up, x_down, grad_y
             )
             grad_x = grad_down = grad_up = None
             if wants_x or wants_down:
@@ -209,11 +204,11 @@ class _LoraLinearPlain(Function):
             if wants_down:
                 grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
             if wants_up:
-                grad_up = _fit((_rows(grad_y).mT @ _rows(matmul)).mul_(scale), ctx.inputs[3])
+                grad_up = _fit((_rows(grad_y).mT @ _rows(x_down)).mul_(scale), ctx.inputs[3])
             return grad_x, None, grad_down, grad_up, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -314,7 +309,7 @@ def _widen(*tensors: Any) -> Any:
 
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
-    """Return floating tensors in one dtype, no narrower than ``least``: products want equal ones."""
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
     dtype = reduce(torch.promote_types, floats, least)
     return [
@@ -323,28 +318,25 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

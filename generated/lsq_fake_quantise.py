@@ -2,17 +2,17 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 1875e96456981243165ddae85ba53962abe0a8d9a673452b7433c8b781120660
+# body-sha256: 90f2add5b41775e98376c7e7433c898ebaaf6c98d6037b7f5e4f166a7e770fdb
 """Rounds to multiples of a learned step.
 
     v = x / step
     y = step * clamp(round(v), low, high)
 
     grad_x    = where(v > low and v < high, grad_y, 0)  (override)
-    grad_step = grad_scale * grad_y * where(v <= low, low, where(v >= high, high, round(v) - x /
-                step))  (override)
+    grad_step = grad_scale * grad_y * where(v <= low, low,
+                where(v >= high, high, round(v) - x / step))  (override)
 
-Saved for backward: x and step; round(x / step) where nothing differentiates the backward.
+Saved for backward: x and step; round(v) where nothing differentiates the backward.
 
 Accuracy in float32: value within 0.2 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -87,7 +87,11 @@ class LsqFakeQuantiseFunction(Function):
         ctx.high = high
         ctx.grad_scale = grad_scale
         _, wants_step, *_ = _wanted(ctx)
-        _save(ctx, (y,), x, step, *(kept if wants_step else [None] * len(kept)))
+        saved = [x, step, *(kept if wants_step else [None] * len(kept))]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -99,13 +103,11 @@ class LsqFakeQuantiseFunction(Function):
         if x.dtype in _HALF or not x.dtype == step.dtype == grad_y.dtype:
             x, step, grad_y, _ = _widen(x, step, grad_y)
         grad_x = grad_step = None
-        ratio = x / step
+        v = x / step
         if wants_x:
-            grad_x = _fit(_masked(grad_y, (ratio > low) & (ratio < high)), saved[0])
+            grad_x = _fit(_masked(grad_y, (v > low) & (v < high)), saved[0])
         if wants_step:
-            chosen = torch.where(
-                ratio <= low, low, torch.where(ratio >= high, high, torch.round(ratio) - ratio)
-            )
+            chosen = torch.where(v <= low, low, torch.where(v >= high, high, torch.round(v) - v))
             grad_step = _fit(grad_scale * (chosen * grad_y), saved[1])
         return grad_x, grad_step, None, None, None
 
@@ -116,21 +118,21 @@ class LsqFakeQuantiseFunction(Function):
             x, step, *_ = saved
             x, step, _ = _widen(x, step)
             terms = []
-            ratio = x / step
+            v = x / step
             if tangent_x is not None:
-                terms.append(_masked(tangent_x, (ratio > low) & (ratio < high)))
+                terms.append(_masked(tangent_x, (v > low) & (v < high)))
             if tangent_step is not None:
-                at_least = ratio >= high
-                ratio2 = x / torch.where(at_least, 1, step)
+                at_least = v >= high
+                ratio = x / torch.where(at_least, 1, step)
                 chosen = torch.where(
-                    ratio <= low, low, torch.where(at_least, high, torch.round(ratio2) - ratio2)
+                    v <= low, low, torch.where(at_least, high, torch.round(ratio) - ratio)
                 )
                 terms.append(grad_scale * (chosen * tangent_step))
             return _total(ctx, terms)
 
 
 class _LsqFakeQuantisePlain(Function):
-    """LsqFakeQuantiseFunction for a plain call, whose backward reuses intermediates of forward.
+    """LsqFakeQuantiseFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -147,7 +149,7 @@ class _LsqFakeQuantisePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return LsqFakeQuantiseFunction.backward(ctx, grad_y)
         wants_x, wants_step, *_ = ctx.needs_input_grad
         low, high, grad_scale = ctx.low, ctx.high, ctx.grad_scale
@@ -155,13 +157,11 @@ class _LsqFakeQuantisePlain(Function):
         if rounded is None:
             return LsqFakeQuantiseFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_step = None
-        ratio = x / step
+        v = x / step
         if wants_x:
-            grad_x = _fit(_masked(grad_y, (ratio > low) & (ratio < high)), saved[0])
+            grad_x = _fit(_masked(grad_y, (v > low) & (v < high)), saved[0])
         if wants_step:
-            chosen = torch.where(
-                ratio <= low, low, torch.where(ratio >= high, high, rounded - ratio)
-            )
+            chosen = torch.where(v <= low, low, torch.where(v >= high, high, rounded - v))
             grad_step = _fit(chosen.mul_(grad_y).mul_(grad_scale), saved[1])
         return grad_x, grad_step, None, None, None
 
@@ -183,7 +183,7 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
     )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -258,28 +258,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

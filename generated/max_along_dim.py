@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: e1d34c2114a714d53f04fd1e013c6df669891398d1f70e5c960f3813019bada3
+# body-sha256: 45634ceb3dcb3406776c3798142b0d77ef2c2483db65d9aaba2de81d9221ee52
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -47,7 +47,7 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class MaxAlongDimFunction(Function):
-    """values and indices of max_along_dim, differentiable in x to any order and in any mode."""
+    """values and indices of max_along_dim, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -63,7 +63,10 @@ class MaxAlongDimFunction(Function):
         ctx.mark_non_differentiable(indices)
         ctx.inputs = _like(x)
         ctx.dim = dim
-        _save(ctx, outputs, indices)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(indices)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, indices)
 
     @staticmethod
     def backward(ctx: Any, grad_values: Tensor | None, _1: Any) -> Any:
@@ -100,7 +103,7 @@ class MaxAlongDimFunction(Function):
             return _total(ctx, terms_values), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -125,13 +128,10 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:
@@ -155,7 +155,7 @@ def _drop(value: Tensor, dim: Any) -> Tensor:
 
 
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
-    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no two places are one."""
+    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no place twice."""
     zeros = value.new_zeros(shape)
     if type(value) is not Tensor or _differentiated():
         return zeros.scatter(dim, index, value)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: 1620b259cb95d83e1b6cf9506ca670c717baab3a3f99f30f561a37b6b9a56f12
+# body-sha256: 91f987d035c98ad0743fb5a4dddc6a31a775dbb8fa6985aad5d7f2a82c059e89
 """Product of two tensors.
 
     z = x * y
@@ -44,7 +44,7 @@ def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
 
 
 class MulFunction(Function):
-    """z = x * y, differentiable in x and y to any order and in any mode."""
+    """z = x * y, differentiable in x and y to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -57,7 +57,11 @@ class MulFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        _save(ctx, (z,), x if wants_y else None, y if wants_x else None)
+        saved = [x if wants_y else None, y if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (z,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None) -> Any:
@@ -84,7 +88,7 @@ class MulFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -138,13 +142,10 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

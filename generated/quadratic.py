@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: ba5fb7698bbf78cfbc2cfa310f3695a7f58a070e4ea2fa9e9dbb3d41bc24e430
+# body-sha256: d0911b513a043bca55fb57917116223c870bdcdd5d012c82c05235294946cc9c
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -50,7 +50,7 @@ def quadratic(x: Tensor | float, a: Tensor | float, b: Tensor | float, c: Tensor
 
 
 class QuadraticFunction(Function):
-    """y = a*x**2 + b*x + c, differentiable in x, a, b and c to any order and in any mode."""
+    """y = a*x**2 + b*x + c, differentiable in x, a, b and c to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -64,13 +64,15 @@ class QuadraticFunction(Function):
         x, a, b, c = inputs
         ctx.inputs = _like(None, a, b, c)
         wants_x, wants_a, wants_b, _ = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
+        saved = [
             x if wants_x or wants_a or wants_b else None,
             a if wants_x else None,
             b if wants_x else None,
-        )
+        ]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -115,7 +117,7 @@ class QuadraticFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -190,13 +192,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 36786ca7cdd90972bcdd1ac55878e0cd8704ddc94f1fc5380c3ef0313ed8d2be
+# body-sha256: 0c2071ccf82f5f71ea511c5a0b87ef06c53304e83f32f5caf03f29c57a0f3882
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -27,7 +27,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -58,16 +58,12 @@ def _check_shapes(x: Any, weight: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() >= 1 and weight.shape == x.shape[-1:]):
         _refuse_shapes(
-            "rms_norm",
-            {
-                "x": (x, ("...", "features")),
-                "weight": (weight, ("features",)),
-            },
+            "rms_norm", {"x": (x, ("...", "features")), "weight": (weight, ("features",))}
         )
 
 
 class RmsNormFunction(Function):
-    """y = x / rms * weight, differentiable in x and weight to any order and in any mode."""
+    """y = x / rms * weight, differentiable in x and weight to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -84,7 +80,11 @@ class RmsNormFunction(Function):
         ctx.inputs = _like(None, weight)
         ctx.eps = eps
         wants_x, *_ = _wanted(ctx)
-        _save(ctx, (y,), x, weight if wants_x else None)
+        saved = [x, weight if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -99,12 +99,12 @@ class RmsNormFunction(Function):
             product = grad_y * weight
         x_squared = x * x
         total = x_squared.mean(dim=-1, keepdim=True) + eps
-        root_total = torch.sqrt(total)
+        rms = torch.sqrt(total)
         if wants_x:
-            ratio = (product * x).sum(dim=-1, keepdim=True) / x_squared.shape[-1] / total**1.5
-            grad_x = _fit(torch.addcmul(product / root_total, x, ratio, value=-1), saved[0])
+            ratio = (product * x).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
+            grad_x = _fit(torch.addcmul(product / rms, x, ratio, value=-1), saved[0])
         if wants_weight:
-            grad_weight = _fit(grad_y * x / root_total, ctx.inputs[1])
+            grad_weight = _fit(grad_y * x / rms, ctx.inputs[1])
         return grad_x, grad_weight, None
 
     @staticmethod
@@ -115,24 +115,24 @@ class RmsNormFunction(Function):
             x, weight, tangent_x, tangent_weight, _ = _widen(x, weight, tangent_x, tangent_weight)
             terms = []
             total = (x * x).mean(dim=-1, keepdim=True) + eps
-            root_total = torch.sqrt(total)
+            rms = torch.sqrt(total)
             if tangent_x is not None:
                 ratio = weight * x / total**1.5
                 terms.append(
                     torch.addcmul(
-                        tangent_x * weight / root_total,
+                        tangent_x * weight / rms,
                         (tangent_x * x).mean(dim=-1, keepdim=True),
                         ratio,
                         value=-1,
                     )
                 )
             if tangent_weight is not None:
-                terms.append(tangent_weight * x / root_total)
+                terms.append(tangent_weight * x / rms)
             return _total(ctx, terms)
 
 
 class _RmsNormPlain(Function):
-    """RmsNormFunction for a plain call, whose backward overwrites its own temporaries."""
+    """RmsNormFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = RmsNormFunction.forward
     setup_context: Any = RmsNormFunction.setup_context
@@ -140,7 +140,7 @@ class _RmsNormPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return RmsNormFunction.backward(ctx, grad_y)
         wants_x, wants_weight, _ = ctx.needs_input_grad
         eps = ctx.eps
@@ -151,14 +151,12 @@ class _RmsNormPlain(Function):
             product = grad_y * weight
         x_squared = x * x
         total = x_squared.mean(dim=-1, keepdim=True) + eps
-        root_total = torch.sqrt(total)
+        rms = torch.sqrt(total)
         if wants_x:
-            ratio = (
-                (product * x).sum(dim=-1, keepdim=True).div_(x_squared.shape[-1]).div_(total**1.5)
-            )
-            grad_x = _fit(product.div_(root_total).addcmul_(x, ratio, value=-1), saved[0])
+            ratio = (product * x).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
+            grad_x = _fit(product.div_(rms).addcmul_(x, ratio, value=-1), saved[0])
         if wants_weight:
-            grad_weight = _fit((grad_y * x).div_(root_total), ctx.inputs[1])
+            grad_weight = _fit((grad_y * x).div_(rms), ctx.inputs[1])
         return grad_x, grad_weight, None
 
 
@@ -193,7 +191,7 @@ class RmsNorm(torch.nn.Module):
         return f"features={self.features!r}, eps={self.eps!r}, weight={self.initial_weight}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -299,28 +297,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

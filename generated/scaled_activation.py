@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: 4ac37cad6fee8dccb95e2025b78efadd5540a0728fba74ec4bfc15342c248c02
+# body-sha256: dfd1ccf5f2e31b8d68eba01b84fa5f6cbf9698274cf9d16b65cf49bf8ddacab9
 """ReLU or tanh, times a constant.
 
     y = scale * where(use_relu, relu(x), tanh(x))
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -50,9 +50,7 @@ def scaled_activation(x: Tensor, scale: float = 1.0, use_relu: bool = True) -> T
 
 
 class ScaledActivationFunction(Function):
-    """y = scale * where(use_relu, relu(x), tanh(x)), differentiable in x to any order and in any
-    mode.
-    """
+    """y of scaled_activation, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -70,7 +68,10 @@ class ScaledActivationFunction(Function):
         x, scale, use_relu = inputs
         ctx.scale = scale
         ctx.use_relu = use_relu
-        _save(ctx, (y,), x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -103,7 +104,7 @@ class ScaledActivationFunction(Function):
 
 
 class _ScaledActivationPlain(Function):
-    """ScaledActivationFunction for a plain call, whose backward overwrites its own temporaries."""
+    """ScaledActivationFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = ScaledActivationFunction.forward
     setup_context: Any = ScaledActivationFunction.setup_context
@@ -111,7 +112,7 @@ class _ScaledActivationPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return ScaledActivationFunction.backward(ctx, grad_y)
         scale, use_relu = ctx.scale, ctx.use_relu
         (x,) = ctx.saved_tensors
@@ -126,7 +127,7 @@ class _ScaledActivationPlain(Function):
         return _round(grad_x, dtype), None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -181,28 +182,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sigmoid.yaml
 # spec-sha256: e7d47c7c693b7e899dca815e64dace238c91c2d425632ebbc6640747abbe2d12
-# body-sha256: 5d312862a4aab7fad0319ec5ba863d0a1a6643a4f10c7c779ce7c9b2bf011a23
+# body-sha256: 3be77ec4670e26597ab87abf638aba961778c82cd387069360f556244f018580
 """Logistic sigmoid; keeps its output, not its input.
 
     y = 1 / (1 + exp(-x))
@@ -45,7 +45,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 class SigmoidFunction(Function):
-    """y = 1 / (1 + exp(-x)), differentiable in x to any order and in any mode."""
+    """y = 1 / (1 + exp(-x)), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -55,7 +55,10 @@ class SigmoidFunction(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
-        _save(ctx, (y,), y)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(y)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), y)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -77,7 +80,7 @@ class SigmoidFunction(Function):
             return _round(torch.ops.aten.sigmoid_backward(tangent_x, y), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -124,13 +127,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

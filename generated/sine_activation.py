@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 3ef484b5cd27c2fec36089ddd992e42def6fc05dd062689b265a34a02873c30e
+# body-sha256: 705981c79fc21fce0da073b7ab7e215bb4b3c71a62a7a8e55d7e7b3a870dfa7b
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ def sine_activation(x: Tensor, omega: float = 30.0) -> Tensor:
 
 
 class SineActivationFunction(Function):
-    """y = sin(omega * x), differentiable in x to any order and in any mode."""
+    """y = sin(omega * x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -64,7 +64,10 @@ class SineActivationFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, omega = inputs
         ctx.omega = omega
-        _save(ctx, (y,), x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -88,7 +91,7 @@ class SineActivationFunction(Function):
 
 
 class _SineActivationPlain(Function):
-    """SineActivationFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SineActivationFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SineActivationFunction.forward
     setup_context: Any = SineActivationFunction.setup_context
@@ -96,7 +99,7 @@ class _SineActivationPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return SineActivationFunction.backward(ctx, grad_y)
         omega = ctx.omega
         (x,) = ctx.saved_tensors
@@ -119,7 +122,7 @@ class SineActivation(torch.nn.Module):
         return f"omega={self.omega!r}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -188,28 +191,25 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 @contextmanager

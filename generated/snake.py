@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 2a75f2bb8954d4cc9c627649f29445df727b87cb1bbde6d7dab9ab82bdeb841c
+# body-sha256: bd3e73e71a17078a928ae8a2debe3650d141fa7863c5bd54dc06968d41626cd0
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -56,19 +56,11 @@ def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
 def _check_shapes(x: Any, alpha: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() == 3 and alpha.shape == x.shape[1:2]):
-        _refuse_shapes(
-            "snake",
-            {
-                "x": (x, ("N", "C", "T")),
-                "alpha": (alpha, ("C",)),
-            },
-        )
+        _refuse_shapes("snake", {"x": (x, ("N", "C", "T")), "alpha": (alpha, ("C",))})
 
 
 class SnakeFunction(Function):
-    """y = x + sin(alpha * x)**2 / alpha, differentiable in x and alpha to any order and in any
-    mode.
-    """
+    """y of snake, differentiable in x and alpha to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -82,7 +74,10 @@ class SnakeFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, alpha = inputs
-        _save(ctx, (y,), x, alpha)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, alpha)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, alpha)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -94,13 +89,13 @@ class SnakeFunction(Function):
         grad_x = grad_alpha = None
         alpha_column = alpha.unsqueeze(-1)
         product = alpha_column * x
-        cos_product = torch.cos(product)
-        sin_product = torch.sin(product)
+        cos = torch.cos(product)
+        sin = torch.sin(product)
         if wants_x:
-            total = cos_product + sin_product
+            total = cos + sin
             grad_x = _fit(total * total * grad_y, saved[0])
         if wants_alpha:
-            product2 = sin_product * (2 * cos_product * x - sin_product / alpha_column) * grad_y
+            product2 = sin * (2 * cos * x - sin / alpha_column) * grad_y
             grad_alpha = _fit((product2 / alpha_column).sum(dim=(0, 2)), saved[1])
         return grad_x, grad_alpha
 
@@ -112,19 +107,19 @@ class SnakeFunction(Function):
             terms = []
             alpha_column = alpha.unsqueeze(-1)
             product = alpha_column * x
-            cos_product = torch.cos(product)
-            sin_product = torch.sin(product)
+            cos = torch.cos(product)
+            sin = torch.sin(product)
             if tangent_x is not None:
-                total = cos_product + sin_product
+                total = cos + sin
                 terms.append(total * total * tangent_x)
             if tangent_alpha is not None:
-                diff = 2 * cos_product * x - sin_product / alpha_column
-                terms.append(sin_product * tangent_alpha.unsqueeze(-1) * diff / alpha_column)
+                diff = 2 * cos * x - sin / alpha_column
+                terms.append(sin * tangent_alpha.unsqueeze(-1) * diff / alpha_column)
             return _total(ctx, terms)
 
 
 class _SnakePlain(Function):
-    """SnakeFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SnakeFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SnakeFunction.forward
     setup_context: Any = SnakeFunction.setup_context
@@ -132,7 +127,7 @@ class _SnakePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return SnakeFunction.backward(ctx, grad_y)
         wants_x, wants_alpha = ctx.needs_input_grad
         x, alpha = saved = ctx.saved_tensors
@@ -140,19 +135,13 @@ class _SnakePlain(Function):
         grad_x = grad_alpha = None
         alpha_column = alpha.unsqueeze(-1)
         product = alpha_column * x
-        cos_product = torch.cos(product)
-        sin_product = product.sin_()
+        cos = torch.cos(product)
+        sin = product.sin_()
         if wants_x:
-            total = cos_product + sin_product
+            total = cos + sin
             grad_x = _fit((total * total).mul_(grad_y), saved[0])
         if wants_alpha:
-            product2 = (
-                cos_product.mul_(x)
-                .mul_(2)
-                .sub_(sin_product / alpha_column)
-                .mul_(sin_product)
-                .mul_(grad_y)
-            )
+            product2 = cos.mul_(x).mul_(2).sub_(sin / alpha_column).mul_(sin).mul_(grad_y)
             grad_alpha = _fit(product2.div_(alpha_column).sum(dim=(0, 2)), saved[1])
         return grad_x, grad_alpha
 
@@ -188,7 +177,7 @@ class Snake(torch.nn.Module):
         return f"C={self.C!r}, alpha={self.initial_alpha}"
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -300,28 +289,25 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

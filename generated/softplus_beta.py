@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: b73af07d9dbc2cf9de6cdde7695dde1de9e1c8e4ac0992def2fb3b86159436c7
+# body-sha256: dda69ffffee92b1f064cd2fb9c16627c0856a72f393540ff8049bf27cefb53a8
 """Softplus with a sharpness, the identity beyond a threshold.
 
     y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -50,7 +50,7 @@ def softplus_beta(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tens
 
 
 class SoftplusBetaFunction(Function):
-    """y of softplus_beta, differentiable in x to any order and in any mode."""
+    """y of softplus_beta, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -69,7 +69,10 @@ class SoftplusBetaFunction(Function):
         x, beta, threshold = inputs
         ctx.beta = beta
         ctx.threshold = threshold
-        _save(ctx, (y,), x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -98,7 +101,7 @@ class SoftplusBetaFunction(Function):
             )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -152,13 +155,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: be9885483e5b1107e70a3d0692863ac7a3a6268947bddf950216fbd4b47111d7
+# body-sha256: 5033518299c8ff47a6c6f027363867b8bf2af6d30953c27802830f7c723ce49e
 """Soft thresholding, the proximal map of the absolute value.
 
     y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
 
-    dy/dx = where(not x > threshold and not x < -threshold, 0, 1)
+    dy/dx = where(x > threshold or x < -threshold, 1, 0)
 
-Saved for backward: not x > threshold and not x < -threshold.
+Saved for backward: x > threshold or x < -threshold.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -49,7 +49,7 @@ def softshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
 
 
 class SoftshrinkFunction(Function):
-    """y of softshrink, differentiable in x to any order and in any mode."""
+    """y of softshrink, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -66,25 +66,29 @@ class SoftshrinkFunction(Function):
         x, threshold = inputs
         ctx.threshold = threshold
         wants_x, _ = _wanted(ctx)
-        _save(ctx, (y,), ~(x > threshold) & ~(x < -threshold) if wants_x else None)
+        saved = [(x > threshold) | (x < -threshold) if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None
-        (inside,) = ctx.saved_tensors
-        return torch.where(inside, 0, grad_y), None
+        (outside,) = ctx.saved_tensors
+        return _masked(grad_y, outside), None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is None:
             return None
         with _primals(ctx) as saved:
-            (inside,) = saved
-            return torch.where(inside, 0, tangent_x)
+            (outside,) = saved
+            return _masked(tangent_x, outside)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -138,13 +142,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
@@ -156,6 +157,14 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     """Tell which inputs need a derivative: in forward mode, any may."""
     needs: tuple[bool, ...] = ctx.needs_input_grad
     return (True,) * len(needs) if _forward_mode() else needs
+
+
+def _masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    return chosen
 
 
 @contextmanager

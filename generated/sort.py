@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 3cc73ff461f75a521ea040208f42a7f838df44d282338e639902415132fc0f35
+# body-sha256: 459b49c75501a10781330c9d5605acf304d56cc43e37c684807c73f88369bb8f
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -46,7 +46,7 @@ def sort(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class SortFunction(Function):
-    """values and indices of sort, differentiable in x to any order and in any mode."""
+    """values and indices of sort, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -62,7 +62,10 @@ class SortFunction(Function):
         ctx.mark_non_differentiable(indices)
         ctx.inputs = _like(x)
         ctx.dim = dim
-        _save(ctx, outputs, indices)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(indices)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, indices)
 
     @staticmethod
     def backward(ctx: Any, grad_values: Tensor | None, _1: Any) -> Any:
@@ -84,7 +87,7 @@ class SortFunction(Function):
             return _total(ctx, terms_values), None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -109,13 +112,10 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:
@@ -134,7 +134,7 @@ def _like(*tensors: Any) -> list[Any]:
 
 
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
-    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no two places are one."""
+    """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no place twice."""
     zeros = value.new_zeros(shape)
     if type(value) is not Tensor or _differentiated():
         return zeros.scatter(dim, index, value)

@@ -2,13 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 69f54f94a997c704fae23c96d88594c7451d804a6be3efefc9ed7db56b6ab216
+# body-sha256: a0f58bbe3e572e38559425860456338f209dbf66b23fd044ffc9695cd1ec96f4
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
 
-    grad_v = 2 * grad_spike / alpha / abs(pi)**2 / hypot(v - threshold, 2 / alpha / pi)**2
-             (override)
+    grad_v = 2 * grad_spike / alpha / pi**2 / hypot(v - threshold,
+             2 / alpha / pi)**2  (override)
 
 Saved for backward: v.
 
@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -34,8 +34,7 @@ from torch.autograd import Function, forward_ad
 
 __all__ = ["SpikeAtanFunction", "spike_atan"]
 
-_ABS_PI_POW_2 = 9.869604401089358  # abs(pi)**2
-_PI_POW_2_4 = 2.4674011002723395  # pi**2 / 4
+_PI_POW_2 = 9.869604401089358  # pi**2
 
 
 def spike_atan(v: Tensor, threshold: float = 1.0, alpha: float = 2.0) -> Tensor:
@@ -71,7 +70,10 @@ class SpikeAtanFunction(Function):
         v, threshold, alpha = inputs
         ctx.threshold = threshold
         ctx.alpha = alpha
-        _save(ctx, (spike,), v)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(v)
+        if _forward_mode():
+            _save_for_jvp(ctx, (spike,), v)
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
@@ -84,7 +86,7 @@ class SpikeAtanFunction(Function):
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = 2 * grad_spike / length / length
-        grad_v = product / (alpha * _ABS_PI_POW_2)
+        grad_v = product / (alpha * _PI_POW_2)
         return _round(grad_v, dtype), None, None
 
     @staticmethod
@@ -95,12 +97,13 @@ class SpikeAtanFunction(Function):
         with _primals(ctx) as saved:
             (v,) = saved
             v, tangent_v, dtype = _widen(v, tangent_v)
-            product = _PI_POW_2_4 * torch.square(alpha * (v - threshold))
-            return _round(alpha / 2 * (tangent_v / (product + 1)), dtype)
+            length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
+            product = 2 * tangent_v / length / length
+            return _round(product / (alpha * _PI_POW_2), dtype)
 
 
 class _SpikeAtanPlain(Function):
-    """SpikeAtanFunction for a plain call, whose backward overwrites its own temporaries."""
+    """SpikeAtanFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = SpikeAtanFunction.forward
     setup_context: Any = SpikeAtanFunction.setup_context
@@ -108,7 +111,7 @@ class _SpikeAtanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
-        if type(grad_spike) is not Tensor or _is_batched(grad_spike) or _differentiated():
+        if not _is_plain(grad_spike):
             return SpikeAtanFunction.backward(ctx, grad_spike)
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
@@ -117,19 +120,21 @@ class _SpikeAtanPlain(Function):
             v, grad_spike, dtype = _widen(v, grad_spike)
         length = torch.hypot(v - threshold, v.new_full((), 2 / (alpha * math.pi)))
         product = (grad_spike / length).div_(length).mul_(2)
-        grad_v = product.div_(alpha * _ABS_PI_POW_2)
+        grad_v = product.div_(alpha * _PI_POW_2)
         return _round(grad_v, dtype), None, None
 
 
 def _detached(v: Tensor, threshold: float, alpha: float) -> Tensor:
     """Return the outputs with their gradients, for compilers that drop the rule of a Function."""
     fixed_v = v.detach()
-    square = torch.square(alpha * (fixed_v - threshold))
-    ratio = v / (_PI_POW_2_4 * square + 1)
-    return _straight_through(SpikeAtanFunction.forward(v, threshold, alpha), alpha / 2 * ratio)
+    length = torch.hypot(fixed_v - threshold, fixed_v.new_full((), 2 / (alpha * math.pi)))
+    return _straight_through(
+        SpikeAtanFunction.forward(v, threshold, alpha),
+        2 * v / length / length / (alpha * _PI_POW_2),
+    )
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -184,28 +189,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _straight_through(y: Tensor, surrogate: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: d9c8de3768f293cc4fc057ac14a18caae91a1011d1eb06861084cc64f400a3fc
+# body-sha256: 6d8bcd3ec2b167d68f739d162492de416aa014748fd072eba3ddd22735984e68
 """Positive and negative part.
 
     positive = relu(x)
@@ -43,7 +43,7 @@ def split_signs(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class SplitSignsFunction(Function):
-    """positive and negative of split_signs, differentiable in x to any order and in any mode."""
+    """positive and negative of split_signs, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -56,7 +56,10 @@ class SplitSignsFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         (x,) = inputs
-        _save(ctx, outputs, x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, x)
 
     @staticmethod
     def backward(ctx: Any, grad_positive: Tensor | None, grad_negative: Tensor | None) -> Any:
@@ -82,7 +85,7 @@ class SplitSignsFunction(Function):
             return _total(ctx, terms_positive), _total(ctx, terms_negative, 1)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -99,13 +102,10 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

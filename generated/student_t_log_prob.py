@@ -2,27 +2,28 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: c06c313c982b61dbd613f40271c4162a7d7508afe8c92d4d8181cc0ced19b79d
+# body-sha256: bd279c5b2b42a97299018cc81b3cf202770e006568e104642ca1a4e79a43d4d0
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
-    log_prob = lgamma((df + 1)/2) - lgamma(df/2) - log(pi*df)/2 - log(scale) - (df + 1)/2 *
-               log(1 + z**2/df)
+    log_prob = lgamma((df + 1)/2) - lgamma(df/2) - log(pi*df)/2 - log(scale)
+               - (df + 1)/2 * log(1 + z**2/df)
 
     u                = hypot(z, sqrt(df))
     v                = 1 / df + 1 / z**2
     w                = abs(z) < 1
     dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / u**2
-    dlog_prob/ddf    = (where(w, (z**2 / df**2 + z**2 / df) / (z**2 / df + 1), (df + 1) / df**2
-                       / v) + digamma((df + 1) / 2) - 2 * log(hypot(sqrt(1 / df) * (x - loc) /
-                       scale, 1)) - digamma(df / 2) - 1 / df) / 2
+    dlog_prob/ddf    = (where(w, (z**2 / df**2 + z**2 / df) / (z**2 / df + 1),
+                       (df + 1) / df**2 / v) + digamma((df + 1) / 2)
+                       - 2 * log(hypot(sqrt(1 / df) * (x - loc) / scale, 1)) - digamma(df / 2)
+                       - 1 / df) / 2
     dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / u**2
-    dlog_prob/dscale = where(w, (x - loc)**2 * (df + 1) / df / ((z**2 + df) / df), ((x - loc) /
-                       z)**2 * (1 / df + 1) / v) / scale**3 - 1 / scale
+    dlog_prob/dscale = where(w, (x - loc)**2 * (df + 1) / df / scale**3 / ((z**2 + df) / df),
+                       (1 / df + 1) / scale / v) - 1 / scale
 
 Saved for backward: x, df, loc and scale.
 
-Accuracy in float32: value within 0.5 ulp, derivatives within 2.9 ulp beyond the conditioning of
+Accuracy in float32: value within 0.5 ulp, derivatives within 2.2 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions (value and derivatives evaluated in
 float64).
 
@@ -35,7 +36,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -62,7 +63,7 @@ def student_t_log_prob(
 
 
 class StudentTLogProbFunction(Function):
-    """log_prob of student_t_log_prob, differentiable in x, df, loc and scale to any order and in
+    """log_prob of student_t_log_prob, differentiable in x, df, loc and scale to any order, in
     any mode.
     """
 
@@ -82,7 +83,10 @@ class StudentTLogProbFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], log_prob: Any) -> None:
         x, df, loc, scale = inputs
-        _save(ctx, (log_prob,), x, df, loc, scale)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, df, loc, scale)
+        if _forward_mode():
+            _save_for_jvp(ctx, (log_prob,), x, df, loc, scale)
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
@@ -94,39 +98,38 @@ class StudentTLogProbFunction(Function):
         grad_x = grad_df = grad_loc = grad_scale = None
         total = df + 1
         diff = x - loc
-        ratio = diff / scale
+        z = diff / scale
         if wants_x or wants_loc:
-            length = torch.hypot(ratio, torch.sqrt(df))
-            ratio2 = total * diff * grad_log_prob / scale / scale / length
-            ratio3 = ratio2 / length
+            length = torch.hypot(z, torch.sqrt(df))
+            ratio = total * diff * grad_log_prob / scale / scale / length
+            ratio2 = ratio / length
         if wants_x:
-            grad_x = _fit(-ratio3, saved[0])
+            grad_x = _fit(-ratio2, saved[0])
         if wants_df or wants_scale:
-            below = torch.abs(ratio) < 1
-            ratio_squared = ratio * ratio
+            below = torch.abs(z) < 1
+            z_squared = z * z
         if wants_df:
-            product = ratio / df * ratio
-            ratio4 = (ratio_squared / df / df + product) / (product + 1)
+            product = z / df * z
+            ratio3 = (z_squared / df / df + product) / (product + 1)
         if wants_df or wants_scale:
-            chosen = torch.where(below, 1, ratio)
-            ratio5 = 1 / df
-            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
+            chosen = torch.where(below, 1, z)
+            ratio4 = 1 / df
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio4)
         if wants_df:
-            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
+            chosen3 = torch.where(below, ratio3, total / df / df / chosen2)
             total2 = chosen3 + torch.digamma(0.5 * total)
-            ratio6 = torch.sqrt(ratio5) * diff / scale
+            ratio5 = torch.sqrt(ratio4) * diff / scale
             diff2 = torch.sub(
-                total2, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
+                total2, torch.log(torch.hypot(ratio5, ratio5.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
-            grad_df = _fit(0.5 * (diff2 - ratio5) * grad_log_prob, saved[1])
+            grad_df = _fit(0.5 * (diff2 - ratio4) * grad_log_prob, saved[1])
         if wants_loc:
-            grad_loc = _fit(ratio3, saved[2])
+            grad_loc = _fit(ratio2, saved[2])
         if wants_scale:
-            chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
-            ratio7 = diff / chosen
-            ratio8 = ratio7 * ratio7 * (ratio5 + 1) / chosen2
-            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
-            grad_scale = _fit((chosen5 / scale**3 - 1 / scale) * grad_log_prob, saved[3])
+            ratio6 = diff * diff * total / df / scale**3
+            ratio7 = ratio6 / torch.where(below, (z_squared + df) / df, 1)
+            chosen4 = torch.where(below, ratio7, (ratio4 + 1) / scale / chosen2)
+            grad_scale = _fit((chosen4 - 1 / scale) * grad_log_prob, saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -144,43 +147,42 @@ class StudentTLogProbFunction(Function):
             total = df + 1
             diff = x - loc
             if tangent_x is not None or tangent_loc is not None:
-                total_diff = total * diff
-            ratio = diff / scale
+                product = total * diff
+            z = diff / scale
             if tangent_x is not None or tangent_loc is not None:
-                length = torch.hypot(ratio, torch.sqrt(df))
+                length = torch.hypot(z, torch.sqrt(df))
             if tangent_x is not None:
-                terms.append(-(total_diff * tangent_x / scale / scale / length / length))
+                terms.append(-(product * tangent_x / scale / scale / length / length))
             if tangent_df is not None or tangent_scale is not None:
-                below = torch.abs(ratio) < 1
-                ratio_squared = ratio * ratio
+                below = torch.abs(z) < 1
+                z_squared = z * z
             if tangent_df is not None:
-                product = ratio / df * ratio
-                ratio2 = (ratio_squared / df / df + product) / torch.where(below, product + 1, 1)
+                product2 = z / df * z
+                ratio = (z_squared / df / df + product2) / torch.where(below, product2 + 1, 1)
             if tangent_df is not None or tangent_scale is not None:
-                chosen = torch.where(below, 1, ratio)
-                ratio3 = 1 / df
-                chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio3)
+                chosen = torch.where(below, 1, z)
+                ratio2 = 1 / df
+                chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio2)
             if tangent_df is not None:
-                chosen3 = torch.where(below, ratio2, total / df / df / chosen2)
+                chosen3 = torch.where(below, ratio, total / df / df / chosen2)
                 total2 = chosen3 + torch.digamma(0.5 * total)
-                ratio4 = torch.sqrt(ratio3) * diff / scale
+                ratio3 = torch.sqrt(ratio2) * diff / scale
                 diff2 = torch.sub(
-                    total2, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
+                    total2, torch.log(torch.hypot(ratio3, ratio3.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
-                terms.append(0.5 * (diff2 - ratio3) * tangent_df)
+                terms.append(0.5 * (diff2 - ratio2) * tangent_df)
             if tangent_loc is not None:
-                terms.append(total_diff * tangent_loc / scale / scale / length / length)
+                terms.append(product * tangent_loc / scale / scale / length / length)
             if tangent_scale is not None:
-                chosen4 = torch.where(below, (ratio_squared + df) / df, 1)
-                ratio5 = diff / chosen
-                ratio6 = ratio5 * ratio5 * (ratio3 + 1) / chosen2
-                chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio6)
-                terms.append((chosen5 / scale**3 - 1 / scale) * tangent_scale)
+                ratio4 = diff * diff * total / df / scale**3
+                ratio5 = ratio4 / torch.where(below, (z_squared + df) / df, 1)
+                chosen4 = torch.where(below, ratio5, (ratio2 + 1) / scale / chosen2)
+                terms.append((chosen4 - 1 / scale) * tangent_scale)
             return _total(ctx, terms)
 
 
 class _StudentTLogProbPlain(Function):
-    """StudentTLogProbFunction for a plain call, whose backward overwrites its own temporaries."""
+    """StudentTLogProbFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = StudentTLogProbFunction.forward
     setup_context: Any = StudentTLogProbFunction.setup_context
@@ -188,7 +190,7 @@ class _StudentTLogProbPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
-        if type(grad_log_prob) is not Tensor or _is_batched(grad_log_prob) or _differentiated():
+        if not _is_plain(grad_log_prob):
             return StudentTLogProbFunction.backward(ctx, grad_log_prob)
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
         x, df, loc, scale = saved = ctx.saved_tensors
@@ -196,43 +198,42 @@ class _StudentTLogProbPlain(Function):
         grad_x = grad_df = grad_loc = grad_scale = None
         total = df + 1
         diff = x - loc
-        ratio = diff / scale
+        z = diff / scale
         if wants_x or wants_loc:
-            length = torch.hypot(ratio, torch.sqrt(df))
-            ratio2 = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
-            ratio3 = ratio2.div_(length)
+            length = torch.hypot(z, torch.sqrt(df))
+            ratio = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
+            ratio2 = ratio.div_(length)
         if wants_x:
-            grad_x = _fit(-ratio3, saved[0])
+            grad_x = _fit(-ratio2, saved[0])
         if wants_df or wants_scale:
-            below = torch.abs(ratio) < 1
-            ratio_squared = ratio * ratio
+            below = torch.abs(z) < 1
+            z_squared = z * z
         if wants_df:
-            product = (ratio / df).mul_(ratio)
-            ratio4 = (ratio_squared / df).div_(df).add_(product).div_(product + 1)
+            product = (z / df).mul_(z)
+            ratio3 = (z_squared / df).div_(df).add_(product).div_(product + 1)
         if wants_df or wants_scale:
-            chosen = torch.where(below, 1, ratio)
-            ratio5 = 1 / df
-            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
+            chosen = torch.where(below, 1, z)
+            ratio4 = 1 / df
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio4)
         if wants_df:
-            chosen3 = torch.where(below, ratio4, total / df / df / chosen2)
+            chosen3 = torch.where(below, ratio3, total / df / df / chosen2)
             total2 = chosen3.add_(torch.digamma(0.5 * total))
-            ratio6 = torch.sqrt(ratio5) * diff / scale
-            diff2 = total2.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
+            ratio5 = torch.sqrt(ratio4) * diff / scale
+            diff2 = total2.sub_(torch.hypot(ratio5, ratio5.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
-            grad_df = _fit(diff2.sub_(ratio5).mul_(grad_log_prob).mul_(0.5), saved[1])
+            grad_df = _fit(diff2.sub_(ratio4).mul_(grad_log_prob).mul_(0.5), saved[1])
         if wants_loc:
-            grad_loc = _fit(ratio3, saved[2])
+            grad_loc = _fit(ratio2, saved[2])
         if wants_scale:
-            chosen4 = torch.where(below, (ratio_squared + df).div_(df), 1)
-            ratio7 = diff / chosen
-            ratio8 = (ratio7 * ratio7 * (ratio5 + 1)).div_(chosen2)
-            chosen5 = torch.where(below, diff * diff * total / df / chosen4, ratio8)
-            grad_scale = _fit(chosen5.div_(scale**3).sub_(1 / scale).mul_(grad_log_prob), saved[3])
+            ratio6 = diff * diff * total / df / scale**3
+            ratio7 = ratio6.div_(torch.where(below, (z_squared + df).div_(df), 1))
+            chosen4 = torch.where(below, ratio7, (ratio4 + 1) / scale / chosen2)
+            grad_scale = _fit(chosen4.sub_(1 / scale).mul_(grad_log_prob), saved[3])
         return grad_x, grad_df, grad_loc, grad_scale
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -321,28 +322,25 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 14d89279f9e36dec0d5800d6a755fc07e7e907cad5f7169942ac69cab76fcb2a
+# body-sha256: 7ac76882c9c9d50d25acd2309f5ac0041ce351b4cf5655dd6882860bbb35a329
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -47,7 +47,7 @@ def sum(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
 
 
 class SumFunction(Function):
-    """y = sum(x, dim=dim, keepdim=keepdim), differentiable in x to any order and in any mode."""
+    """y = sum(x, dim=dim, keepdim=keepdim), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -61,7 +61,9 @@ class SumFunction(Function):
         ctx.inputs = _like(x)
         ctx.dim = dim
         ctx.keepdim = keepdim
-        _save(ctx, (y,))
+        ctx.set_materialize_grads(False)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -82,7 +84,7 @@ class SumFunction(Function):
             return _total(ctx, [tangent_x.sum(dim=dim, keepdim=keepdim)])
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -107,13 +109,10 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

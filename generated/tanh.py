@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: ce778cbdd055a7177b16651b001a443edcfbd2f32d232b5151b9ac8860aa26e4
+# body-sha256: 7cabeee683fe808b89ad0e217905e5240583466c9cdf2a03b3a035d60896d3d3
 """Hyperbolic tangent; keeps its output, not its input.
 
     y = tanh(x)
@@ -45,7 +45,7 @@ def tanh(x: Tensor) -> Tensor:
 
 
 class TanhFunction(Function):
-    """y = tanh(x), differentiable in x to any order and in any mode."""
+    """y = tanh(x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -55,7 +55,10 @@ class TanhFunction(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
-        _save(ctx, (y,), y)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(y)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), y)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -77,7 +80,7 @@ class TanhFunction(Function):
             return _round(torch.ops.aten.tanh_backward(tangent_x, y), dtype)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -124,13 +127,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 0594180e933bb9a77f1a86c6a4b8bafbd358e71878b259c9074260f4c01d6c4a
+# body-sha256: 41614e98767d7ba9ebe31ff4f105a3700de5153b956df609da3bdb5de0958c53
 """Tests of smooth_l1: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -55,16 +55,16 @@ def sample(index: int, shape: Any, seed: int) -> Any:
 
 def composite(input: Any, target: Any, beta: Any, reduction: Any) -> Any:
     """The formula itself: autograd differentiates it."""
-    diff = input - target
-    magnitude_diff = torch.abs(diff)
-    ratio = diff * diff / (2 * beta)
+    d = input - target
+    magnitude_d = torch.abs(d)
+    ratio = d * d / (2 * beta)
     if reduction == "sum":
-        loss = torch.where(magnitude_diff < beta, ratio, magnitude_diff - beta / 2).sum()
+        loss = torch.where(magnitude_d < beta, ratio, magnitude_d - beta / 2).sum()
         return loss
     if reduction == "mean":
-        loss = torch.where(magnitude_diff < beta, ratio, magnitude_diff - beta / 2).mean()
+        loss = torch.where(magnitude_d < beta, ratio, magnitude_d - beta / 2).mean()
         return loss
-    loss = torch.where(magnitude_diff < beta, ratio, magnitude_diff - beta / 2)
+    loss = torch.where(magnitude_d < beta, ratio, magnitude_d - beta / 2)
     return loss
 
 
@@ -145,11 +145,16 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    wrt = [t for t in arguments if t is not None and t.requires_grad]
-    result = total(outputs)
+    return outputs, descended(
+        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
+    )
+
+
+def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
+    """Return the gradients of a number; zeros where it is a constant."""
     if not result.requires_grad:
-        return outputs, [torch.zeros_like(t) for t in wrt]
-    return outputs, torch.autograd.grad(result, wrt, materialize_grads=True)
+        return [torch.zeros_like(t) for t in wrt]
+    return torch.autograd.grad(result, wrt, materialize_grads=True, **options)
 
 
 def node_of(outputs: Any) -> Any:
@@ -392,9 +397,7 @@ def test_forward_over_reverse_without_torch_func() -> None:
             with ad.dual_level():
                 alone, x = closed(f, leaves(inputs()))
                 duals = [ad.make_dual(t, torch.cos(t.detach())) for t in x]
-                gradients = torch.autograd.grad(
-                    total(alone(*duals)), duals, create_graph=create_graph, materialize_grads=True
-                )
+                gradients = descended(total(alone(*duals)), duals, create_graph=create_graph)
                 pairs = [ad.unpack_dual(g) for g in gradients]
                 found += [
                     torch.zeros_like(p.primal) if p.tangent is None else p.tangent.detach()
@@ -640,7 +643,9 @@ def test_checkpoint(reentrant: bool) -> None:
 
     def gradients(f: Any) -> Any:
         x = leaves(inputs())
-        total(f(*x, *SETTINGS[0])).backward()  # type: ignore[no-untyped-call]
+        result = total(f(*x, *SETTINGS[0]))
+        if result.requires_grad:  # it may be a constant
+            result.backward()  # type: ignore[no-untyped-call]
         return [torch.zeros_like(t) if t.grad is None else t.grad for t in x if t.requires_grad]
 
     assert_equal(gradients(checkpointed), gradients(reference))

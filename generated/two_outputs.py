@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: a3b754c5b19585ac6dcaf78be587c3e64f198e5850a7977f3f3d1676f76516ce
+# body-sha256: c459341f0ba55aeb3c6bb935eaee349cb160f1579905e2a02364adeabc18d40c
 """Sum and product of two tensors.
 
     total   = x + y
@@ -47,7 +47,7 @@ def two_outputs(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor]:
 
 
 class TwoOutputsFunction(Function):
-    """total and product of two_outputs, differentiable in x and y to any order and in any mode."""
+    """total and product of two_outputs, differentiable in x and y to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -62,7 +62,11 @@ class TwoOutputsFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        _save(ctx, outputs, x if wants_y else None, y if wants_x else None)
+        saved = [x if wants_y else None, y if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor | None, grad_product: Tensor | None) -> Any:
@@ -96,7 +100,7 @@ class TwoOutputsFunction(Function):
             return _total(ctx, terms_total), _total(ctx, terms_product, 1)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -150,13 +154,10 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,16 +2,16 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 68a3c62ce55754978a26359e7d20ae19d8c4aa5e9a99bc498bbbf5943cd74d8b
+# body-sha256: 3e5bdc438dfbf9b15c6442a0500d2dcd02c4c4e3744565bb27494f9c7c294c45
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
 
-    grad_input  = 2 * grad_loss * weight * (input - target) / count(weight * (input -
-                  target)**2)
+    grad_input  = 2 * grad_loss * weight * (input - target)
+                  / count(weight * (input - target)**2)
     grad_weight = grad_loss * (input - target)**2 / count(weight * (input - target)**2)
 
-Saved for backward: weight and difference.
+Saved for backward: weight and held(input - target).
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -51,15 +51,13 @@ def _forward(input: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Ten
     dtype = None
     if input.dtype in _HALF or not input.dtype == target.dtype == weight.dtype:
         input, target, weight, dtype = _widen(input, target, weight)
-    difference = input - target
-    loss = (difference * difference * weight).mean()
-    return _round(loss, dtype), difference
+    diff = input - target
+    loss = (diff * diff * weight).mean()
+    return _round(loss, dtype), diff
 
 
 class WeightedMseFunction(Function):
-    """loss = mean(weight * (input - target)**2), differentiable in input and weight to any order
-    and in any mode.
-    """
+    """loss of weighted_mse, differentiable in input and weight to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -72,7 +70,11 @@ class WeightedMseFunction(Function):
         input, target, weight = inputs
         ctx.inputs = _like(None, None, weight)
         wants_input, *_ = _wanted(ctx)
-        _save(ctx, (loss,), input, target, weight if wants_input else None)
+        saved = [input, target, weight if wants_input else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -114,7 +116,7 @@ class WeightedMseFunction(Function):
 
 
 class _WeightedMseKeeping(Function):
-    """WeightedMseFunction for a plain call: keeps difference alone.
+    """WeightedMseFunction for a plain call: keeps diff in place of input and target.
 
     It is an output of its own, so that second derivatives pass through it.
     """
@@ -124,20 +126,22 @@ class _WeightedMseKeeping(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         input, target, weight = inputs
-        _, difference = outputs
+        _, diff = outputs
         ctx.inputs = _like(input, target, weight)
         wants_input, *_ = _wanted(ctx)
-        _save(ctx, outputs, weight if wants_input else None, difference)
+        saved = [weight if wants_input else None, diff]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
-    def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if grad_loss is None and grad_difference is None:
+    def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
+        if grad_loss is None and grad_diff is None:
             return None, None, None
         wants_input, _, wants_weight = ctx.needs_input_grad
-        weight, difference = ctx.saved_tensors
-        weight, difference, grad_loss, grad_difference, _ = _widen(
-            weight, difference, grad_loss, grad_difference
-        )
+        weight, diff = ctx.saved_tensors
+        weight, diff, grad_loss, grad_diff, _ = _widen(weight, diff, grad_loss, grad_diff)
         grad_input = grad_weight = None
         if grad_loss is not None:
             ratio = (
@@ -147,13 +151,13 @@ class _WeightedMseKeeping(Function):
                 ).numel()
             )
         if wants_input and grad_loss is not None:
-            grad_input = _summed(difference * weight * (2 * ratio), ctx.inputs[0])
-        if wants_input and grad_difference is not None:
-            grad_input = _plus(grad_input, _summed(grad_difference, ctx.inputs[0]))
+            grad_input = _summed(diff * weight * (2 * ratio), ctx.inputs[0])
+        if wants_input and grad_diff is not None:
+            grad_input = _plus(grad_input, _summed(grad_diff, ctx.inputs[0]))
         if wants_weight and grad_loss is not None:
             grad_weight = _fit(
-                difference
-                * difference
+                diff
+                * diff
                 * ratio.expand(
                     _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape)
                 ),
@@ -164,21 +168,21 @@ class _WeightedMseKeeping(Function):
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, tangent_weight: Tensor | None) -> Any:
         with _primals(ctx) as saved:
-            weight, difference = saved
-            weight, difference, tangent_input, tangent_weight, _ = _widen(
-                weight, difference, tangent_input, tangent_weight
+            weight, diff = saved
+            weight, diff, tangent_input, tangent_weight, _ = _widen(
+                weight, diff, tangent_input, tangent_weight
             )
             terms_loss = []
-            terms_difference = []
+            terms_diff = []
             if tangent_input is not None:
-                terms_loss.append(2 * (difference * tangent_input * weight).mean())
-                terms_difference.append(tangent_input)
+                terms_loss.append(2 * (diff * tangent_input * weight).mean())
+                terms_diff.append(tangent_input)
             if tangent_weight is not None:
-                terms_loss.append((difference * difference * tangent_weight).mean())
-            return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+                terms_loss.append((diff * diff * tangent_weight).mean())
+            return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -254,13 +258,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -34,6 +34,8 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
         return _SPECIAL[node.op](node, domains)
     if node.op in COMPARISONS and node.args[1] is ZERO and not node.is_static:
         node = truth.compare(node.op, same_sign(node.args[0], domains), ZERO)
+    if node.op == "abs" and positive(node.args[0], domains):
+        return node.args[0]
     if not node.args or node.args[0] not in domains:
         return node
     x, domain = node.args[0], domains[node.args[0]]

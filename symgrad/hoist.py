@@ -13,7 +13,7 @@ from symgrad.cost import is_product
 from symgrad.expr import Expr, make
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.sizes import elements
-from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.tensor_ops.extent import SCALAR, positions
 from symgrad.traversal import rebuild, topological
 
@@ -48,7 +48,7 @@ def _simplified(node: Expr) -> Expr:
     if is_product(node):
         return _without_numbers(node)
     if node.op == "mul":
-        node = _without_ones(node)
+        node = _without_signs(_without_ones(node))
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
 
 
@@ -72,6 +72,15 @@ def _without_ones(product: Expr) -> Expr:
 
 
 # ------------------------------------------------------------------------------------------------ products
+def _without_signs(product: Expr) -> Expr:
+    """a * (b + c) for -a * (-b - c)."""
+    negative = [f for f in product.args if f.op == "add" and all(ex.split_coefficient(t)[0] < 0 for t in f.args)]
+    if not negative:
+        return product
+    turned = [ex.add(*(-t for t in f.args)) for f in negative]
+    return ex.mul((-1) ** len(negative), *(f for f in product.args if f not in negative), *turned)
+
+
 def _without_numbers(product: Expr) -> Expr:
     """c * (a @ g) for (c * a) @ g with a cotangent g, unless the gradient has more elements than a.
 
@@ -117,7 +126,7 @@ def _without_terms(node: Expr) -> Expr:
     counts = [n for n in topological(*outside) if n.op == "count" and n["dim"] == node["dim"]]
     alike = (n for n in counts if same_shape(shape_sources(n.args[0]), operand))
     count = next(alike, make("count", operand, dim=node["dim"]))
-    return ex.add(*(ex.mul(count, term) for term in outside), rest)
+    return _without_expansions(ex.add(*(_without_expansions(ex.mul(count, term)) for term in outside), rest))
 
 
 def _is_centred(operand: Expr, over: Expr) -> bool:
@@ -184,7 +193,7 @@ def _without_expansions(node: Expr) -> Expr:
     spread = [a for a in node.args if a.op == "expand"]
     if not spread or (node.op == "where" and node.args[0].is_static):
         return node
-    varying = [a for a in node.args if not a.is_static and a.op != "count"]
+    varying = [a for a in node.args if not is_number(a)]
     if varying == spread and all(extent(a.args[0]) == SCALAR for a in spread):
         shapes = {extent(a.args[1]) for a in spread}
         if len(shapes) == 1:

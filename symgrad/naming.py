@@ -51,7 +51,7 @@ _WORDS: Mapping[str, str] = {
     "mean": "mean",
     "norm": "norm",
     "and": "inside",
-    "or": "either",
+    "or": "outside",
     "not": "other",
     "sum_to": "reduced",
     "conform": "conformed",
@@ -60,6 +60,10 @@ _WORDS: Mapping[str, str] = {
     "T": "transposed",
     "mT": "transposed",
 }
+# Words that say how a value was made and not what it is: they are no part of another name.
+_VAGUE = frozenset(
+    ["total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"]
+)
 _COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
 
 
@@ -84,9 +88,10 @@ class Names:
         self._taken.add(name)
         return name
 
-    def for_value(self, node: Expr, names: Mapping[Expr, str]) -> str:
-        """A name for a machine value whose arguments may have names already."""
-        return self.fresh(describe(node, names))
+    def for_value(self, node: Expr, names: Mapping[Expr, str], lets: Mapping[Expr, str] | None = None) -> str:
+        """A name for a machine value whose arguments may have names already: that of the spec, if it has one."""
+        own = (lets or {}).get(node)
+        return self.fresh(describe(node, names) if own is None else own.strip("_") or "value")
 
 
 def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
@@ -102,9 +107,11 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
     if node.op == "unsqueeze":
         return _unsqueezed(node, names)
     word = _WORDS.get(node.op, node.op)
-    if node.op == "mul" and all(_is_short(a, names) for a in node.args):
-        joint = "_".join(describe(a, names, 0) for a in node.args)
-        if len(joint) <= 12:
+    factors = [a.args[0] if a.op in ("T", "mT") else a for a in node.args]
+    if node.op in ("mul", "matmul") and all(_is_short(a, names) for a in factors):
+        joint = "_".join(describe(a, names, 0) for a in factors)
+        words = joint.split("_")
+        if len(joint) <= 12 and len(set(words)) == len(words):
             return joint
     inner = [a for a in node.args if not a.is_static]
     if depth and len(inner) == 1 and node.op not in ("mul", "add", "sub", "div", "where"):
@@ -117,7 +124,9 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
 def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
     if node.op == "neg":
         return _is_short(node.args[0], names)
-    return node in names or node.op == "sym"
+    if node in names:
+        return names[node].rstrip("0123456789") not in _VAGUE or node.op == "sym"
+    return node.op == "sym"
 
 
 def _compared(node: Expr, names: Mapping[Expr, str]) -> str:
@@ -138,6 +147,8 @@ def _power(node: Expr, names: Mapping[Expr, str]) -> str:
     base = describe(node.args[0], names, 1) if _is_short(node.args[0], names) else ""
     if n == 2:
         return f"{base}_squared" if base else "square"
+    if n == 3:
+        return f"{base}_cubed" if base else "cube"
     if n is not None and n.denominator == 2 and n.numerator == 1:
         return f"root_{base}" if base else "root"
     return f"{base}_power" if base else "power"

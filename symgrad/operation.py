@@ -22,7 +22,7 @@ from symgrad.override import Override, override
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.pivot import Pivots, find_pivots, with_outputs
-from symgrad.plan import Plan, plan, remaining_cost
+from symgrad.plan import Plan, plan, readable, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
 from symgrad.second import Second, second_derivatives, total_gradients
@@ -55,6 +55,7 @@ class Variant:
     slope_choices: Mapping[tuple[str, str], Choice]
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     second: Second = field(default_factory=Second)  # for fused passes
+    lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
 
     @cached_property
     def tensors(self) -> frozenset[Expr]:
@@ -128,6 +129,11 @@ def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
     return Split(body.condition, then, otherwise)  # type: ignore[arg-type]
 
 
+def leaves(body: Body) -> list[Variant]:
+    """The variants at the ends of a tree of branches, in order."""
+    return [variant for _, variant in _leaves(body, ())]
+
+
 Facts: TypeAlias = "tuple[tuple[Expr, bool], ...]"
 """Python conditions and whether they hold."""
 
@@ -169,9 +175,17 @@ def compile_operation(program: Program) -> Operation:
         return plain  # what is kept would be float64
     extended = with_outputs(program, pivots)
     keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivots, extended, pivots, True)))
-    if _bytes(keeping) >= _bytes(plain):
+    through = Operation(program, _map_leaves(inner.body, partial(_through_pivots, program, pivots, False)), keeping)
+    if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
         return plain
-    return Operation(program, _map_leaves(inner.body, partial(_through_pivots, program, pivots, False)), keeping)
+    return through
+
+
+def _serves_jvp(operation: Operation) -> bool:
+    """Whether jvp can read what backward has saved: in a tangent the sum may have merged with other terms."""
+    return all(
+        readable(frozenset(s.value for s in v.plan.base), list(v.tangents.values())) for _, v in operation.variants()
+    )
 
 
 def _bytes(operation: Operation) -> float:
@@ -239,6 +253,7 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
         value_choices={name: _choice_outside(pivots, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
         plan=chosen,
+        lets={pivots.outside(form): name for form, name in inner.lets.items()},
     )
 
 
@@ -297,13 +312,14 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     slopes, slope_choices = bench.pointwise_slopes({o.name: recognised[o.name] for o in spec.outputs if o.grad}, wanted)
     fixed = frozenset(program.symbols[t.name] for t in spec.tensors if not t.grad)
     wide_slopes = any(c.chosen.wide for c in bench.slopes.values())
+    wide_values = any(c.chosen.wide for c in bench.values.values())
     tensors = [program.symbols[t.name] for t in spec.tensors]
     differentiable = [o.name for o in spec.outputs if o.grad]
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
         kernels = spec.options.kernels
-        extras = alone and not wide_slopes and not kernels
+        extras = alone and not wide_values and not wide_slopes and not kernels  # float64 is not worth keeping
         policy = spec.options.save
         return plan(
             formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=extras, fused=kernels
@@ -323,7 +339,6 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
     inside = divided_by_elements(inside)
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
-    wide_values = any(c.chosen.wide for c in bench.values.values())
     second = Second()
     if spec.options.kernels and spec.options.double_backward:
         totals = total_gradients(program, {o: recognised[o] for o in differentiable}, derived, chosen)
@@ -345,7 +360,14 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
         recognitions={name: steps for name, (_, steps) in read.items()},
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
         second=second,
+        lets=_named_forms(program, bench),
     )
+
+
+def _named_forms(program: Program, bench: Workbench) -> dict[Expr, str]:
+    """The spec's names of intermediates, by what is written and by what is computed for it."""
+    written = {value: name for name, value in program.lets.items() if value.args and value.tensors}
+    return {form: name for value, name in written.items() for form in (bench.recognise(value)[0], value)}
 
 
 def _as_tensor(program: Program, output: str, root: Expr) -> Expr:

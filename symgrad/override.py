@@ -41,12 +41,13 @@ def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradie
     settled = bench.finish(bench.settle(recognised))
     if not is_linear(gradient, cotangents):
         return Override(settled, None)
+    given = settled if is_linear(settled, cotangents) else gradient
     transposed: dict[str, Expr] = {}
     for output in [o for o, symbol_ in own.items() if symbol_ in cotangents]:
         # A cotangent stands for a value of the output's shape while the map is transposed.
         value = formulas[output]
         stand_in = symbol(own[output].name, "tensor", declared_shape(value))
-        forward = substitute(gradient, {own[output]: stand_in})
+        forward = substitute(given, {own[output]: stand_in})
         pulled = vjp({forward: tangent(tensor)}, [stand_in])
         if stand_in in pulled:
             pushed = _without_reductions(

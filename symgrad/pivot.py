@@ -134,7 +134,7 @@ def _name(program: Program, node: Expr, others: Collection[Pivot]) -> str:
         if value is node:
             return name
     taken = {*program.symbols, *program.outputs, *program.lets, *(p.name for p in others)}
-    wishes = (f"difference{k if k > 1 else ''}" for k in count(1))
+    wishes = (f"diff{k if k > 1 else ''}" for k in count(1))
     return next(wish for wish in wishes if wish not in taken)
 
 

@@ -68,6 +68,8 @@ def where(condition: Expr, then: Scalar, otherwise: Scalar) -> Expr:
         return otherwise
     if condition.op == "not":
         return where(condition.args[0], otherwise, then)
+    if condition.op == "and" and all(part.op == "not" for part in condition.args):
+        return where(logical("or", *(part.args[0] for part in condition.args)), otherwise, then)
     if then.op == "where" and then.args[0] is condition:
         then = then.args[1]
     if otherwise.op == "where" and otherwise.args[0] is condition:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import compiled, imported, needs_compiler, written
+from fused import all_written, compiled, imported, needs_compiler
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
@@ -56,6 +56,7 @@ tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
 op: scaled_rows
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
@@ -70,13 +71,10 @@ outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fused")
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
-        made = [written(text, folder) for text in texts]
-        yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+        yield all_written(texts, tmp_path_factory.mktemp("fused"))
 
 
 def both(module, tensors, settings=(), wanted=None):
@@ -179,8 +177,8 @@ def test_a_tensor_with_one_element_for_each_row(modules, shapes):
     agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
 
 
-@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS])
-def test_no_pass_writes_a_value_that_is_smaller_than_the_pass(text):
+@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS, SIGNED], ids=["smaller", "smaller rows", "truth values"])
+def test_what_no_pass_writes(text):
     assert not compiled(text).passes
 
 
@@ -305,17 +303,14 @@ def test_broadcast_cotangents(modules):
 
 
 # ------------------------------------------------------------------------------------------------ building
-def test_libraries_are_cached_by_content(modules):
-    folder = modules["gate"]._kernels.source.parent
-    modules["gate"].gate(torch.randn(3), torch.tensor(1.0))
-    libraries = sorted((folder / "cache").glob("gate_cpu_float_*.so"))
-    assert len(libraries) == 1
-    before = libraries[0].stat().st_mtime_ns
-    again = imported(folder / "gate.py")
-    again.gate(torch.randn(3), torch.tensor(1.0))
-    assert sorted((folder / "cache").glob("gate_cpu_float_*.so")) == libraries
-    assert libraries[0].stat().st_mtime_ns == before
-    assert not list((folder / "cache").glob("building_*"))
+def test_libraries_are_cached_by_content(modules, monkeypatch):
+    kernels = modules["gate"]._kernels
+    library = Path(kernels.library(torch.float32)._name)
+    before = library.stat().st_mtime_ns
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    again = imported(kernels.source.with_name("gate.py"))._kernels
+    assert again.library(torch.float32)._name == str(library)
+    assert library.stat().st_mtime_ns == before
 
 
 def test_no_compiler(modules, monkeypatch, tmp_path):

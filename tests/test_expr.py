@@ -184,6 +184,9 @@ def test_truth_values_fold() -> None:
     assert truth.where(ex.TRUE, X, Y) is X
     assert truth.where(p, X, X) is X
     assert truth.where(truth.logical("not", p), X, Y) is truth.where(p, Y, X)
+    q = truth.compare("lt", Y, 0)
+    neither = truth.logical("and", truth.logical("not", p), truth.logical("not", q))
+    assert truth.where(neither, X, Y) is truth.where(truth.logical("or", p, q), Y, X)
     assert truth.where(p, truth.where(p, X, Z), Y) is truth.where(p, X, Y)
     assert truth.where(p, X, truth.where(p, Z, Y)) is truth.where(p, X, Y)
 

@@ -56,3 +56,15 @@ def test_a_term_with_dimensions_that_no_other_has_stays_in_the_sum() -> None:
     column = symbol("c", "tensor", ("N", 1)) * symbol("grad_u", "cotangent", ("N", 1))
     row = ex.mul(symbol("b", "tensor", (1, "H")), symbol("grad_v", "cotangent", (1, "H")))
     assert hoisted(summed(column + row, 1)) is summed(column + row, 1)
+
+
+def test_a_number_is_not_expanded_for_a_sum_with_what_has_the_shape() -> None:
+    matrix, number = symbol("t", "tensor", ("N", "H")) * WHOLE, symbol("grad_u", "cotangent", ())
+    spread = make("expand", number, matrix)
+    assert hoisted(spread / make("count", matrix, dim=-1) + matrix) is number / make("count", matrix, dim=-1) + matrix
+
+
+def test_signs_that_cancel_are_not_computed() -> None:
+    a, b, c = (symbol(n, "tensor", ("N", "H")) for n in "abc")
+    assert hoisted(-c * WHOLE * (-a - b)) is c * WHOLE * (a + b)
+    assert hoisted(c * WHOLE * (a - b)) is c * WHOLE * (a - b)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from compiled import Compiled, compiled_text, results
+from compiled import SPECS, Compiled, compiled, compiled_text, results
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, Z, expressions
 
@@ -42,6 +42,8 @@ def test_fresh_names_differ() -> None:
         (make("pow", X, ex.num(2)), "x_squared"),
         (make("pow", X, ex.HALF), "root_x"),
         (make("mul", X, Y), "x_y"),
+        (make("matmul", X, make("T", Y)), "x_y"),
+        (make("pow", X, ex.num(3)), "x_cubed"),
         (truth.compare("gt", X, 0), "positive"),
         (truth.compare("le", X, 0), "nonpositive"),
         (truth.compare("lt", X, Y), "below"),
@@ -60,6 +62,27 @@ def test_a_part_that_has_a_name_lends_it() -> None:
     inner = make("add", X, Y)
     assert describe(make("exp", inner), {inner: "score"}) == "exp_score"
     assert describe(inner, {inner: "score_"}) == "score"
+    assert describe(make("exp", inner), {inner: "total2"}) == "exp", "a name that says nothing lends nothing"
+    assert describe(make("mul", inner, Y), {inner: "sig_y"}) == "product", "not sig_y_y"
+
+
+@pytest.mark.parametrize(
+    "op, line, methods",
+    [
+        ("layer_norm", "centred = x - x.mean(dim=-1, keepdim=True)", ["forward", "backward", "jvp"]),
+        ("rms_norm", "rms = torch.sqrt(total)", ["backward", "jvp"]),
+    ],
+)
+def test_intermediates_have_the_names_of_the_spec(op: str, line: str, methods: list[str]) -> None:
+    (path,) = (p for p in SPECS if p.stem == op)
+    texts = compiled(path).text.split("@staticmethod")[1:5]
+    assert [m for m in methods if not any(f"def {m}(" in t and line in t for t in texts)] == []
+
+
+def test_an_intermediate_keeps_its_name_when_its_form_changes() -> None:
+    text = "\nop: loss\ntensors: {x: {shape: [N, classes]}}\nlet: {p: 'exp(x) / sum(exp(x), dim=-1, keepdim=True)'}\n"
+    item = compiled_text(f"{text}outputs: {{y: 'sum(p**2) + sum(p)'}}\n")
+    assert " p = torch.softmax(x, dim=-1)" in item.text
 
 
 @settings(deadline=None, max_examples=60)

@@ -99,9 +99,9 @@ def test_a_name_of_the_spec_or_a_free_one() -> None:
     named = pivot(TWO + "let: {gap: x - t}\noutputs: {y: gap**2}")
     assert named.name == "gap"
     plain = pivot(TWO + "outputs: {y: (x - t)**2}")
-    assert plain.name == "difference"
-    taken = pivot("tensors: {x: , difference: }\noutputs: {y: (x - difference)**2}")
-    assert taken.name not in ("difference", "x", "y")
+    assert plain.name == "diff"
+    taken = pivot("tensors: {x: , diff: }\noutputs: {y: (x - diff)**2}")
+    assert taken.name not in ("diff", "x", "y")
 
 
 def test_inside_and_outside_are_the_same_formula() -> None:
@@ -115,8 +115,8 @@ def test_inside_and_outside_are_the_same_formula() -> None:
     before, after = exact([outer, restored], point, 200)
     assert abs(before - after) < 1e-50
     extended = with_outputs(whole, found)
-    assert extended.outputs["difference"] is found.sums[0].value
-    assert [o.name for o in extended.spec.outputs] == ["y", "difference"]
+    assert extended.outputs["diff"] is found.sums[0].value
+    assert [o.name for o in extended.spec.outputs] == ["y", "diff"]
     assert extended.outputs["y"] is outer
 
 

@@ -115,6 +115,9 @@ SUBJECTS = (
     truth.where(truth.compare("gt", X, 0), 1 / X, -1 / Y),
     Y * exp(X**2) * make("erfc", X),
     exp(Y - X**2 / 2) / make("erfc", X / ex.sqrt(ex.num(2))),
+    X * Y / (X * exp(Y)),
+    X**2 * (Y / X**2 - 2),
+    X / (1 - X) + 1,
 )
 
 
@@ -128,6 +131,24 @@ def test_a_transformation_keeps_the_value(rule: Transformation) -> None:
             for x, y in ((0.7, 1.9), (-1.3, 0.4), (2.5, -3.1)):
                 before, after = exact([node, result], {X: x, Y: y}, 300)
                 assert abs(before - after) <= abs(before) * mp.mpf(2) ** -150
+
+
+@pytest.mark.parametrize(
+    "name, given, result",
+    [
+        ("factors", X * Y / (X * exp(Y)), Y / exp(Y)),
+        ("factors", X / (X / Y), Y),
+        ("factors", X**2 * Y / (X * exp(Y)) ** 2, Y / exp(Y) ** 2),
+        ("factors", exp(X) * Y / (X * exp(Y)), None),
+        ("divisors", X**2 * (Y / X**2 - 2), Y - 2 * X**2),
+        ("divisors", X * (Y / exp(X) - 2), None),
+        ("terms", X / (1 - X) + 1, 1 / (1 - X)),
+        ("terms", X / (1 - X) + Y, None),
+    ],
+)
+def test_what_cancels_leaves_a_fraction_and_nothing_else_does(name: str, given: Expr, result: Expr | None) -> None:
+    (rule,) = (r for r in ALL_RULES if r.name == f"cancelled-{name}")
+    assert rule.apply(given) is result
 
 
 @pytest.mark.parametrize("row", OUTPUT_REUSE, ids=[r.output.op for r in OUTPUT_REUSE])

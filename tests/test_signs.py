@@ -104,3 +104,9 @@ def test_scales_leave_lengths() -> None:
     assert within_domains(scaled**-2, DOMAINS) is make("hypot", X, 3 * ALPHA) ** -2 * ALPHA**2
     kept = make("hypot", X * BETA, ex.num(3))
     assert within_domains(kept, DOMAINS) is kept
+
+
+def test_the_size_of_what_is_positive_is_itself() -> None:
+    for value in (ex.PI, make("exp", X), ex.PI * ALPHA):
+        assert within_domains(X + make("abs", value), DOMAINS) is X + value
+    assert within_domains(make("abs", BETA), DOMAINS) is make("abs", BETA)

@@ -12,11 +12,11 @@ def spec_with(extra: str) -> str:
 
 def rendered(text: str | bytes) -> list[str]:
     """What every mistake says, with its place; found within a second."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         parse_spec(text, "a.yaml")
     except SpecError as error:
-        assert time.perf_counter() - started < 1
+        assert time.process_time() - started < 1
         return [mistake.render().splitlines()[0].removeprefix("a.yaml:") for mistake in error.mistakes]
     return []
 

@@ -11,7 +11,7 @@ from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symgrad.backends.torch.docs import escaped, listed, one_or_more_lines, ulp_text, wrapped
+from symgrad.backends.torch.docs import broken, escaped, listed, one_or_more_lines, ulp_text, wrapped
 from symgrad.backends.torch.layout import Layout
 from symgrad.expr import symbol
 from symgrad.formatting import format_python
@@ -37,6 +37,23 @@ def test_wrapping_keeps_every_word(paragraphs: list[str]) -> None:
     text = "\n\n".join(paragraphs)
     assert wrapped(text, 20).split() == text.split()
     assert all(len(line) <= 20 or " " not in line for line in wrapped(text, 20).splitlines())
+
+
+@pytest.mark.parametrize(
+    "text, lines",
+    [
+        ("a + b", ["a + b"]),
+        ("loss * (first - second) + third * fourth", ["loss * (first - second)", "+ third * fourth"]),
+        ("where(a > b, first + second, third)", ["where(a > b, first", "+ second, third)"]),
+        ("f(first, second + third, fourth)", ["f(first, second + third,", "fourth)"]),
+        ("a / b * (first - second - third)", ["a / b * (first - second", "- third)"]),
+        ("one_long_name_without_a_place_to_break", ["one_long_name_without_a_place_to_break"]),
+    ],
+)
+def test_a_formula_ends_its_lines_where_little_is_torn_apart(text: str, lines: list[str]) -> None:
+    got = broken(text, 24)
+    assert " ".join(got) == text
+    assert got == lines
 
 
 @pytest.mark.parametrize(
@@ -113,3 +130,10 @@ def test_docstrings_of_classes_and_errors_read_well() -> None:
         assert all(len(line) <= 100 for line in shown.splitlines())
     flat = " ".join((item.function.__doc__ or "").split())
     assert "ValueError where scale is out of range or shapes do not fit." in flat
+
+
+def test_what_is_kept_is_told_in_the_words_of_the_spec() -> None:
+    text = "\nop: f\ntensors: {x: , t: {grad: false}}\noutputs: {y: 'sqrt((x - t)**2 + 4)'}\n"
+    for let, kept in (("", "x - t"), ("let: {error: x - t}\n", "error")):
+        documentation = compiled_text(text + let).module.__doc__ or ""
+        assert f"Saved for backward: {kept}." in documentation

@@ -35,8 +35,9 @@ def test_values_without_dimensions_count_only_beside_each_other(formula: Expr, t
     assert printed(promoted(formula), {X: "x", Y: "y"}) == text
 
 
-@pytest.mark.parametrize("save", ["auto", "memory", "speed"])
-@pytest.mark.parametrize("accumulate", ["float32", "same"])
+@pytest.mark.parametrize(
+    ("accumulate", "save"), [("float32", "auto"), ("same", "auto"), ("same", "memory"), ("float32", "speed")]
+)
 @pytest.mark.parametrize(
     ("formula", "shapes", "wide"),
     [
@@ -94,6 +95,7 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
         (1 / K, "_floated(_result_dtype(k), k)"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
+        (call("maximum", K, ONE), "_result_dtype(k)"),
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from compiled import OWN_SPECS, Compiled, compiled, compiled_text, results
+from compiled import OWN_SPECS, SPECS, Compiled, compiled, compiled_text, results
 
 DERIVED = [p for p in OWN_SPECS if not p.stem.startswith("override")]
 
@@ -134,9 +134,17 @@ def test_a_mask_is_computed_only_where_it_is_wanted() -> None:
     assert "if wants_x else None" in text
 
 
+def test_what_a_mask_reads_twice_is_computed_once() -> None:
+    item = compiled_text("\nop: f\ntensors: {x: }\noutputs: {y: 'clamp(x/6 + 1/2, 0, 1)'}\n")
+    assert ast.unparse(method(item, "setup_context")).count("x / 6") == 1
+    x = torch.linspace(-5, 5, 11).requires_grad_()
+    (own,) = torch.autograd.grad(item.function(x).sum(), x)
+    torch.testing.assert_close(own, ((x.abs() <= 3) / 6).detach())
+
+
 def test_a_kept_intermediate_is_not_used_under_differentiation() -> None:
     item = stem("kept_intermediate")
-    assert "_differentiated()" in item.text and "_differentiated" not in ast.unparse(method(item, "backward"))
+    assert "_is_plain(" in item.text and "_is_plain" not in ast.unparse(method(item, "backward"))
     tensors = item.tensors(item.differentiable)
     y = item.function(*tensors)
     first = torch.autograd.grad(y.sum(), tensors, create_graph=True)
@@ -358,6 +366,29 @@ def test_what_all_branches_compute_stands_before_them() -> None:
     lines = ast.unparse(method(item, "backward")).splitlines()
     (shared,) = (k for k, line in enumerate(lines) if line.strip() == "diff = x - target")
     assert shared < min(k for k, line in enumerate(lines) if " == " in line and "dtype" not in line)
+
+
+def test_what_is_one_of_the_results_stands_before_the_branches_too() -> None:
+    item = compiled_text(
+        "\nop: f\ntensors: {x: , t: {grad: false}}\n"
+        "hyperparameters: {how: {type: str, default: mean, choices: [none, mean, sum]}}\n"
+        "let: {each: t * sin(x)}\n"
+        'outputs: {y: \'where(how == "mean", mean(each), where(how == "sum", sum(each), each))\'}\n'
+    )
+    assert ast.unparse(method(item, "forward")).count("torch.sin(x)") == 1
+    backward = ast.unparse(method(item, "backward"))
+    assert "how == 'mean'" in backward and "how == 'sum'" not in backward, "sum and none are one branch"
+    x, t = torch.linspace(-2, 2, 5).requires_grad_(), torch.rand(5)
+    for how in ("none", "mean", "sum"):
+        own, right = (torch.autograd.grad(f(x, t, how).sum(), x)[0] for f in (item.function, item.composite))
+        torch.testing.assert_close(own, right)
+
+
+def test_a_tangent_is_expanded_once() -> None:
+    (path,) = (p for p in SPECS if p.stem == "conv1d")
+    item = compiled(path)
+    assert "tangent_bias" in ast.unparse(method(item, "jvp"))
+    assert ".expand(" not in ast.unparse(method(item, "jvp"))
 
 
 def test_what_is_not_read_is_not_unpacked() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.rules.algebra import ALGEBRA, CONTENT, SCALED_ERFC, SOFTMAX
+from symgrad.rules.algebra import ALGEBRA, CANCELLED, CONTENT, SCALED_ERFC, SOFTMAX
 from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.choices import CHOICES
 from symgrad.rules.kinks import KINKS
@@ -34,8 +34,9 @@ ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_R
 
 # Those that may save operations where nothing is to be gained in accuracy.
 CHEAPER: tuple[Rule | Transformation, ...] = (
+    *CANCELLED,
     *CHOICES,
     *(r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"),
 )
 
-ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES, *CHOICES)
+ALL_RULES: tuple[Rule | Transformation, ...] = (*RECOGNISE, *STABILISE, *KINKS, *ALTERNATIVES, *CANCELLED, *CHOICES)

@@ -143,6 +143,12 @@ def together(node: Expr) -> Expr | None:
     return ex.mul(shared, *(ex.power(base, ex.num(-n)) for base, n in least.items()))
 
 
+def shorter_together(node: Expr) -> Expr | None:
+    """a / (1 - a) + 1 as 1 / (1 - a): one fraction, where terms cancel in it."""
+    result = together(node)
+    return result if result is not None and result.size < node.size else None
+
+
 def expand(node: Expr) -> Expr | None:
     """A product or power of sums as one sum."""
     result = expanded([node])
@@ -188,6 +194,30 @@ def paired_squares(node: Expr) -> Expr | None:
         return None
     root = ex.mul(*(ex.power(f.args[0], ex.num(_exponent(f) / 2)) for f in squares))
     return ex.mul(*others, make("pow", root, ex.num(2)))
+
+
+def cancelled_factors(node: Expr) -> Expr | None:
+    """a*b / (a*c) as b/c, and a / (a/b) as b: a divisor that is a product, apart where factors of it cancel."""
+    for divisor in node.args:
+        base, exponent = ex.split_power(divisor)
+        n = exponent.number
+        if base.op == "mul" and n is not None and n < 0 and n.denominator == 1:
+            others = [f for f in node.args if f is not divisor]
+            result = ex.mul(*others, *(ex.power(part, exponent) for part in base.args))
+            if len(_factors(result)) < len(others) + len(base.args):
+                return result
+    return None
+
+
+def cancelled_divisors(node: Expr) -> Expr | None:
+    """c * (a/c + b) as a + b*c: a sum over one denominator, which a factor cancels."""
+    for factor in node.args:
+        fraction = together(factor) if factor.op == "add" else None
+        if fraction is not None:
+            result = ex.mul(fraction, *(f for f in node.args if f is not factor))
+            if result.size < node.size:
+                return result
+    return None
 
 
 def _exponent(factor: Expr) -> Fraction:
@@ -333,6 +363,12 @@ ALGEBRA = (
     Transformation("clamped-growth", "mul", clamped_growth, "0 times infinity"),
     Transformation("power-as-exp", "pow", power_as_exp, "one operation for two"),
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
+)
+
+CANCELLED = (
+    Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again"),
+    Transformation("cancelled-divisors", "mul", cancelled_divisors, "what is divided by is multiplied by again"),
+    Transformation("cancelled-terms", "add", shorter_together, "over one denominator terms cancel"),
 )
 
 CONTENT = Transformation("content", "add", content, "one product for several")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -40,7 +40,7 @@ def int_and_bool(x: Tensor | float, count: Tensor | int, mask: Tensor | bool, n:
 
 
 class IntAndBoolFunction(Function):
-    """y = where(mask, x**n * count, x), differentiable in x to any order and in any mode."""
+    """y = where(mask, x**n * count, x), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -55,7 +55,10 @@ class IntAndBoolFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, count, mask, n = inputs
         ctx.n = n
-        _save(ctx, (y,), x, count, mask)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, count, mask)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), x, count, mask)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -84,7 +87,7 @@ class IntAndBoolFunction(Function):
 
 
 class _IntAndBoolPlain(Function):
-    """IntAndBoolFunction for a plain call, whose backward overwrites its own temporaries."""
+    """IntAndBoolFunction for a plain call, whose backward overwrites temporaries."""
 
     forward = IntAndBoolFunction.forward
     setup_context: Any = IntAndBoolFunction.setup_context
@@ -92,7 +95,7 @@ class _IntAndBoolPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
+        if not _is_plain(grad_y):
             return IntAndBoolFunction.backward(ctx, grad_y)
         n = ctx.n
         x, count, mask = saved = ctx.saved_tensors
@@ -103,7 +106,7 @@ class _IntAndBoolPlain(Function):
         return grad_x, None, None, None
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -197,28 +200,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

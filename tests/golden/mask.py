@@ -35,7 +35,7 @@ def mask(x: Tensor) -> Tensor:
 
 
 class MaskFunction(Function):
-    """y = clamp(x, -1, 1), differentiable in x to any order and in any mode."""
+    """y = clamp(x, -1, 1), differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -47,7 +47,11 @@ class MaskFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
         (wants_x,) = _wanted(ctx)
-        _save(ctx, (y,), (x >= -1) & (x <= 1) if wants_x else None)
+        saved = [(x >= -1) & (x <= 1) if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -65,7 +69,7 @@ class MaskFunction(Function):
             return _masked(tangent_x, inside)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -82,13 +86,10 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

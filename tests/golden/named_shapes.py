@@ -41,17 +41,11 @@ def named_shapes(x: Tensor | float, bias: Tensor | float) -> Tensor:
 def _check_shapes(x: Any, bias: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
     if not (x.dim() == 3 and bias.shape == x.shape[1:2]):
-        _refuse_shapes(
-            "named_shapes",
-            {
-                "x": (x, ("N", "C", "T")),
-                "bias": (bias, ("C",)),
-            },
-        )
+        _refuse_shapes("named_shapes", {"x": (x, ("N", "C", "T")), "bias": (bias, ("C",))})
 
 
 class NamedShapesFunction(Function):
-    """y = x * bias, differentiable in x and bias to any order and in any mode."""
+    """y = x * bias, differentiable in x and bias to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -64,7 +58,11 @@ class NamedShapesFunction(Function):
         x, bias = inputs
         ctx.inputs = _like(x, bias)
         wants_x, wants_bias = _wanted(ctx)
-        _save(ctx, (y,), x if wants_bias else None, bias if wants_x else None)
+        saved = [x if wants_bias else None, bias if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -93,7 +91,7 @@ class NamedShapesFunction(Function):
             return _total(ctx, terms)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -184,13 +182,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -13,7 +13,7 @@ where reduction == 'none':
 where reduction == 'sum':
     grad_x = 2 * grad_loss * (x - target)
 
-Saved for backward: difference.
+Saved for backward: held(x - target).
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -25,7 +25,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import torch
 from torch import Tensor
@@ -56,19 +56,20 @@ def _forward(x: Tensor, target: Tensor, reduction: str) -> tuple[Tensor, Tensor]
     dtype = None
     if x.dtype in _HALF or x.dtype != target.dtype:
         x, target, dtype = _widen(x, target)
-    difference = x - target
+    diff = x - target
+    squared = diff * diff
     if reduction == "mean":
-        loss = (difference * difference).mean()
-        return _round(loss, dtype), difference
+        loss = squared.mean()
+        return _round(loss, dtype), diff
     if reduction == "none":
-        loss = difference * difference
-        return _round(loss, dtype), difference
-    loss = (difference * difference).sum()
-    return _round(loss, dtype), difference
+        loss = squared
+        return _round(loss, dtype), diff
+    loss = squared.sum()
+    return _round(loss, dtype), diff
 
 
 class StrChoicesFunction(Function):
-    """loss of str_choices, differentiable in x to any order and in any mode."""
+    """loss of str_choices, differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -80,7 +81,10 @@ class StrChoicesFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         x, target, reduction = inputs
         ctx.reduction = reduction
-        _save(ctx, (loss,), x, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), x, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -93,9 +97,6 @@ class StrChoicesFunction(Function):
         diff = x - target
         if reduction == "mean":
             grad_x = _fit(diff * (2 * grad_loss / diff.numel()), saved[0])
-            return grad_x, None, None
-        if reduction == "none":
-            grad_x = _fit(2 * diff * grad_loss, saved[0])
             return grad_x, None, None
         grad_x = _fit(2 * diff * grad_loss, saved[0])
         return grad_x, None, None
@@ -117,7 +118,7 @@ class StrChoicesFunction(Function):
 
 
 class _StrChoicesKeeping(Function):
-    """StrChoicesFunction for a plain call: keeps difference alone.
+    """StrChoicesFunction for a plain call: keeps diff in place of x and target.
 
     It is an output of its own, so that second derivatives pass through it.
     """
@@ -127,90 +128,80 @@ class _StrChoicesKeeping(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         x, _, reduction = inputs
-        _, difference = outputs
+        _, diff = outputs
         ctx.inputs = _like(x)
         ctx.reduction = reduction
-        _save(ctx, outputs, difference)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, diff)
 
     @staticmethod
-    def backward(ctx: Any, grad_loss: Tensor | None, grad_difference: Tensor | None = None) -> Any:
-        if (
-            grad_difference is None
-            and type(grad_loss) is Tensor
-            and not (_is_batched(grad_loss) or _differentiated())
-        ):
+    def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
+        if grad_diff is None and _is_plain(grad_loss):
             return _StrChoicesKeeping.gradients(ctx, grad_loss)
-        if grad_loss is None and grad_difference is None:
+        if grad_loss is None and grad_diff is None:
             return None, None, None
         reduction = ctx.reduction
-        (difference,) = ctx.saved_tensors
-        difference, grad_loss, grad_difference, _ = _widen(difference, grad_loss, grad_difference)
+        (diff,) = ctx.saved_tensors
+        diff, grad_loss, grad_diff, _ = _widen(diff, grad_loss, grad_diff)
         grad_x = None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_x = _summed(difference * (2 * grad_loss / difference.numel()), ctx.inputs[0])
-            if grad_difference is not None:
-                grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
-            return _rounded(grad_x, ctx.inputs[0]), None, None
-        if reduction == "none":
-            if grad_loss is not None:
-                grad_x = _summed(2 * difference * grad_loss, ctx.inputs[0])
-            if grad_difference is not None:
-                grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
+                grad_x = _summed(diff * (2 * grad_loss / diff.numel()), ctx.inputs[0])
+            if grad_diff is not None:
+                grad_x = _plus(grad_x, _summed(grad_diff, ctx.inputs[0]))
             return _rounded(grad_x, ctx.inputs[0]), None, None
         if grad_loss is not None:
-            grad_x = _summed(2 * difference * grad_loss, ctx.inputs[0])
-        if grad_difference is not None:
-            grad_x = _plus(grad_x, _summed(grad_difference, ctx.inputs[0]))
+            grad_x = _summed(2 * diff * grad_loss, ctx.inputs[0])
+        if grad_diff is not None:
+            grad_x = _plus(grad_x, _summed(grad_diff, ctx.inputs[0]))
         return _rounded(grad_x, ctx.inputs[0]), None, None
 
     @staticmethod
     def gradients(ctx: Any, grad_loss: Tensor) -> Any:
-        """Return the gradients where nothing differentiates them: overwrites its own temporaries."""
+        """Return the gradients where nothing differentiates them; overwrites temporaries."""
         reduction = ctx.reduction
-        (difference,) = ctx.saved_tensors
-        if difference.dtype in _HALF or difference.dtype != grad_loss.dtype:
-            difference, grad_loss, _ = _widen(difference, grad_loss)
+        (diff,) = ctx.saved_tensors
+        if diff.dtype in _HALF or diff.dtype != grad_loss.dtype:
+            diff, grad_loss, _ = _widen(diff, grad_loss)
         if reduction == "mean":
-            grad_x = _fit(difference * (grad_loss / difference.numel()).mul_(2), ctx.inputs[0])
+            grad_x = _fit(diff * (grad_loss / diff.numel()).mul_(2), ctx.inputs[0])
             return grad_x, None, None
-        if reduction == "none":
-            grad_x = _fit((difference * grad_loss).mul_(2), ctx.inputs[0])
-            return grad_x, None, None
-        grad_x = _fit((difference * grad_loss).mul_(2), ctx.inputs[0])
+        grad_x = _fit((diff * grad_loss).mul_(2), ctx.inputs[0])
         return grad_x, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, *_: Any) -> Any:
         reduction = ctx.reduction
         with _primals(ctx) as saved:
-            (difference,) = saved
+            (diff,) = saved
             if reduction == "mean":
-                difference, tangent_x, _ = _widen(difference, tangent_x)
+                diff, tangent_x, _ = _widen(diff, tangent_x)
                 terms_loss = []
-                terms_difference = []
+                terms_diff = []
                 if tangent_x is not None:
-                    terms_loss.append(2 * (difference * tangent_x).mean())
-                    terms_difference.append(tangent_x)
-                return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+                    terms_loss.append(2 * (diff * tangent_x).mean())
+                    terms_diff.append(tangent_x)
+                return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
             if reduction == "none":
-                difference, _ = _widen(difference)
+                diff, _ = _widen(diff)
                 terms_loss = []
-                terms_difference = []
+                terms_diff = []
                 if tangent_x is not None:
-                    terms_loss.append(2 * difference * tangent_x)
-                    terms_difference.append(tangent_x)
-                return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
-            difference, tangent_x, _ = _widen(difference, tangent_x)
+                    terms_loss.append(2 * diff * tangent_x)
+                    terms_diff.append(tangent_x)
+                return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
+            diff, tangent_x, _ = _widen(diff, tangent_x)
             terms_loss = []
-            terms_difference = []
+            terms_diff = []
             if tangent_x is not None:
-                terms_loss.append(2 * (difference * tangent_x).sum())
-                terms_difference.append(tangent_x)
-            return _total(ctx, terms_loss), _total(ctx, terms_difference, 1)
+                terms_loss.append(2 * (diff * tangent_x).sum())
+                terms_diff.append(tangent_x)
+            return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -293,28 +284,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _like(*tensors: Any) -> list[Any]:

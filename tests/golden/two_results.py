@@ -56,8 +56,8 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | Non
 
 
 class TwoResultsFunction(Function):
-    """radius, angle and quadrant of two_results, differentiable in x and y to any order and in
-    any mode.
+    """radius, angle and quadrant of two_results, differentiable in x and y to any order, in any
+    mode.
     """
 
     generate_vmap_rule = True
@@ -71,7 +71,10 @@ class TwoResultsFunction(Function):
         x, y = inputs
         _, _, quadrant = outputs
         _mark_fixed(ctx, quadrant)
-        _save(ctx, outputs, x, y, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, x, y, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_radius: Tensor | None, grad_angle: Tensor | None, _2: Any) -> Any:
@@ -110,7 +113,7 @@ class TwoResultsFunction(Function):
 
 
 class _TwoResultsPlain(Function):
-    """TwoResultsFunction for a plain call, whose backward reuses intermediates of forward.
+    """TwoResultsFunction for a plain call, whose backward reuses what forward computed.
 
     A second derivative would lose their part of it, so then backward recomputes them.
     """
@@ -145,7 +148,7 @@ class _TwoResultsPlain(Function):
         return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
 
-# ---------------------------------------------------------------------------------------------- plumbing
+# ------------------------------------------------------------------------------------------ plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -212,13 +215,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _mark_fixed(ctx: Any, *outputs: Tensor) -> None:

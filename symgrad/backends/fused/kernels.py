@@ -71,6 +71,8 @@ class _Passes:
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, shapes = [], []
         for output, form in variant.outputs.items():
+            if form.is_boolean:
+                raise Unsupported("an output of truth values")
             value = elements(form)
             results.append(_output(output, value))
             formula = elements(variant.formulas[output])

@@ -23,7 +23,7 @@ def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda for
 
     def leaf(variant: Variant) -> list[str]:
         targets = [Target(layout.outputs[name], form_of(form)) for name, form in variant.formulas.items()]
-        scope = Scope(layout.names(), layout.symbols(variant))
+        scope = Scope(layout.names(), layout.symbols(variant), lets=layout.lets)
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
         results = [
             f"{local}{cast(variant.formulas[name], scope.known)}{'.detach()' if name in fixed else ''}"

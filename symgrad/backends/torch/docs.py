@@ -63,10 +63,41 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
     lines = []
     for name, text in rows:
         lead = f"    {name:<{width}} = "
-        lines += textwrap.wrap(
-            text, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False
-        )
+        first, *rest = broken(text, _WIDTH - len(lead))
+        lines += [lead + first, *(" " * len(lead) + line for line in rest)]
     return "\n".join(lines)
+
+
+_OPERATORS = ("+", "-", "*", "/", "@", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or")
+_LOOSE = ("+", "-", "and", "or")
+
+
+def broken(text: str, width: int) -> list[str]:
+    """A formula in lines, which end before operators and after commas, outside of parentheses where they can."""
+    lines: list[str] = []
+    while len(text) > width:
+        places = _places(text)
+        fitting = [p for p in places if p[1] <= width]
+        preferred = [p for p in fitting if 2 * p[1] > width] or fitting or places[:1]
+        if not preferred:
+            break
+        _, end = min(preferred, key=lambda p: (p[0], -p[1]))
+        lines.append(text[:end])
+        text = text[end + 1 :]
+    return [*lines, text]
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    """Where a line may end, with how tightly what follows is bound: by parentheses, then by operators."""
+    found: list[tuple[int, int]] = []
+    depth = 0
+    for k, sign in enumerate(text):
+        depth += (sign in "([") - (sign in ")]")
+        if sign == " " and k:
+            word = text[k + 1 :].split(" ", 1)[0]
+            if word in _OPERATORS or text[k - 1] == ",":
+                found.append((2 * depth + (word in _OPERATORS and word not in _LOOSE), k))
+    return found
 
 
 def _derivatives(layout: Layout) -> str:
@@ -82,11 +113,13 @@ def _derivatives(layout: Layout) -> str:
 
 def _saved(layout: Layout) -> str:
     texts = []
+    lets = {form: symbol(name) for form, name in layout.lets.items()}
+    own = {o.name for o in layout.spec.outputs}
     for _, variant in layout.operation.called.derivative_variants():
-        outputs = {form: symbol(name) for name, form in variant.outputs.items() if form.args}
+        outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
-    kept = [formula(s.value) for s in layout.keeps]
+    kept = [formula(substitute(s.value, lets)) for s in layout.keeps]
     text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
     if kept:
         text += f"; {listed(kept)} where nothing differentiates the backward"
@@ -125,7 +158,7 @@ def class_docstring(layout: Layout) -> str:
     """The formula and in what it is differentiable."""
     spec = layout.spec
     wanted = layout.differentiable
-    order = "once" if not spec.options.double_backward else "to any order and in any mode"
+    order = "once" if not spec.options.double_backward else "to any order, in any mode"
     names = listed([o.name for o in spec.outputs])
     text = f"{names} of {spec.op}"
     if len(spec.outputs) == 1:
@@ -135,6 +168,8 @@ def class_docstring(layout: Layout) -> str:
     ending = f", differentiable in {listed(wanted)} {order}." if wanted else ", not differentiable."
     if any(v.overrides for v in layout.variants):
         ending = f", with its own gradient for {listed(list(layout.variants[0].overrides))}."
+    if len(text + ending) > _INDENTED:
+        text = f"{names} of {spec.op}"
     return one_or_more_lines(text + ending)
 
 

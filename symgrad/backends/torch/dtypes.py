@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from symgrad.expr import OO, Expr
+from symgrad.integers import WHOLE
 from symgrad.shapes import extent
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.tensor_ops.extent import SCALAR
@@ -29,8 +30,6 @@ class Floated:
 
 Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
 
-# What leaves whole numbers whole.
-_WHOLE = frozenset({"sym", "add", "mul", "neg", "pow", "abs", "sign", "floor", "ceil", "round", "min", "max", "clamp"})
 _CHOSEN = frozenset({"where", "relu", "heaviside"})
 
 
@@ -95,7 +94,9 @@ def _keeps_whole(node: Expr) -> bool:
     if node.op in TENSOR_OPS or node.op in _CHOSEN or any(s["kind"] == "tensor" for s in node.tensors):
         return True
     numbers = [a for a in node.args if a.is_static]
-    return node.op in _WHOLE and all(map(_is_whole, numbers)) and not (node.op == "pow" and _is_negative(numbers))
+    if node.op == "pow" and _is_negative(numbers):
+        return False
+    return node.op in {"sym", "pow", *WHOLE} and all(map(_is_whole, numbers))
 
 
 def _is_negative(numbers: list[Expr]) -> bool:

@@ -204,6 +204,11 @@ class Layout:
     def variants(self) -> list[Variant]:
         return [variant for _, variant in self.operation.variants()]
 
+    @cached_property
+    def lets(self) -> dict[Expr, str]:
+        """The names that the spec gives to intermediates, by their forms."""
+        return {form: name for variant in self.variants for form, name in variant.lets.items()}
+
     @property
     def optional(self) -> bool:
         """Whether a tensor may be absent."""
@@ -342,13 +347,23 @@ def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[E
     if isinstance(body, Variant):
         return leaf(body)
     blocks: list[tuple[str, list[str]]] = []  # condition, lines; the last condition is empty
+    tests: list[Expr] = []
     node: Body = body
     while isinstance(node, Split):
+        tests.append(node.condition)
         blocks.append((text(node.condition), branches(node.then, leaf, text)))  # type: ignore[arg-type]
         node = node.otherwise  # type: ignore[assignment]
-    blocks.append(("", leaf(node)))
+    rest = leaf(node)
+    if _exclude_each_other(tests):
+        blocks = [b for b in blocks if b[1] != rest]
+    blocks.append(("", rest))
     shared = _common_start([lines for _, lines in blocks])
     return [*blocks[0][1][:shared], *_chain([(c, lines[shared:]) for c, lines in blocks])]
+
+
+def _exclude_each_other(tests: list[Expr]) -> bool:
+    """Whether at most one of the conditions holds: they compare one hyperparameter with different texts."""
+    return all(t.op == "eq" and t.args[1].op == "text" and t.args[0] is tests[0].args[0] for t in tests)
 
 
 def _common_start(blocks: list[list[str]]) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.backends.fused.binding import Fused
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.methods import Methods
 from symgrad.backends.torch.methods.backward import PivotBackward
 from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
@@ -57,10 +58,9 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "functions": public.functions(layout),
         "shapes": shape_check(layout),
         "returns": public.returns(layout),
-        "applied": public.returns(layout),
         "arguments": public.method_signature(layout),
         "call": call,
-        "call_tuple": joined(names),
+        "call_tuple": tuple_of(names),
         "with_kept": f"tuple[{', '.join(['Tensor'] * len(outputs) + ['Tensor | None'] * len(layout.keeps))}]",
         "results": ", ".join(outputs),
         "first": "0" if len(outputs) == 1 else f":{len(outputs)}",
@@ -98,9 +98,11 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
     extended = Layout(keeping, layout.constants, pivots=tuple(o.name for o in more))
     methods, plain = Methods(extended), PivotBackward(extended)
     own = _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs])
+    kept = frozenset(s for o in more for s in keeping.program.outputs[o.name].tensors)
     return {
         "names": " and ".join(extended.outputs[name] for name in extended.pivots),
         "several": len(more) > 1,
+        "replaced": docs.listed([t.name for t in layout.spec.tensors if layout.symbol(t.name) in kept]),
         "forward": methods.forward(),
         "returns": public.returns(extended),
         "setup": methods.setup_context(),

@@ -192,9 +192,17 @@ def _count(printer: Printer, node: Expr) -> str:
     shape = print_shape(printer, like)
     dims = dim if isinstance(dim, tuple) else (dim,)
     if extent(like).dims:  # not a scalar, which has one element along every dimension
-        sizes = [f"{shape}[{attribute(printer, d)}]" for d in dims]
+        sizes = [_declared(printer, like, d) or f"{shape}[{attribute(printer, d)}]" for d in dims]
         return sizes[0] if len(sizes) == 1 else f"({' * '.join(sizes)})"
     return f"_count({shape}, {', '.join(attribute(printer, d) for d in dims)})"
+
+
+def _declared(printer: Printer, like: Expr, dim: object) -> str | None:
+    """The size of a dimension that has a name, from an argument that has it."""
+    dims = extent(like).dims
+    if not isinstance(dim, int) or not -len(dims) <= dim < 0 or not isinstance(dims[dim], str):
+        return None
+    return _size(printer, dims[dim])
 
 
 def _unsqueeze(printer: Printer, node: Expr) -> str:
@@ -204,6 +212,8 @@ def _unsqueeze(printer: Printer, node: Expr) -> str:
 def _indexed(node: Expr) -> str:
     """`[:, None]`, or a call for each dimension where these are easier to read."""
     of, dims = extent(node.args[0]), node["dim"]
+    if len(dims) > 1 and set(dims) == set(range(-len(dims), 0)):
+        return f"[...{', None' * len(dims)}]"
     if dims == (-1,) or not of.exact:
         return "".join(f".unsqueeze({d})" for d in sorted(dims, reverse=True))
     rank = len(of.dims) + len(dims)

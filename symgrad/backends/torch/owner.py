@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch.docs import listed, one_or_more_lines, summary
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.public import hyperparameter_type, literal, may_be_left_out
+from symgrad.backends.torch.public import hyperparameter_type, may_be_left_out
 from symgrad.naming import Names
 from symgrad.spec.model import Module, Spec
 
@@ -26,6 +27,7 @@ _MEMBERS = """
 """
 _READ = "self super device dtype torch Tensor Literal bool int str"  # in the class and its methods
 MEMBERS = frozenset(_MEMBERS.split())
+_LONGEST = 80  # characters of what `extra_repr` returns, beyond which it is more than one string
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,7 @@ def owner(layout: Layout) -> dict[str, Any] | None:
     init = [f"self.{n} = {n}" for n in kept]
     init += [f"self.{own.initial[p.tensor]} = {names[p.tensor]}" for p in parameters]
     for p in parameters:
-        shape = ", ".join(own.sizes[d] if isinstance(d, str) else str(d) for d in p.shape or ())
-        shape = f"({shape},)" if len(p.shape or ()) == 1 else f"({shape})"
+        shape = tuple_of([own.sizes[d] if isinstance(d, str) else str(d) for d in p.shape or ()])
         init.append(f"self.{names[p.tensor]} = torch.nn.Parameter(torch.empty({shape}, device=device, dtype=dtype))")
     if parameters:
         init.append("self.reset_parameters()")
@@ -97,8 +98,16 @@ def owner(layout: Layout) -> dict[str, Any] | None:
             if t.name in own.inputs
         ),
         "call": f"{spec.op}({', '.join(call)})",
-        "repr": f'f"{", ".join(pieces)}"' if pieces else '""',
+        "repr": _joined(pieces),
     }
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    """An f-string of all pieces, or several that Python joins where one would be a long line."""
+    if len(", ".join(pieces)) < _LONGEST:
+        return f'f"{", ".join(pieces)}"' if pieces else '""'
+    texts = [f'f"{p}, "' for p in pieces[:-1]]
+    return f'({" ".join(texts)} f"{pieces[-1]}")'
 
 
 def _signature(own: Owner) -> str:

@@ -10,7 +10,7 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
 from symgrad.fusion import fuse
-from symgrad.machine import machine
+from symgrad.machine import machine, machine_form
 from symgrad.naming import Names
 from symgrad.tensor_ops import data_arguments, results
 from symgrad.traversal import topological
@@ -33,7 +33,7 @@ class Scope:
     """The Python names in scope of a method, by value; and where shapes are known from.
 
     `partly` holds the known values that may be None, each with the conditions under one of which it is there;
-    `shared` the values that get a name wherever they are computed.
+    `shared` the values that get a name wherever they are computed; `lets` names that the spec gives to values.
     """
 
     names: Names
@@ -41,6 +41,7 @@ class Scope:
     shapes: dict[Expr, str] = field(default_factory=dict)  # of tensors that are not there themselves
     partly: dict[Expr, frozenset[str]] = field(default_factory=dict)
     shared: frozenset[Expr] = frozenset()
+    lets: Mapping[Expr, str] = field(default_factory=dict)
 
 
 def statements(
@@ -71,14 +72,20 @@ def statements(
     together = _computed_together(order, users)
     temporaries.update(together)
     temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
+    shared = {machine_form(value) for value in scope.shared}
     plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
-    wished = {root: t.name for root, t, own in zip(roots, targets, plain, strict=True) if own and root in temporaries}
+    wished = {
+        root: t.name
+        for root, t, own in zip(roots, targets, plain, strict=True)
+        if own and root in temporaries and root not in shared
+    }
     everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset()
     sequence = _sequence(roots, targets, [n for n in order if n in temporaries], wished, leaves)
     names = dict(named)
+    lets = {machine_form(value): name for value, name in scope.lets.items()}
     for node, target in sequence:
         if target is None:
-            names[node] = wished.get(node) or scope.names.for_value(node, names)
+            names[node] = wished.get(node) or scope.names.for_value(node, names, lets)
 
     def printer(place: int) -> Printer:
         """A printer with the names that surely have a value at a place of the sequence."""

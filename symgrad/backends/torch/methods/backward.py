@@ -35,14 +35,10 @@ class Backward(Common):
             return []
         lines = self._whole(body, defined=self._overwrites)  # an undefined cotangent is no tensor
         outputs = layout.spec.outputs
-        tests = self._observed(f"grad_{outputs[0].name}") if self._overwrites else ["_differentiated()"]
-        return [f"if {' or '.join(tests)}:", f"    {self._general_backward('ctx')}", *lines]
-
-    def _observed(self, grad: str) -> list[str]:
-        """Tests, one of which holds where temporaries must not be overwritten."""
         # Autocast gives products a dtype of their own.
-        casts = ["ctx.autocast.enabled"] if self.layout.multiplies else []
-        return [f"type({grad}) is not Tensor", f"_is_batched({grad})", *casts, "_differentiated()"]
+        casts = ["ctx.autocast.enabled"] if layout.multiplies else []
+        tests = [*casts, f"not _is_plain(grad_{outputs[0].name})"] if self._overwrites else ["_differentiated()"]
+        return [f"if {' or '.join(tests)}:", f"    {self._general_backward('ctx')}", *lines]
 
     def _general_backward(self, ctx: str) -> str:
         """The backward that serves every call, from a plain one."""
@@ -78,7 +74,9 @@ class Backward(Common):
     def _backward(self, variant: Variant, plain: bool = False) -> list[str]:
         layout = self.layout
         scope = self._scope(layout.symbols(variant))
-        scope.shared = self._in_all_variants(lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)])
+        scope.shared = self._in_all_variants(
+            layout.operation.derivative_body, lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)]
+        )
         cotangents = self._cotangents(variant)
         if len(cotangents) == 1:  # which is not None then
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
@@ -205,8 +203,8 @@ class PivotBackward(Backward):
         """Whether it serves."""
         grad = f"grad_{self.layout.spec.outputs[0].name}"
         unused = [f"grad_{name} is None" for name in self.layout.pivots]
-        _, *watched = self._observed(grad)
-        return f"{' and '.join(unused)} and type({grad}) is Tensor and not ({' or '.join(watched)})"
+        casts = ["not ctx.autocast.enabled"] if self.layout.multiplies else []
+        return " and ".join([*unused, *casts, f"_is_plain({grad})"])
 
     @property
     def _overwrites(self) -> bool:

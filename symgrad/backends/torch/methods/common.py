@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from symgrad import expr as ex
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.differentials import absent
 from symgrad.expr import Expr
-from symgrad.naming import describe
-from symgrad.operation import Body, Variant
+from symgrad.operation import Body, Variant, leaves
 from symgrad.plan import Saved, read_by
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import data_arguments, is_index
@@ -40,26 +40,30 @@ class Common:
         known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
         return self._branches(self.layout.operation.derivative_body, leaf, known)
 
-    def _in_all_variants(self, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
+    def _in_all_variants(self, body: Body, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
         """The largest values that the forms of every variant are computed from: they stand before the branches."""
-        variants = self.layout.variants
+        variants = leaves(body)
         if len(variants) < 2:
             return frozenset()
         read = [read_by(forms(v), frozenset()) for v in variants]
         common = {n for n in read[0].intersection(*read[1:]) if n.args and not n.is_static}
-        roots = {r for v in variants for r in forms(v)}
         outside = {a for values in read for n in values if n not in common for a in data_arguments(n)}
-        return frozenset(n for n in common if n in outside and n not in roots)
+        # Of what every variant returns nothing is shared; of what some do, if nothing else comes between.
+        roots = [frozenset(forms(v)) for v in variants]
+        own = frozenset().union(*roots) if self.layout.optional else roots[0].intersection(*roots[1:])
+        return frozenset(n for n in common if n in outside and n not in own)
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
-        return Scope(self.layout.names(), symbols if symbols is not None else self.layout.symbols())
+        known = symbols if symbols is not None else self.layout.symbols()
+        return Scope(self.layout.names(), known, lets=self.layout.lets)
 
     def _kept_names(self, scope: Scope) -> list[str]:
         """Local names for the intermediates that a plain call keeps."""
         layout = self.layout
         outputs = {form: layout.outputs[name] for name, form in layout.variants[0].outputs.items()}
         symbols = layout.symbols()
-        return [outputs.get(s.value) or scope.names.fresh(describe(s.value, symbols)) for s in layout.keeps]
+        values = [s.value for s in layout.keeps]
+        return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
     def _wants_line(self, source: str, wants: Sequence[str]) -> str:
         """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
@@ -122,7 +126,7 @@ class Common:
             return []
         if layout.keeps and not with_kept:
             names.append("*_")
-        return [f"{joined(names)} = {source}" if len(names) > 1 else f"({names[0]},) = {source}"]
+        return [f"{', '.join(names) if len(names) > 1 else tuple_of(names)} = {source}"]
 
     def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
         layout = self.layout
@@ -187,13 +191,9 @@ def alike(names: Sequence[str], least: str) -> list[str]:
     return [f"{', '.join(names)} = _alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
 
 
-def joined(names: Sequence[str], *, trailing: bool = True) -> str:
-    """`a, b`, or `a,` for a tuple of one."""
-    return f"{names[0]}," if len(names) == 1 and trailing else ", ".join(names)
-
-
 def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
-    return any(re.search(rf"\b{re.escape(n)}\b", line) for n in names for line in lines)
+    # Not \b: a name may end with a mark that is no letter.
+    return any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", line) for n in names for line in lines)
 
 
 def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:

@@ -41,7 +41,8 @@ class Forward(Common):
         fixed = self._fixed(variant)
         single = len(variant.outputs) == 1 and not layout.keeps and not fixed
         scope = self._scope(layout.symbols(variant))
-        scope.shared = self._in_all_variants(lambda v: list(v.outputs.values()))
+        if not (layout.optional and layout.widened):  # then every variant begins with tensors of its own
+            scope.shared = self._in_all_variants(layout.operation.body, lambda v: list(v.outputs.values()))
         widened = self._widening(variant, scope)
         for name, short in variant.outputs.items():
             local = layout.outputs[name]

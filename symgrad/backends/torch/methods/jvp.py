@@ -54,7 +54,7 @@ class Jvp(Common):
         layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
         scope = self._scope()
-        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
+        scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         rounds = self._keeps_shape()
@@ -73,15 +73,15 @@ class Jvp(Common):
         for tensor in [t for t in self.layout.differentiable if t in tensors]:
             lines += [
                 f"if tangent_{tensor} is not None:",
-                f'    raise RuntimeError("{self.layout.spec.op}: no forward mode in {tensor}, whose gradient rule is '
-                'not linear in the cotangent")',
+                f'    raise RuntimeError("{self.layout.spec.op}: no forward mode in {tensor}, "'
+                ' "whose gradient rule is not linear in the cotangent")',
             ]
         return lines
 
     def _all_tangents(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        scope.shared = self._in_all_variants(lambda v: list(v.tangents.values()))
+        scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if names:
@@ -120,5 +120,10 @@ class Jvp(Common):
             else:
                 value = (override.transposed or {}).get(output)
             if value is not None:
-                terms.append((tensor, value))
+                terms.append((tensor, value if self._keeps_shape() else _without_outer_expansion(value)))
         return terms
+
+
+def _without_outer_expansion(value: Expr) -> Expr:
+    """The tangent before it is expanded to its output's shape, which `_total` does at the return."""
+    return value.args[0] if value.op == "expand" and value.args[0].tensors else value
