@@ -21,6 +21,9 @@ from symgrad.traversal import rebuild, substitute, topological
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
 _LETTERS = "uvwrstpq"
+_SAME_VALUES = frozenset(
+    {"sum_to", "conform", "expand", "drop", "floated", "finite"}
+)  # they bring shapes and dtypes in line
 _SHORTEST = 10  # characters of a part that is worth a letter
 _EXACT = 40  # characters of a number that is shown as it is, others as decimals
 
@@ -71,7 +74,7 @@ def _taken(program: Program) -> set[str]:
 
 # ------------------------------------------------------------------------------------------------ readable
 def _readable(root: Expr) -> Expr:
-    """The formula without sums, views and expansions that undo broadcasting or restore what a reduction dropped."""
+    """The formula without casts, and sums, views and expansions that undo broadcasting or restore what was dropped."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         mapped[node] = _simpler(node, [mapped[a] for a in node.args])
@@ -81,7 +84,7 @@ def _readable(root: Expr) -> Expr:
 
 
 def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
-    if node.op in ("sum_to", "conform", "expand", "drop", "finite"):  # of `finite`, values are what matters here
+    if node.op in _SAME_VALUES:
         return args[0]
     if node.op in ("restore", "unsqueeze"):
         kept = _with_dimensions(args[0], node["dim"])

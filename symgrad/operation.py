@@ -17,7 +17,7 @@ from symgrad.differentiate import jvp, vjp
 from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
-from symgrad.hoist import hoisted
+from symgrad.hoist import divided_by_elements, hoisted
 from symgrad.override import Override, override
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
@@ -337,6 +337,7 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     kept = frozenset(s.value for s in chosen.saved)
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
+    inside = divided_by_elements(inside)
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
     second = Second()
     if spec.options.kernels and spec.options.double_backward:

@@ -12,8 +12,8 @@ from typing import Any
 
 import fused
 import pytest
-from compiled import compiled, compiled_text
 import torch
+from compiled import compiled, compiled_text
 from test_cpu_passes import LOSS, NORM
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -178,7 +178,7 @@ WORDS |= {"asked", "second", "numbers"}
 
 def test_integers_and_truth_values_of_all_kinds_are_sampled() -> None:
     tensors = "{x: , k: {dtype: int, domain: '(0, oo)'}, m: {dtype: bool}}"
-    text = compile_spec(parse_spec(f"{{op: f, tensors: {tensors}, outputs: {{y: 'where(m, k*x, x)'}}}}")).test
+    text = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{y: 'where(m, k*x, x)'}}}}").test
     scope: dict[str, Any] = {"torch": torch, "Any": Any}
     source = re.search(r"(?s)def sample\(.*?\n\n\n", text)
     assert source is not None

@@ -357,6 +357,13 @@ def test_one_more_number_for_each_row_is_free_where_intermediates_are_kept_anywa
     assert rank(one, "auto") < rank(made(9.0, 5, x + 1), "auto")
 
 
+def test_what_only_lends_its_shape_is_not_kept() -> None:
+    body = "op: f\ntensors: {w: {shape: [O, I]}, u: {shape: [O], grad: false}, v: {shape: [I], grad: false}}\n"
+    item = compiled_text(body + "outputs: {y: w / (u @ w @ v)}\n")
+    ((_, variant),) = item.operation.variants()
+    assert [s.value.op for s in variant.plan.extras] == ["matmul"]
+
+
 def test_a_sum_that_has_merged_with_other_terms_is_not_read_whole() -> None:
     difference = X - Y
     kept = frozenset({difference, Z})

@@ -91,6 +91,7 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
         (X + call("lgamma", K), "_result_dtype(_floated(k), x)"),
         (call("sqrt", K), "_result_dtype(_floated(k))"),
         (K / 2, "_result_dtype(_floated(k))"),
+        (total(X * call("log", K)), "_result_dtype(_floated(k), x)"),
         (1 / K, "_result_dtype(_floated(k))"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
@@ -109,6 +110,18 @@ def test_an_integer_beside_half_precision_leaves_its_dtype_alone(formula: str) -
     ).function
     for dtype in (torch.float16, torch.bfloat16):
         assert op(torch.rand(3).to(dtype), torch.tensor([1, 2, 3])).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "formula", ["k * 2.0", "k / 1", "mean(k + -1.0)", "k * 2", "k - 1", "x * (2.0 * k)", "x * k * 2.0"]
+)
+def test_a_float_or_a_quotient_makes_floats_of_whole_numbers(formula: str) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{x: , k: {{dtype: int}}}}\noutputs: {{y: {{expr: {formula}, grad: false}}}}\n"
+    )
+    x, k = torch.ones(3, dtype=torch.float16), torch.arange(3)
+    right = eval(formula, {"x": x, "k": k, "mean": torch.mean})
+    torch.testing.assert_close(item.function(x, k), right)
 
 
 def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:

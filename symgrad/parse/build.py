@@ -21,6 +21,7 @@ from symgrad.functions import SPELLINGS
 from symgrad.parse import calls
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
+from symgrad.parse.promotion import floated
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.shapes import shape_sources
@@ -277,7 +278,7 @@ class Builder:
         values = self.each(self.number, [first, *(operand for _, operand in rest)])
         self._check_digits(first, values)
         signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
-        return ex.add(*(sign * value for sign, value in zip(signs, values, strict=True)))
+        return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
 
     def _product(self, first: ast.expr, rest: Links) -> Expr:
         """Products and quotients from left to right; everything between two '@' at once."""
@@ -285,7 +286,7 @@ class Builder:
             return self._matrix_product(first, rest)
         values = self.each(self.number, [first, *(operand for _, operand in rest)])
         self._check_digits(first, values)
-        return ex.mul(values[0], *self._factors(rest, values[1:]))
+        return floated(ex.mul(values[0], *self._factors(rest, values[1:])), first, rest)
 
     def _factors(self, links: Links, values: Sequence[Expr]) -> list[Expr]:
         factors = []

@@ -232,6 +232,14 @@ INTERNAL = (
         linear=True,
         cost=0.0,
     ),
+    TensorOp(  # whole numbers as floats, which a float beside them makes them in torch
+        "floated",
+        torch="{0}.to(torch.get_default_dtype())",
+        vjp=lambda node, g: (None,),
+        jvp=lambda node, t: None,
+        shape_of=0,
+        cost=0.6,
+    ),
     TensorOp(  # the dimension that is left comes last
         "diagonal",
         attributes=_SQUARE,

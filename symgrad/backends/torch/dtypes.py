@@ -35,14 +35,19 @@ _CHOSEN = frozenset({"where", "relu", "heaviside"})
 
 def promoted(root: Expr) -> Operands:
     """What the dtype of a formula is promoted from: tensors, and totals of tensors."""
-    floated = floated_in(root)
-    operands = frozenset(Floated(o) if o in floated else o for o in _operands(root))
+    operands = _marked(_operands(root), floated_in(root))
     if _is_total(operands):
         (only,) = operands
         assert isinstance(only, Total)
         return only.of
     tensors = _flat(operands)
     return operands if len(tensors) > 1 else tensors
+
+
+def _marked(operands: Operands, floated: frozenset[Expr]) -> Operands:
+    """The operands, those of which floats are made as such, in totals too."""
+    totals = frozenset(Total(_marked(o.of, floated)) for o in operands if isinstance(o, Total))
+    return totals | frozenset(Floated(o) if o in floated else o for o in operands if not isinstance(o, Total))
 
 
 def _operands(root: Expr) -> Operands:
@@ -84,6 +89,8 @@ def floated_in(root: Expr) -> frozenset[Expr]:
 
 def _keeps_whole(node: Expr) -> bool:
     """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
+    if node.op == "floated":
+        return False
     if node.op in TENSOR_OPS or node.op in _CHOSEN or any(s["kind"] == "tensor" for s in node.tensors):
         return True
     numbers = [a for a in node.args if a.is_static]

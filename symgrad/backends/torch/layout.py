@@ -17,6 +17,7 @@ from symgrad.operation import Body, Operation, Variant
 from symgrad.plan import Saved
 from symgrad.spec import Spec
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.tensor_ops.einsum import contracts_nothing
 from symgrad.traversal import topological
 
 # Names that the methods of a generated module use themselves.
@@ -267,12 +268,14 @@ class Layout:
     def mixes(self) -> bool:
         """Whether cotangents and tangents of a product may have another dtype than its operands.
 
-        They cannot where each operand is made of one tensor, and nothing else is beside the product.
+        They cannot where each operand is made of one tensor, nothing else is beside the product, and torch wants
+        operands of one dtype.
         """
         for variant in self.variants:
             present = _floats(*variant.formulas.values())
             for product in filter(_multiplies, topological(*variant.formulas.values())):
-                if _floats(product) != present or any(len(_floats(a)) > 1 for a in product.args):
+                several = any(len(_floats(a)) > 1 for a in product.args)
+                if several or _floats(product) != present or contracts_nothing(product):
                     return True
         return False
 
