@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: b70949f4457df2d63a240aa2b0b640d7c46e92bb08f89674c4d15c57acc01592
+# body-sha256: 054cdde02b4ccde018217c763c863bec9405b200f1db3c6ea32ce218d8d014f8
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -110,7 +110,7 @@ class _Atan2AnglePlain(Function):
         return grad_y, grad_x
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

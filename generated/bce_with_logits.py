@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 45d8f8d3f103fdc6e282b82c3680326bd3ff719f2636172c0c23bdc312bf905d
+# body-sha256: 4cd1caf44abb0713a1e2fbe6f22ddbce35d240f1fac4f8387d6a099380637d66
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
@@ -132,7 +132,7 @@ class BceWithLogits(torch.nn.Module):
         return f"pos_weight={self.pos_weight!r}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

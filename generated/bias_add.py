@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: 80cecc568dcdb93f16861953cee819f5c79fb3e923a3c8020f0bbce930d56cd6
+# body-sha256: 5cd6b41ca9335f72a82b5c88b3a086170ac4c72631f31cd8a33326d1fd2df979
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
@@ -116,7 +116,7 @@ class BiasAdd(torch.nn.Module):
         return f"C={self.C!r}, bias={self.initial_bias}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

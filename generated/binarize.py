@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: 13c651cac5d6e215822b4972fd0d432ccc99a3a4b4b527c3ba6c846f04a8bb53
+# body-sha256: a7591036c768b9f88d649586b59abeb222845a7aa8a921c4a26f9c5ad98dff27
 """Step function with a straight-through gradient.
 
     y = where(x > 0, 1, 0)
@@ -67,7 +67,7 @@ def _detached(x: Tensor) -> Tensor:
     return _straight_through(BinarizeFunction.forward(x), x)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

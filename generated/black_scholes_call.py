@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 4970d04901769d23d360b21f950f71c912f4f9df0dc03199f34202f7968e955e
+# body-sha256: 65b790c50c16d479f14588c2e78cfb07aef169a2c718ae850dbb7ac5bc53b42f
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -410,7 +410,7 @@ class _BlackScholesCallPlain(Function):
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: 64ce17e684a528278a7bfcebb3828353c3557b77fc06765bc177d67c02287881
+# body-sha256: 0fdf0580f1eb5316575b229c90899540214ab74b6a7b164f730e5925fa1dd108
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -84,7 +84,7 @@ class BroadcastMulFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

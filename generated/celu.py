@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 889ec112f49b880de1b235e5523f04ed6d2b05cdc1e748d5ff29451975025274
-# body-sha256: d1d1211192f19a26b2030c29add045ed44dedd45e42d5e1b2a296cf38929144b
+# body-sha256: 748a764db16ef188434e92246338c3bb905a99d80ca79000d2f4e240ca1ae3c6
 """Continuously differentiable exponential linear unit.
 
     y = where(x > 0, x, alpha * (exp(x/alpha) - 1))
@@ -109,7 +109,7 @@ class _CeluPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

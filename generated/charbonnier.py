@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 370f4f1557cb2ccf3f9465ec03a482731a255d9355b5d3533df59ff7b8270b6e
+# body-sha256: 72d24c4c77971b113a3e7a2e2c8e1d237c319ca3f256426d122492d0985ff186
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -152,7 +152,7 @@ class _CharbonnierKeeping(Function):
             return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 27c3c8018fe82ffc83cd57c839d4ca72087351b98e8ffb602953f6c9124783ce
+# body-sha256: 0bcd54acfb88d3ea8cd8646d52aacbff5e31aac65f8db6c3727ee87a8f034db7
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -78,7 +78,7 @@ class ClampFunction(Function):
             return _masked(tangent_x, inside)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

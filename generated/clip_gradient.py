@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: 57950865d4329195e7e9aee3c1ede3238c53fff4e4401b178c4e1332d2e510f9
+# body-sha256: fd71887e9d257f45ac118cd1b6c43e687b27815429be5318903340868c37beb6
 """Identity whose gradient is clipped element by element.
 
     y = x
@@ -76,7 +76,7 @@ class ClipGradientFunction(Function):
         return _zeros(ctx, 0)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: 9b85862fb50400a07c30e9c540380c3c2ab478bbbf0a47eb4e19075d1a4b86af
+# body-sha256: 57de6e08d23e14efa759403acc86b6d2f7e7099670f7eba9f2202b3bad6ab861
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
@@ -86,7 +86,7 @@ class ClipGradientNormFunction(Function):
         return _zeros(ctx, 0)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

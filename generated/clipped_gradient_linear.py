@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 012b73f24d64f301300d29713d3a1aeb12d52a8bb24aace0b9cae38db1801836
+# body-sha256: 50024afe1a3241ae05470b2b30f4662b970430e59bbfd06c5c52fcf4c7c2e7f6
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -110,7 +110,7 @@ class ClippedGradientLinearFunction(Function):
             return _total(ctx, [x @ tangent_weight.T])
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 1a681b9566161b181fde06ba696c5864a0ac54b0f217dfe1585185da5b478732
+# body-sha256: c9e9405953d2c4e85b81b37f427b8067198ca4556d6ff2236ebd43090231b5d7
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -107,7 +107,7 @@ class _ClippedReluPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

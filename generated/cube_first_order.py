@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 50b6231578f69e726dc1a451d5536afc9fea92a5de04c6060f26de18eba820d9
+# body-sha256: 214fab9fb61008b4e0faf487686f5591f36ad30f9caa2c1bbbd62f9eb0a7763c
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -96,7 +96,7 @@ class _CubeFirstOrderPlain(Function):
         return _round((grad_y * x).mul_(x).mul_(3), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: 06a60efe68fb52d559694fb3819276ea9900852a64da52d24f36847e66cb23b7
+# body-sha256: d71cd9538e49451c8906222efb573761dc88b2c6cfe1e5171b37c73fde7939e0
 """Exponential linear unit.
 
     y = where(x > 0, x, alpha * expm1(x))
@@ -110,7 +110,7 @@ class _EluPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: 51711a992043dbeca6edc0ebc9b2701ed5fe2245f081dc33d8b8f736861dbea3
+# body-sha256: 38f38b5932693be0d01d41cd53e8b3553004d0b64e59934f1dbe6048ea562473
 """Exponential; keeps its output, not its input.
 
     y = exp(x)
@@ -68,7 +68,7 @@ class ExpFunction(Function):
             return y * tangent_x
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 0f121f5443d42760ad616ff78322bea546b62340985ff86bb99d5e61840c680b
+# body-sha256: 69da052596b2ae2fd63a5cf73338b364190b758e752e5926063c8fe98f6ef8a4
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -119,7 +119,7 @@ class FilmFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

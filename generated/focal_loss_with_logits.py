@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 8e0272c7acb1f6fe2880d952e36b476b7e2667291491ed8d22c93928447a7680
+# body-sha256: e21c70f53b1d2e87cf6bb15d4a479e0bdb367c5e769701cfb520b5ad38b4583d
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -184,7 +184,7 @@ class _FocalLossWithLogitsPlain(Function):
         return grad_logits, None, None, None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

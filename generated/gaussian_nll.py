@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: e9a4b4106d48fa8f865cca31b9ccc82540c7b228385da0b0eb209230e7ce0ef1
+# body-sha256: b72da33396be23fb0736b24e3fa3cd6742a070f6b4920217bacc887bfc998a92
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -201,7 +201,7 @@ class _GaussianNllKeeping(Function):
             return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

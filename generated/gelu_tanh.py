@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 5f0ef8c8fc85d14c6dc1c75a6cbb0a5256bc2003966d009f214fc4a1959bdb23
+# body-sha256: 1b9d836de8f02a5421afdee9414f2b1b20678985e073d6601288b08ab314fff1
 """Gaussian error linear unit, tanh approximation.
 
     y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -131,7 +131,7 @@ class _GeluTanhPlain(Function):
         return _round(total.sigmoid_().mul_(total2.add_(1)).mul_(grad_y), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

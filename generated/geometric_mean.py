@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 2bf7d6c50089c98b319585235e33eba47131be5f98c68831ded16ac8e192addd
+# body-sha256: 2ca8987cbba1f29501937a8df83c16db3212458de9fdda6d20594c11e45a510a
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -116,7 +116,7 @@ class _GeometricMeanPlain(Function):
         return grad_a, grad_b
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: 9e9255f2bb0e98ccded7a1381949b5fbf856a78c58ff487d3584139bede88eaf
+# body-sha256: 4226009e99bf7f10c82c448f971ee564d4b6350309ec8af43bf34a6ab5da2196
 """Piecewise linear sigmoid.
 
     y = clamp(x/6 + 1/2, 0, 1)
@@ -78,7 +78,7 @@ class HardSigmoidFunction(Function):
             return _masked(tangent_x / 6, inside)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 31b2654e7b9bf94c8c1b75fbdc634e5de9124ab1379a601a495f6302cbadae3a
+# body-sha256: 1acbd23fde63d36f15de8e791db60e0c99c2ca477caeae2acb445cf225caa38f
 """Huber loss.
 
     d    = input - target
@@ -180,7 +180,7 @@ class Huber(torch.nn.Module):
         return f"delta={self.delta!r}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: ff46f6cfed052f4b2ef9a9dac21417123b1dc426660771dceb9c9d0fd52b21a8
+# body-sha256: d3e51125e6f66b329c94ec5ea0fa7a472402252a735ac7f110e14b555828de9d
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -89,7 +89,7 @@ class InplaceIncrementInplaceFunction(Function):
         InplaceIncrementFunction.setup_context(ctx, inputs, y)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: e7e9b45b9a05fa78b2dc4e069d6875f750cf920d86b17c57017ae1d0839dfdeb
+# body-sha256: 32ca1f430bc801d067f80870df21ab6afe66ed8d1f5acc405c6eed67beac52cc
 """Affine map.
 
     y = x @ weight.T + bias
@@ -122,7 +122,7 @@ class LinearFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: 923ffa818bbc68f6a7ef8666f26053c3ee425da329d18275c9a3ffb80fb80429
+# body-sha256: cbe2f17bd1f65aeed66f742b8e2111114e890cd3871c75c40c03f70835a799a7
 """log(1 + exp(x)), without overflow.
 
     e = exp(x)
@@ -93,7 +93,7 @@ class _Log1pExpPlain(Function):
         return _round((-y).expm1_().mul_(grad_y).neg_(), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

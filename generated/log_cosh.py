@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_cosh.yaml
 # spec-sha256: 0c36cb90a5c9dba74ef133cd05ce534065a6e033b1ad0d95957b901dc9d1079e
-# body-sha256: 7b85c215e94f7a2a0bda967bf85073b77808f51b2f18786b64e9818c0d0b6bb0
+# body-sha256: 343e6280267d04fd4458ae0d167eba11090d5278ab04a2ae78353fec50875fee
 """Log-cosh loss of an error.
 
     loss = log(cosh(x))
@@ -85,7 +85,7 @@ class LogCoshFunction(Function):
             return _round(torch.tanh(x) * tangent_x, dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

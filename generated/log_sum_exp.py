@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: 47ba02c7d65985d6dbabc48f5aa0f815cb12e6154f2b1c3a2ff2150237a559d2
+# body-sha256: a507da33b97935f580b9fcb312b0cfc968319ab1b8cad71593c1e858dac9cc89
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -109,7 +109,7 @@ class _LogSumExpPlain(Function):
         return _fit((x - y).exp_().mul_(grad_y), saved[0])
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

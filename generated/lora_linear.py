@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: a49ee4d093fb9e06794a5def07c7716fa8708bf08a5e454dfd5fa3a29a2fc5ff
+# body-sha256: 803fefd8c8982da21fbc7f726bb0feb1ddc1474e80717708e4a18c274fb61dec
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -211,7 +211,7 @@ class _LoraLinearPlain(Function):
             return grad_x, None, grad_down, grad_up, None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

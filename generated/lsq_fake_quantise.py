@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 14fca3737e44f4bdec7925034fb85a18fb7ea743aa4523b29403c1e1f9efeaa5
+# body-sha256: 9843baf9d0e2ba282e163db561968d2c9e4403740dc31e8913ce420c5629a460
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -179,7 +179,7 @@ def _detached(x: Tensor, step: Tensor, low: int, high: int, grad_scale: float) -
     )
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

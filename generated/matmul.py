@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: bfbf403357d97fdead454edaff541e8b55a3f4824108b9093b1fa51dd76dd629
+# body-sha256: 86a2283282f80e09bff4a40a1d5f8838ccc88bc02ece1f81c3cd216fc81d4262
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -96,7 +96,7 @@ class MatmulFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: c8728ac3a95297b5bb3d2fff351f9afc37c0f4b33468bf0a989ecbba52f0303d
+# body-sha256: 9af8996d12301c44681e39e0cd7b7368dfe51ab6f8c9096f229b3e7ff5d01976
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -100,7 +100,7 @@ class MaxAlongDimFunction(Function):
             return _total(ctx, terms_values), None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

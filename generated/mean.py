@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: 40c1a932b8cc25320672a317589b78c4f745fdc87905d0d4bf0067df1259b29b
+# body-sha256: bd0aa47048914a45cbc0b20f24f482bafcee94b19058fe18c06da430485e7dd0
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -83,7 +83,7 @@ class MeanFunction(Function):
             return _total(ctx, [tangent_x.mean(dim=(-2, -1), keepdim=keepdim)])
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 9665e981f91dd3842e57c1ff6986864e85eca528eb6f592f732c400e6e6b1a96
+# body-sha256: 8c71250c2e83b90f78f001d8b325638244930184ff74ab113e2099937217e473
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -134,7 +134,7 @@ class _MishPlain(Function):
         return ratio.div_(total)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

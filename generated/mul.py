@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: 190fbbef5b895976c844e34348a75988b85c441386ceba0bc31e8271be5f55c0
+# body-sha256: fe8a8d4d32278114caaf6c1bd0c4e9a6f3f717f4439e9baffdb452e537f3d64e
 """Product of two tensors.
 
     z = x * y
@@ -84,7 +84,7 @@ class MulFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: 809519d9293f08d6f57fa804de9d5da5b036c8b62c465d4deb4ddc141c601bdc
+# body-sha256: fa69b256b872586f7c2a3089c164bcd06fc416731502aa9b0f41d3bf1e7a5a20
 """Integer power.
 
     y = x**n
@@ -106,7 +106,7 @@ class _PowerPlain(Function):
         return _round(grad_x, dtype), None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 8448d451f9d6566d195c48693def69989b267542b89a80b39d9f26675f04df6b
+# body-sha256: 2b77673a134a8538673622bd8598b15f90a362801b3137e5f83f000ff60bc94d
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -115,7 +115,7 @@ class QuadraticFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

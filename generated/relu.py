@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/relu.yaml
 # spec-sha256: 5fbfee06fab9c500f35cb27c2f86feea7462fd626cb8345c9358d4057a45921a
-# body-sha256: f35ad569ec3552a8eba2e5661cf5aac6df5cbec2da3f4552a437ccd329e57fd0
+# body-sha256: 156b61c428322238e7c74f6a5b7d6764ad463a9df6024bb5c2b0860c4fb1e4e2
 """Rectified linear unit, max(0, x).
 
     y = relu(x)
@@ -71,7 +71,7 @@ class ReluFunction(Function):
             return torch.ops.aten.threshold_backward(tangent_x, x, 0)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

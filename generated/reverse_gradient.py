@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: 0d68caf23b871acf036e0365f6c2dab079a9dc5c912b4fa947fbd4685c53f53f
+# body-sha256: 84de1e523e5cce256e87b9b41160d2bc5997fb3146288acf45ffe3dce7080f3e
 """Identity whose gradient changes its sign.
 
     y = x
@@ -80,7 +80,7 @@ def _detached(x: Tensor, strength: float) -> Tensor:
     return _straight_through(ReverseGradientFunction.forward(x, strength), -strength * x)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

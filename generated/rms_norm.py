@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 3c38cb93fa36fc916e4033d7a4962f13d4196cb238eb062ca8e2ed4c4a46e58d
+# body-sha256: 3f9fec16b9f3268783a7b72daedbc9635ab1c470e063ba83d6403a374ad00072
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -187,7 +187,7 @@ class RmsNorm(torch.nn.Module):
         return f"features={self.features!r}, eps={self.eps!r}, weight={self.initial_weight}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scale_gradient.yaml
 # spec-sha256: 52a49d1e771d829a329c0fb20f527a1353b115e9b0d9d6c7a74d3ca2242550d9
-# body-sha256: e1d57223f5ba47dcc10dc1d3c22c060a0020455b7ee7331346b0ae3cffa230d3
+# body-sha256: f1866e98502066d066c1c8a530351b2153aed077c0b61932dd65c8721ef44a9c
 """Identity whose gradient is multiplied by a constant.
 
     y = x
@@ -75,7 +75,7 @@ def _detached(x: Tensor, scale: float) -> Tensor:
     return _straight_through(ScaleGradientFunction.forward(x, scale), scale * x)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: 8bea4a01743219a6f65aeab475be4025e2747cb903c3893b1b3ebfbf0a79cefa
+# body-sha256: 08d040c8e3be89414f69edc74bb039b01aa7b7d3081d60530da3537d37ca3ccd
 """Scaled exponential linear unit.
 
     alpha = 1.6732632423543772848170429916717
@@ -104,7 +104,7 @@ class _SeluPlain(Function):
         return _round(torch.where(x > 0, 1.0507009873554805 * grad_y, product), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: da53597a0dfd145d85d217d8611b9e2b90cd49efe1fc43b034bedb4d5dfecfa9
+# body-sha256: 7bd43656a2753eb6fcea939962e5e48f94316cf7dae359b2ef5cf3b56a232ebf
 """Sign with a straight-through gradient.
 
     y = sign(x)
@@ -67,7 +67,7 @@ def _detached(x: Tensor) -> Tensor:
     return _straight_through(SignSteFunction.forward(x), x)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

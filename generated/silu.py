@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 1feb933f16a4763d1c35cad5943113a168fbdc507784919001d087fceeca5788
+# body-sha256: fc76133765edb3f8f6a619ae5f1ec2003c8b6e5d3cce25fed941f6d269d9325c
 """Sigmoid linear unit.
 
     y = x / (1 + exp(-x))
@@ -99,7 +99,7 @@ class _SiluPlain(Function):
         return _round(grad_x, dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 287aa5306c6e4d9c370305824b7c4de65b05e093365ea7a739d43ae931231544
+# body-sha256: a8521d0cc2957bf83ea7c557075a19644f79d208b1043d4e487f8893c3ffb197
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -119,7 +119,7 @@ class SineActivation(torch.nn.Module):
         return f"omega={self.omega!r}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 4286b3db9dbe4c20f4f61555d7c6bed69060b2c04897bc904e2731339f7da3a4
+# body-sha256: d96953f2b89f20362ff9317bfe13bc59c0b39a90ccd59b7cb7e384c00119098a
 """Smooth L1 loss.
 
     d    = input - target
@@ -251,7 +251,7 @@ class SmoothL1(torch.nn.Module):
         return f"beta={self.beta!r}, reduction={self.reduction!r}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 2d7a7b6b497d15490f76ac8679f652d974d08950b48cb6ffa692cd64c71ce235
+# body-sha256: 7bd13a5b93f258d690db25ff1d7a2c19b433a0d7f0e5f1a00ff3f44a4f588b4d
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -174,7 +174,7 @@ class Snake(torch.nn.Module):
         return f"C={self.C!r}, alpha={self.initial_alpha}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

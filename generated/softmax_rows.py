@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: d422fc9d10cbd21d6b5790eaebd548ee8c84cb0fdc49c6f6185c48e4ac16b9ec
+# body-sha256: b9f56c49414439af226dccbd9435a217b12f447b9e570c487ea8388d765e7126
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -80,7 +80,7 @@ class SoftmaxRowsFunction(Function):
             return _round(_softmax_back(tangent_x, y, -1), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softsign.yaml
 # spec-sha256: 531fed75307930439f37da2dc7064c8574ec3e8e928b6f76428c7f3f19078da7
-# body-sha256: 7865f369d0d85ede12cff117581fa379a8054b4015656582660526c0045176b1
+# body-sha256: fd0312a0c339172c50a0520fb77ec42c55f1dba7a7a8e5b63a075c7dcde06dfc
 """Softsign activation.
 
     y = x / (1 + abs(x))
@@ -98,7 +98,7 @@ class _SoftsignPlain(Function):
         return _round((grad_y / total).div_(total), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 41bbab580f2d231bce758baa0f281f587565a833a4fef81aa89375faee23c336
+# body-sha256: f8293f69ea36d1e4c80d4a15853412b5f2f4f022be82eb22331837f2a5147aba
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -84,7 +84,7 @@ class SortFunction(Function):
             return _total(ctx, terms_values), None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

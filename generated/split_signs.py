@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: aa628d1e4b76bd50919f50e4a77b9fa14aeb33c1ca5cfb280a536aac6c4c0247
+# body-sha256: 4b059c2bf4cf089804e74e6dde810873dbe4386c43bdc5506f657739cc3d2605
 """Positive and negative part.
 
     positive = relu(x)
@@ -82,7 +82,7 @@ class SplitSignsFunction(Function):
             return _total(ctx, terms_positive), _total(ctx, terms_negative, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/square.yaml
 # spec-sha256: b2ac2e3d844806a8a5edcf0c17e8756fd2fd4d1a5f1f4f952ef818a5565d8607
-# body-sha256: 521a982a0dacf995a46765f44d834c8c9d6cbbae37d9036934ab5b2b84d75d20
+# body-sha256: 8c22740b0f091e601ec173e6edbe2676c63ad2535b121ae97953ab0fa77732a8
 """Square; its second derivative is constant, its third is zero.
 
     y = x**2
@@ -69,7 +69,7 @@ class SquareFunction(Function):
             return 2 * tangent_x * x
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: b11a6a6a866f0535f903b3baee1dcea8cc75537272eef0edcb0119740306dba2
+# body-sha256: 6d97d3f93abdc5d3f32300c485b985b173ad12a0418a1030df71accbf51096ef
 """Identity whose gradient is zero.
 
     y = x
@@ -64,7 +64,7 @@ def _detached(x: Tensor) -> Tensor:
     return StopGradientFunction.forward(x).detach()
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 5b68ca2d6170e3e9a1670b94f78451283bbc4f52d30d5cf75b70ccba36712a21
+# body-sha256: 303b26242adb0013c74ea49f2ca5f2d5c6928f3f63437b3a7ee850c23277e307
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -230,7 +230,7 @@ class _StudentTLogProbPlain(Function):
         return grad_x, grad_df, grad_loc, grad_scale
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 8b6224b0d80a53ecd654f12a59b06171c3a0e5ebc2640cf1cdcec79abe48216d
+# body-sha256: 898ba833e2f3f193410516db5c57bf453f72efec9f75afa1d5663180c2709421
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -82,7 +82,7 @@ class SumFunction(Function):
             return _total(ctx, [tangent_x.sum(dim=dim, keepdim=keepdim)])
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 2683ca74a1fd7bdb53ba61d919bf453a50f26d0719e92a7b16f22f196b217eb3
+# body-sha256: a340d26b36d50b9e0f1651535c6510f5982669198466f169993d7b4b72f71282
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -198,7 +198,7 @@ class _SwigluPlain(Function):
             return grad_x, grad_gate, grad_up
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

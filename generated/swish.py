@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: bfbd893da26edc1ec4ab17db2bd16a0ee4b6d8721f1e1e21af2b48e46860d7a5
+# body-sha256: 282dee171d1ac1d299f2d5025c24762f202873a58f0888fd1bc2b7a0f4f512de
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -165,7 +165,7 @@ class Swish(torch.nn.Module):
         return f"beta={self.initial_beta}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

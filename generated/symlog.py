@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: 6f2f66b342a4883fbbecce8c1058f13fc1dbc88b450c7f48c83d60d7453bfe95
+# body-sha256: f634be8acaddbad3b4a05f534e8841ff4fd53b0e1af1539e3dc81d04147c5681
 """Symmetric logarithm, sign(x) * log(1 + |x|).
 
     y = where(x < 0, -log(1 - x), log(1 + x))
@@ -82,7 +82,7 @@ class SymlogFunction(Function):
             return _round(tangent_x / (torch.where(x < 0, -x, x) + 1), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

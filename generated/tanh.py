@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: 53a1992b88c05777e0c5200c1ae44acbd1353b39e6e705fbb7768033a30f0fe2
+# body-sha256: 6a44419e11ae37acd94ac3ecf1cb6778156bfd161c8dff07fb0aacfe5a1bfd00
 """Hyperbolic tangent; keeps its output, not its input.
 
     y = tanh(x)
@@ -77,7 +77,7 @@ class TanhFunction(Function):
             return _round(torch.ops.aten.tanh_backward(tangent_x, y), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanhshrink.yaml
 # spec-sha256: 20b2b6f92646db75acf66c85415a56c3815b5bc85ca8f69a4739ea3b258d1643
-# body-sha256: 4a59e90ffcdb45e92653cfbdc6663315ad46efa70613829976367b686de9180f
+# body-sha256: b604dfabf88cfdb5da5ee39c39499c12f065f936b4e4feeaa482a0c87f3eddc0
 """What tanh takes away.
 
     y = x - tanh(x)
@@ -89,7 +89,7 @@ class TanhshrinkFunction(Function):
             return _round(tanh_x * tanh_x * tangent_x, dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 3e0bebc4d5ca3d3670655e3f797b10704585fdded9043d3a2dd12fea01a9fa27
+# body-sha256: 904ee600777bfa91d49bc8d5caf6adbe0ea2a77c254116275e623ce548d0231c
 """Sum and product of two tensors.
 
     total   = x + y
@@ -96,7 +96,7 @@ class TwoOutputsFunction(Function):
             return _total(ctx, terms_total), _total(ctx, terms_product, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 7b9162335dfd200e558286d252aa1640c9d166cb6513e0f8ba6b789feeabda0b
+# body-sha256: eacecfa9f265bd84905684c2bd49199bc6b203996eb29200075f21dcca550a53
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -217,7 +217,7 @@ class _VonMisesLogRatioKeeping(Function):
             return _total(ctx, terms_y), _total(ctx, terms_diff, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

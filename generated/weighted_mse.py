@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: a2dd885947afd40fa1041f1b8f226cec45f1c6b4a49e6eba6d78a5e337adb09d
+# body-sha256: acc254417aa6aa80547906851d0bd1008e32f63ad93f6ccee2e39c8ec4fd53f4
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -174,7 +174,7 @@ class _WeightedMseKeeping(Function):
             return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
