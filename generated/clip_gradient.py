@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: 7f036cdc3669a19243b6219d0c24271be18ceea18b0172ebaa7da61ecb18223f
+# body-sha256: fd71887e9d257f45ac118cd1b6c43e687b27815429be5318903340868c37beb6
 """Identity whose gradient is clipped element by element.
 
     y = x
@@ -57,9 +57,7 @@ class ClipGradientFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         _, limit = inputs
         ctx.limit = limit
-        ctx.set_materialize_grads(False)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,))
+        _save(ctx, (y,))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -78,7 +76,7 @@ class ClipGradientFunction(Function):
         return _zeros(ctx, 0)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -102,10 +100,13 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: dcccb0f4714303b6d3510126fcc775841a222640129b81a992337038b3ed3886
+# body-sha256: 1acbd23fde63d36f15de8e791db60e0c99c2ca477caeae2acb445cf225caa38f
 """Huber loss.
 
     d    = input - target
@@ -11,7 +11,7 @@
     dloss/dinput  = clamp(d, -delta, delta)
     dloss/dtarget = -clamp(d, -delta, delta)
 
-Saved for backward: held(d).
+Saved for backward: d.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
@@ -77,10 +77,7 @@ class HuberFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, delta = inputs
         ctx.delta = delta
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(input, target)
-        if _forward_mode():
-            _save_for_jvp(ctx, (loss,), input, target)
+        _save(ctx, (loss,), input, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -128,10 +125,7 @@ class _HuberKeeping(Function):
         _, d = outputs
         ctx.inputs = _like(input, target)
         ctx.delta = delta
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(d)
-        if _forward_mode():
-            _save_for_jvp(ctx, outputs, d)
+        _save(ctx, outputs, d)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
@@ -186,7 +180,7 @@ class Huber(torch.nn.Module):
         return f"delta={self.delta!r}"
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -268,10 +262,13 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

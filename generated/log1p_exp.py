@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: e4aa55c761a82539ddb7a88035500a1f0ab3292f1f66da90e1d5c4f83b0c6805
+# body-sha256: cbe2f17bd1f65aeed66f742b8e2111114e890cd3871c75c40c03f70835a799a7
 """log(1 + exp(x)), without overflow.
 
     e = exp(x)
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,10 +53,7 @@ class Log1pExpFunction(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(y)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,), y)
+        _save(ctx, (y,), y)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -87,7 +84,7 @@ class _Log1pExpPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not _is_plain(grad_y):
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return Log1pExpFunction.backward(ctx, grad_y)
         (y,) = ctx.saved_tensors
         dtype = None
@@ -96,7 +93,7 @@ class _Log1pExpPlain(Function):
         return _round((-y).expm1_().mul_(grad_y).neg_(), dtype)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -144,25 +141,28 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _is_plain(grad: Any) -> TypeGuard[Tensor]:
-    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
-    return type(grad) is Tensor and not (
-        torch.compiler.is_compiling()
-        or _is_legacy_batched(grad)
-        or torch.is_grad_enabled()
-        or _forward_mode()
-    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 573f40dada57c5dfb87da72deafca05f82dbf26b02f3a82961490823b04bc873
+# body-sha256: 292d92bf7526968e95973274397004ac37f69b6c9f0bffb6382c8f80a7e44567
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,10 +72,7 @@ class LogSumExpDimFunction(Function):
         x, dim, keepdim = inputs
         ctx.dim = dim
         ctx.keepdim = keepdim
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, *kept)
+        _save(ctx, (y,), x, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -124,15 +121,12 @@ class _LogSumExpDimPlain(Function):
         y, kept_y = _forward(x, dim, keepdim)
         ctx.dim = dim
         ctx.keepdim = keepdim
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, kept_y)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, kept_y)
+        _save(ctx, (y,), x, kept_y)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not _is_plain(grad_y):
+        if type(grad_y) is not Tensor or _is_batched(grad_y) or _differentiated():
             return LogSumExpDimFunction.backward(ctx, grad_y)
         dim = ctx.dim
         x, y = saved = ctx.saved_tensors
@@ -144,7 +138,7 @@ class _LogSumExpDimPlain(Function):
         return grad_x, None, None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -192,25 +186,28 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _is_plain(grad: Any) -> TypeGuard[Tensor]:
-    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
-    return type(grad) is Tensor and not (
-        torch.compiler.is_compiling()
-        or _is_legacy_batched(grad)
-        or torch.is_grad_enabled()
-        or _forward_mode()
-    )
 
 
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:

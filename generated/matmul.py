@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 1cd7c2e24422fd87213d69f81f01ef033e12b22add7d2d9a9f0811fdbc0803f4
+# body-sha256: 86a2283282f80e09bff4a40a1d5f8838ccc88bc02ece1f81c3cd216fc81d4262
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -66,11 +66,7 @@ class MatmulFunction(Function):
         ctx.inputs = _like(a, b)
         ctx.autocast = _autocast(a)
         wants_a, wants_b = _wanted(ctx)
-        saved = [a if wants_b else None, b if wants_a else None]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*saved)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,), *saved)
+        _save(ctx, (y,), a if wants_b else None, b if wants_a else None)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -100,7 +96,7 @@ class MatmulFunction(Function):
             return _total(ctx, terms)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -192,10 +188,13 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 6b7d8384941a3b7d4f8d3264c392771777c4cb1b0278b114833a2e3e6374f10d
+# body-sha256: dd27a60beada047d9d9da82d7c9fd40a994ef66a040d08246757b1f4f2bbecb0
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,10 +73,7 @@ class PoissonNllFunction(Function):
         input, target, log_input, eps = inputs
         ctx.log_input = log_input
         ctx.eps = eps
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(input, target)
-        if _forward_mode():
-            _save_for_jvp(ctx, (loss,), input, target)
+        _save(ctx, (loss,), input, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -116,7 +113,7 @@ class _PoissonNllPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if not _is_plain(grad_loss):
+        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
             return PoissonNllFunction.backward(ctx, grad_loss)
         log_input, eps = ctx.log_input, ctx.eps
         input, target = saved = ctx.saved_tensors
@@ -130,7 +127,7 @@ class _PoissonNllPlain(Function):
         return grad_input, None, None, None
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -226,25 +223,28 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+
+
+def _differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or _forward_mode()
+
+
+def _is_batched(t: Tensor) -> bool:
+    """Tell whether autograd batches ``t``, or a compiler may."""
+    return torch.compiler.is_compiling() or _is_legacy_batched(t)
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _is_plain(grad: Any) -> TypeGuard[Tensor]:
-    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
-    return type(grad) is Tensor and not (
-        torch.compiler.is_compiling()
-        or _is_legacy_batched(grad)
-        or torch.is_grad_enabled()
-        or _forward_mode()
-    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

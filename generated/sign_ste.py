@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: d9d7e67c017c41f47bfc6526eb6608342e418156fd3334e8ec5b48dd7b54726f
+# body-sha256: 7bd43656a2753eb6fcea939962e5e48f94316cf7dae359b2ef5cf3b56a232ebf
 """Sign with a straight-through gradient.
 
     y = sign(x)
@@ -51,9 +51,7 @@ class SignSteFunction(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
-        ctx.set_materialize_grads(False)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,))
+        _save(ctx, (y,))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -69,7 +67,7 @@ def _detached(x: Tensor) -> Tensor:
     return _straight_through(SignSteFunction.forward(x), x)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -86,10 +84,13 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: 6d8bcd3ec2b167d68f739d162492de416aa014748fd072eba3ddd22735984e68
+# body-sha256: 4b059c2bf4cf089804e74e6dde810873dbe4386c43bdc5506f657739cc3d2605
 """Positive and negative part.
 
     positive = relu(x)
@@ -56,10 +56,7 @@ class SplitSignsFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         (x,) = inputs
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x)
-        if _forward_mode():
-            _save_for_jvp(ctx, outputs, x)
+        _save(ctx, outputs, x)
 
     @staticmethod
     def backward(ctx: Any, grad_positive: Tensor | None, grad_negative: Tensor | None) -> Any:
@@ -85,7 +82,7 @@ class SplitSignsFunction(Function):
             return _total(ctx, terms_positive), _total(ctx, terms_negative, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
@@ -102,10 +99,13 @@ def _kind(value: Any) -> Any:
     return getattr(value, "dtype", type(value))
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,11 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-<<<<<<< HEAD
-# body-sha256: c459341f0ba55aeb3c6bb935eaee349cb160f1579905e2a02364adeabc18d40c
-=======
-# body-sha256: c8d3bbd79b2268d4fc6562b7f660a36a9c3d0eeb5d6551da21d47a60dd127b2d
->>>>>>> 35db5f447cd91745635df204b30a422a00466121
+# body-sha256: 904ee600777bfa91d49bc8d5caf6adbe0ea2a77c254116275e623ce548d0231c
 """Sum and product of two tensors.
 
     total   = x + y
@@ -66,11 +62,7 @@ class TwoOutputsFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        saved = [x if wants_y else None, y if wants_x else None]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*saved)
-        if _forward_mode():
-            _save_for_jvp(ctx, outputs, *saved)
+        _save(ctx, outputs, x if wants_y else None, y if wants_x else None)
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor | None, grad_product: Tensor | None) -> Any:
@@ -78,23 +70,21 @@ class TwoOutputsFunction(Function):
             return None, None
         wants_x, wants_y = ctx.needs_input_grad
         x, y = ctx.saved_tensors
-        x, y, grad_total, grad_product, _ = _widen(x, y, grad_total, grad_product)
         grad_x = grad_y = None
         if wants_x and grad_total is not None:
-            grad_x = _summed(grad_total, ctx.inputs[0])
+            grad_x = _fit(grad_total, ctx.inputs[0])
         if wants_x and grad_product is not None:
-            grad_x = _plus(grad_x, _summed(grad_product * y, ctx.inputs[0]))
+            grad_x = _plus(grad_x, _fit(grad_product * y, ctx.inputs[0]))
         if wants_y and grad_total is not None:
-            grad_y = _summed(grad_total, ctx.inputs[1])
+            grad_y = _fit(grad_total, ctx.inputs[1])
         if wants_y and grad_product is not None:
-            grad_y = _plus(grad_y, _summed(grad_product * x, ctx.inputs[1]))
-        return _rounded(grad_x, ctx.inputs[0]), _rounded(grad_y, ctx.inputs[1])
+            grad_y = _plus(grad_y, _fit(grad_product * x, ctx.inputs[1]))
+        return grad_x, grad_y
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
         with _primals(ctx) as saved:
             x, y = saved
-            x, y, _ = _widen(x, y)
             terms_total = []
             terms_product = []
             if tangent_x is not None:
@@ -106,7 +96,7 @@ class TwoOutputsFunction(Function):
             return _total(ctx, terms_total), _total(ctx, terms_product, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -160,26 +150,6 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-<<<<<<< HEAD
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-=======
-def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
-        return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
-
-
 def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
     """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
     ctx.set_materialize_grads(False)
@@ -187,7 +157,6 @@ def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> Non
     if _forward_mode():
         ctx.save_for_forward(*tensors)
         ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
->>>>>>> 35db5f447cd91745635df204b30a422a00466121
 
 
 def _forward_mode() -> bool:
@@ -206,14 +175,11 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
-    """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
-
-
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
-    """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+def _fit(grad: Tensor, like: Any) -> Tensor:
+    """Give a gradient the shape and dtype of its input: sum first, round last."""
+    if grad.shape != like.shape:
+        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
+    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 3e5bdc438dfbf9b15c6442a0500d2dcd02c4c4e3744565bb27494f9c7c294c45
+# body-sha256: acc254417aa6aa80547906851d0bd1008e32f63ad93f6ccee2e39c8ec4fd53f4
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -11,7 +11,7 @@
                   / count(weight * (input - target)**2)
     grad_weight = grad_loss * (input - target)**2 / count(weight * (input - target)**2)
 
-Saved for backward: weight and held(input - target).
+Saved for backward: weight and input - target.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.
@@ -70,11 +70,7 @@ class WeightedMseFunction(Function):
         input, target, weight = inputs
         ctx.inputs = _like(None, None, weight)
         wants_input, *_ = _wanted(ctx)
-        saved = [input, target, weight if wants_input else None]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*saved)
-        if _forward_mode():
-            _save_for_jvp(ctx, (loss,), *saved)
+        _save(ctx, (loss,), input, target, weight if wants_input else None)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -129,11 +125,7 @@ class _WeightedMseKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(input, target, weight)
         wants_input, *_ = _wanted(ctx)
-        saved = [weight if wants_input else None, diff]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*saved)
-        if _forward_mode():
-            _save_for_jvp(ctx, outputs, *saved)
+        _save(ctx, outputs, weight if wants_input else None, diff)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
@@ -182,7 +174,7 @@ class _WeightedMseKeeping(Function):
             return _total(ctx, terms_loss), _total(ctx, terms_diff, 1)
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -258,10 +250,13 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    if _forward_mode():
+        ctx.save_for_forward(*tensors)
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -148,7 +148,7 @@ class _TwoResultsPlain(Function):
         return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
 
 
-# ------------------------------------------------------------------------------------------ plumbing
+# ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
