@@ -28,7 +28,7 @@ from symgrad.second import Second, second_derivatives, total_gradients
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.traversal import substitute
-from symgrad.workbench import Memory, Workbench
+from symgrad.workbench import Memory, Workbench, isolate
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Variant:
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     second: Second = field(default_factory=Second)  # for fused passes
     lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
+    stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
 
     @cached_property
     def tensors(self) -> frozenset[Expr]:
@@ -204,6 +205,7 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
     tangents: dict[tuple[str, str], Expr] = {}
     slopes: dict[tuple[str, str], Expr] = {}
     choices: dict[tuple[str, str], Choice] = {}
+    stand_ins: dict[Any, Mapping[Expr, Expr]] = {output: inner.stand_ins[output] for output in inner.value_choices}
     for (output, tensor), gradient in inner.gradients.items():
         if tensor != pivot.name:
             gradients[output, tensor] = pivot.outside(gradient)
@@ -221,6 +223,7 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
             slopes[output, t] = pivot.outside(factor * value)
             if (output, tensor) in inner.slope_choices:
                 choices[output, t] = _choice_outside(pivot, inner.slope_choices[output, tensor], factor)
+                stand_ins[output, t] = inner.stand_ins[output, tensor]
     outputs = {name: pivot.outside(form) for name, form in inner.outputs.items()}
     formulas = {name: pivot.outside(form) for name, form in inner.formulas.items()}
     if returned:
@@ -233,6 +236,9 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
     differentiable = [name for name in outputs if name not in fixed_outputs]
     needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
     chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
+    why = "stands for both of its operands; an output of plain calls, so that second derivatives pass through it"
+    saved = tuple(replace(s, reason=why) if s.value is pivot.value else s for s in chosen.saved)
+    recognitions = {name: tuple(_step_outside(pivot, s) for s in steps) for name, steps in inner.recognitions.items()}
     return replace(
         inner,
         formulas=formulas,
@@ -242,8 +248,10 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
         partials=slopes,
         value_choices={name: _choice_outside(pivot, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
-        plan=chosen,
+        plan=replace(chosen, saved=saved),
+        recognitions=recognitions,
         lets={pivot.outside(form): name for form, name in inner.lets.items()},
+        stand_ins={key: {s: pivot.outside(op) for s, op in own.items()} for key, own in stand_ins.items()},
     )
 
 
@@ -258,7 +266,12 @@ def _choice_outside(pivot: Pivot, choice: Choice, factor: Expr) -> Choice:
         formula=pivot.outside(factor * choice.formula),
         chosen=candidate(choice.chosen),
         candidates=tuple(candidate(c) for c in choice.candidates),
+        steps=tuple(_step_outside(pivot, s) for s in choice.steps),
     )
+
+
+def _step_outside(pivot: Pivot, step: Step) -> Step:
+    return replace(step, before=pivot.outside(step.before), after=pivot.outside(step.after))
 
 
 def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
@@ -350,6 +363,10 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
         second=second,
         lets=_named_forms(program, bench),
+        stand_ins={
+            **{name: isolate(form)[1] for name, form in recognised.items()},
+            **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slope_choices.items()},
+        },
     )
 
 
