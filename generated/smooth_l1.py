@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: e83b526f3dcd2e74428630c23b0cb41ab355ae57770f4d834fb4e538058e7189
+# body-sha256: daf2b31ed0fd96ada671aae0e22fa974c9b9a2fdcba08e99417443b23ed801ec
 """Smooth L1 loss.
 
     d    = input - target
@@ -18,7 +18,7 @@ where reduction == 'mean':
 where reduction == 'none':
     dloss/dinput = where(abs(d) >= beta, sign(d), d / beta)
 
-Saved for backward: held(d).
+Saved for backward: d.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.

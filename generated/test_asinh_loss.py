@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: e460aa3f9449e435ae37ffc7052abdc6e145539ef57065ec1ba09c283763dd8c
+# body-sha256: 215de5ac5ca0caafcf1be77820c17d4964fb269daf053d20bcb442472f371376
 """Tests of asinh_loss: it must agree with its formula under autograd in every mode.
 
 loss = scale**2 * asinh(x / scale)**2 / 2
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

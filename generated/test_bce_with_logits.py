@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 5261fab2cf708ef478b12ff075d6eaa8477e544044c9340ac82ed8b02bf640cd
+# body-sha256: 13e321fa197a234c9371ae60c634fdd6c0493f0e05d9b45c001ead4ec8f69def
 """Tests of bce_with_logits: it must agree with its formula under autograd in every mode.
 
 loss = -(pos_weight * target * log(sigmoid(logits))
@@ -458,7 +458,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: 2833c2895fe36e11851e7c4a6aa635a9fe2a0e1df225afeb719e6caa421dda47
+# body-sha256: 51dce88d4dacea03c5bffdacf2f81f9c5bb3e1486aa0fb200a69568302890326
 """Tests of bias_add: it must agree with its formula under autograd in every mode.
 
 y = x + bias
@@ -360,7 +360,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

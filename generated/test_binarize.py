@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: 7a4ecf4fcee0d1f1f2687e75ab8e1e83811b5172c0b859862a3d95581e4ca22d
+# body-sha256: 4b0a14f5a19e84cb45fae739e04f6324176f2f88dffeea17da157b9a40187960
 """Tests of binarize: it must agree with its formula under autograd in every mode.
 
 y = where(x > 0, 1, 0)
@@ -446,7 +446,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

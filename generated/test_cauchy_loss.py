@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: c44e3e7dadc73a6ba71f1a7674ed817474598d7c6f5c3174c3fbd71c8c53573d
+# body-sha256: 6469a38d0c049948cc6e009244ff26e47c4b0e21e9a224f59233b174dc011afc
 """Tests of cauchy_loss: it must agree with its formula under autograd in every mode.
 
 loss = log((x/c)**2 / 2 + 1)
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

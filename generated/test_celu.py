@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 889ec112f49b880de1b235e5523f04ed6d2b05cdc1e748d5ff29451975025274
-# body-sha256: f140969a8dc519290ca29e328b84c71afb534daab953c10ddb0d54f78be4c1b6
+# body-sha256: 28c4124f48035af1fa03c44f36e9eb461dea31cc7d3ab893be857e6676a37a31
 """Tests of celu: it must agree with its formula under autograd in every mode.
 
 y = where(x > 0, x, alpha * (exp(x/alpha) - 1))
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 1e3d4dde50f5516f9409c7a3f1c9201439109e7f5bd27f7cb184c33f6dcff11c
+# body-sha256: 6bba320d55bdeceef64d61aba77700e5ba4a52c160a840bc0078010e4152c408
 """Tests of charbonnier: it must agree with its formula under autograd in every mode.
 
 loss = sqrt((input - target)**2 + epsilon**2)
@@ -455,7 +455,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

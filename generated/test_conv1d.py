@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: a2e86efed4855f75c8f810388d6b8112664233b589048579807903139688de9f
+# body-sha256: d0431c320c198beb015e37e4a938d52e0e7455031c75e17f0db5adecea318393
 """Tests of conv1d: it must agree with its formula under autograd in every mode.
 
 y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -382,7 +382,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

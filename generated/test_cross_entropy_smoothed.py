@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 97d7d9a3fb7943eab368f83dcafc47fefdf2d7749e5324fe0015e14f2e9c256d
+# body-sha256: ad50e239cee2a5fecd574fdc6f85c1eea10c5f6dd7e8ddc66fa9ad614a345fe5
 """Tests of cross_entropy_smoothed: it must agree with its formula under autograd in every mode.
 
 log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -356,7 +356,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 7bbcb464b62c636379450021117710b320a0be33e0fd407c48f74a9cc4307ff6
+# body-sha256: a0b488bb1dbeed1e8f108651247742a2b9e2ca370c15b5242a2682c75a2675a5
 """Tests of cube_first_order: it must agree with its formula under autograd in every mode.
 
 y = x**3
@@ -433,7 +433,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 8c8e17a9d09fe09f9e35b489e1284439cd5a166e398222b5d2786a5ea1e7dbed
+# body-sha256: 6f71f7dc33cc2be8caf328f9ad0886c23889696e2d79215ed90977a02e38163e
 """Tests of dice_loss: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -357,7 +357,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

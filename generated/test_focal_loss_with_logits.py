@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 235ceb06f1a14c6d9ab061538daee2badb0818d96ec9d4c71f28f8e94143b150
+# body-sha256: 3b8b968458e082c8356fcfbc33dff0a01595f1fa53c88ef741dba4e9078cc5f0
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -470,7 +470,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 303dc66e3575641895cecc6577072484a6a39b51f7c82b343488d1924acf8860
+# body-sha256: cf96c814146fc46a46be473bb901b32af351a0796846aa8c2e9039a6d2d5d610
 """Tests of gelu: it must agree with its formula under autograd in every mode.
 
 y = x/2 * (1 + erf(x / sqrt(2)))
@@ -450,7 +450,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 1c9c168448fefce920144753704eec4bc8960c60f78400a9cad3823c20659578
+# body-sha256: 39412970298997a48866b79bad6457e1ff3e8b6966e4bcedd670986103f7fdc5
 """Tests of geometric_mean: it must agree with its formula under autograd in every mode.
 
 y = sqrt(a * b)
@@ -480,7 +480,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

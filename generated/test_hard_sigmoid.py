@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: 7f2b120cf5cabb4c23694449cdcc5164dd6bc6bf18ef6ae4db487e502e2e3360
+# body-sha256: 792b09733a0dec27dc23a9e0e8c65453941e144c713007ee32f0de63bf751d28
 """Tests of hard_sigmoid: it must agree with its formula under autograd in every mode.
 
 y = clamp(x/6 + 1/2, 0, 1)
@@ -451,7 +451,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

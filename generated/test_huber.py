@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 0bd3773e4551c9427b02bb4da97ef91a4bf89ed3304b32fc66b4fc88f299420c
+# body-sha256: c8398a33de6af5db75fd6f0d803d23e4aea3db8b876cd984d3029e7e1fc8c30a
 """Tests of huber: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -486,7 +486,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: e452d4918a880279391c65b4f772b87aaa82a68c6398aa6e0fa82e7c8bcc05c9
+# body-sha256: 99512c1b65100405caf7b71bdbd4322e318fab845aef4841cc1f803bcab65aa1
 """Tests of info_nce: it must agree with its formula under autograd in every mode.
 
 scores   = query @ key.T / temperature
@@ -366,7 +366,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

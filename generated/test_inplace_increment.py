@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: 4af0211c7076612da75dca8834c07440140fea9daa2659d063ea2b6a5fd599ff
+# body-sha256: bc0f19015cce3cab9d2067968c2bd3bcad9050689b00eb5c610b25804566cea7
 """Tests of inplace_increment: it must agree with its formula under autograd in every mode.
 
 y = x + 1
@@ -474,7 +474,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 9973b5a6511d338dd412e44e39d87abf3c761dcdb4e0dcf184f478cb7384068a
+# body-sha256: 1a2655ebdff9742f770af6a91d46878a3067c2923cdbae753da2ce60640d6539
 """Tests of linear_relu: it must agree with its formula under autograd in every mode.
 
 y = relu(x @ weight.T + bias)
@@ -390,7 +390,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

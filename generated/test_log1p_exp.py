@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: aece508888da1cd9fe3578f11c922cdabb9679a115c877f317236add9e5a2094
+# body-sha256: c62eb6c84b0ecd251d03a0c0161584be931691c8f8731a96bfb2206709994377
 """Tests of log1p_exp: it must agree with its formula under autograd in every mode.
 
 e = exp(x)
@@ -454,7 +454,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_cosh.yaml
 # spec-sha256: 0c36cb90a5c9dba74ef133cd05ce534065a6e033b1ad0d95957b901dc9d1079e
-# body-sha256: 8ab8437242369e521f6f46f6091a52d5e842d1e4ded5fee61a2159418fcd2fbd
+# body-sha256: f994363d228ed423b4075afe237a39d633bc93207e2ffe1181e5a65833db224c
 """Tests of log_cosh: it must agree with its formula under autograd in every mode.
 
 loss = log(cosh(x))
@@ -451,7 +451,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: 70122ded49661da55f92302c514b597132e04d69377c0f5b92645981cf250fb9
+# body-sha256: 30a848a5185d0c0ed0ddbe35a1269ab306f64c639ca764e3794f1ea6dde46811
 """Tests of logit: it must agree with its formula under autograd in every mode.
 
 y = log(p / (1 - p))
@@ -447,7 +447,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

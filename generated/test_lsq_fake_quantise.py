@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: ff1ff4e8059be93e89a16049871fbebe89e746a775f953126d0f2eec9ad0848e
+# body-sha256: 65fa2f68abe7841c77e54642e39b0631c84017a7c67e7f539ad1307c9ba3aff0
 """Tests of lsq_fake_quantise: it must agree with its formula under autograd in every mode.
 
 v = x / step
@@ -472,7 +472,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 80a4f04c1f8ac49b5782c66b457f158a42b0958d864ec36b167c0adf0c620250
+# body-sha256: 4967acd2d42e3b6a114e6fd187e8c74271656e701ad59fd37a9f9cf51f1e9041
 """Tests of matmul: it must agree with its formula under autograd in every mode.
 
 y = a @ b
@@ -364,7 +364,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

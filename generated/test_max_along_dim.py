@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 4068d2252b5b1e213b7052cca3358604d753e440004839c87df9be7c47efde6f
+# body-sha256: bd250039554927e787f769a447da7829cdb722d64f2d3616d174a79c97cdfe6c
 """Tests of max_along_dim: it must agree with its formula under autograd in every mode.
 
 largest = max(x, dim=dim)
@@ -364,7 +364,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

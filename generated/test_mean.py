@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: 7ac91bf7452b6747e577f34f35a54f5d5eceedaf8cb7a24b49eeaeeba5af3546
+# body-sha256: 52481c21f9688bb7e48a7b1a6b18d4a5f7d714bd0d8c9a0cee3488c3bd1d045e
 """Tests of mean: it must agree with its formula under autograd in every mode.
 
 y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -349,7 +349,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: b22d388344f51917060a917d4280461cbfa8796da7b4ebd9d9e3abaedb5216a0
+# body-sha256: 0686317ebb6e57c8549d73acbe8970fe3746bca7bd87ac5c6e95f2b4834d23d6
 """Tests of mul: it must agree with its formula under autograd in every mode.
 
 z = x * y
@@ -480,7 +480,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

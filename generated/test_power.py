@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: 808f79f73c6728c316c53d7acba7192a98cf9ab6552c532e5f1f2cc3c3567320
+# body-sha256: 6a2c432a39880e6d0acb70ace7b2ee2fe7eb36e8626b651e61124d378eff588d
 """Tests of power: it must agree with its formula under autograd in every mode.
 
 y = x**n
@@ -450,7 +450,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/relu.yaml
 # spec-sha256: 5fbfee06fab9c500f35cb27c2f86feea7462fd626cb8345c9358d4057a45921a
-# body-sha256: b8ecdd35d81dcb8787fb64b10791adfce8eab31a19c6604cd6ddabafc9e9e500
+# body-sha256: 91699fbc78156ed8ae1512702c41fca2caad0f7ab031f2750ef4fd087ea365c4
 """Tests of relu: it must agree with its formula under autograd in every mode.
 
 y = relu(x)
@@ -449,7 +449,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: b91ccc74caf8097ab099afab2d02d74f4dbe98b340fbb0f193bf20eb60509fdf
+# body-sha256: f686a8e5bf4b7134b7ae6db29d972a0bbc52ee9f6d11f7dd358c181ba7a8e00e
 """Tests of reverse_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -447,7 +447,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

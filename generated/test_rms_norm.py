@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 85bfb65ae50a626b4b631e879d36d0ffe323c9fb364b078bc4819427cb5f69be
+# body-sha256: 98785d0f32c3299dd1d45d0908b8815d5cf44f970fb2c46c1a77dafa82b1c80d
 """Tests of rms_norm: it must agree with its formula under autograd in every mode.
 
 rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -363,7 +363,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scale_gradient.yaml
 # spec-sha256: 52a49d1e771d829a329c0fb20f527a1353b115e9b0d9d6c7a74d3ca2242550d9
-# body-sha256: 73a815436683e13e15e9c01dec6dc40b0cad0b30afe1b0c0dd27d0f9e3b3fee7
+# body-sha256: 506bea1e1025a97d95aca626b8103dd084c11dc0b677d28b737a63765297801b
 """Tests of scale_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -447,7 +447,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

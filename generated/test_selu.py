@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: 2bd104c69f2f3d3f2e6f063eabbe011df00ef2e4ee9ce4837a9fc5cacd23623e
+# body-sha256: 869d4afb053f1dda3b24424fff9a19770f807175552674ae3af76b7dd68a830f
 """Tests of selu: it must agree with its formula under autograd in every mode.
 
 alpha = 1.6732632423543772848170429916717
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sigmoid.yaml
 # spec-sha256: e7d47c7c693b7e899dca815e64dace238c91c2d425632ebbc6640747abbe2d12
-# body-sha256: 4eb3ce778f9988b0d531f1fd36052bda48e021c0b749044550ca0735281841e4
+# body-sha256: 180372dd74932e1e5039ddd2ceee6ddf1855f052d34dfedbe58c739a28864b79
 """Tests of sigmoid: it must agree with its formula under autograd in every mode.
 
 y = 1 / (1 + exp(-x))
@@ -451,7 +451,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

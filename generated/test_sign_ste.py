@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: e44f143c744cbe32bf29dba3e743f9d4ca0a62aa3213258c932f5679b7563c02
+# body-sha256: 937d139f0e0ff1842366b4130529fd216520d99af9b351e9df2254e4fd4da5ba
 """Tests of sign_ste: it must agree with its formula under autograd in every mode.
 
 y = sign(x)
@@ -446,7 +446,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: ed2c1bb0d6b82c54846d92d3edeb4ae90c20933be151a498a32a26528d60ac9c
+# body-sha256: 7a9dc9d0ce2ce114fb8171a77a07739a733c37c5171d81d85dc16f4d8fed74a2
 """Tests of smooth_l1: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -439,7 +439,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

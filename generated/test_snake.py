@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 44309ee0471661118c1a5ecaaff513079924f0347a14f7ff6ea0ebd4c3c4cdea
+# body-sha256: f6de7b61f076059581e68aed04ecf897ef39eb284b3a55e84bda08c2f611cc9c
 """Tests of snake: it must agree with its formula under autograd in every mode.
 
 y = x + sin(alpha * x)**2 / alpha
@@ -361,7 +361,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 4e21331b6146ccd13aff072ad8502cf07501831d8e6fcd95e4d0e81a5b2bfea6
+# body-sha256: 2538267ddd39ea15194b29e363f221f6d943b0144c6c019cf99e8f856508f89b
 """Tests of softmax_rows: it must agree with its formula under autograd in every mode.
 
 y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -350,7 +350,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: 6a8eb0d86b0f01cad24c165ad5d54c89863b1445b3ecef8c36f8b7877673b803
+# body-sha256: bfc9f4b5d31f256e38fd022449a6ee2fd06e6bd9af3a66731b87fa3afd6e5cc6
 """Tests of softplus_beta: it must agree with its formula under autograd in every mode.
 
 y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

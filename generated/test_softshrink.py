@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 9b169ad40c89204b516f4bffda119d24795e09099ff8eeff4e884e234b9b51e3
+# body-sha256: a36150634229b6fdc1c734b777315fc075cdde2c2b1eeb965c20debf491ce433
 """Tests of softshrink: it must agree with its formula under autograd in every mode.
 
 y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softsign.yaml
 # spec-sha256: 531fed75307930439f37da2dc7064c8574ec3e8e928b6f76428c7f3f19078da7
-# body-sha256: 84f68ca4f0fe74526fa56f5dae6e5db9ea0c157cf12e1cff77500df494140658
+# body-sha256: 3dba40544b631d220c69a1af1117056c25ed8a29e48e9bbd8c684d7a7589e9dc
 """Tests of softsign: it must agree with its formula under autograd in every mode.
 
 y = x / (1 + abs(x))
@@ -451,7 +451,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

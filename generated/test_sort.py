@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 71f6f33a6f61e97161201d81baf580fecbdabe5e13a0c8ee56db328990fb4312
+# body-sha256: b78f03c1eaa9e4012e54f21b7e30f368eea16ef955ea9838eea85883443d7223
 """Tests of sort: it must agree with its formula under autograd in every mode.
 
 values  = sort(x, dim=dim).values
@@ -363,7 +363,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

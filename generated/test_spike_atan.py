@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 61605601968626207799b03a271a8353b89e94aeedd0644d640ec3ec3a9a7867
+# body-sha256: 84221dc4d0c9399f0b22c64677eae59d92cfce8e33d9e8d3c525358331022d35
 """Tests of spike_atan: it must agree with its formula under autograd in every mode.
 
 spike = where(v >= threshold, 1, 0)
@@ -452,7 +452,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: cfeaf57ee352fae959ff7d3eb64356750b768fa292a7a11c7c03d2cd18138d64
+# body-sha256: af584f72ee713d65df5d764ce557368d7e847c5d018ff2f2e407dc447aded66a
 """Tests of split_signs: it must agree with its formula under autograd in every mode.
 
 positive = relu(x)
@@ -495,7 +495,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

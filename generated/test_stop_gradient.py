@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 8c1d204e63fe80093aa85eb32e519f3dc269a73d27fc70c5ac257b8b5588b610
+# body-sha256: f430deb0ead66cc272db79e37fcea9471423db3b48453b493a1787cf69529fd5
 """Tests of stop_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -428,7 +428,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 609b714d0ce437ea678b5407d094e712b14e4eb65411bf97561e772d7b974289
+# body-sha256: 63b4ddfc00115c1f6b00c3623079e6c7fabc34ad30bfbde2b1a9f28d7b88615e
 """Tests of sum: it must agree with its formula under autograd in every mode.
 
 y = sum(x, dim=dim, keepdim=keepdim)
@@ -349,7 +349,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 8752841f05dff8f30486322f67bed7c0c365b289c56510db2822a264e1b666ec
+# body-sha256: 7b4616f266595bc5c8f15233a57b2d898d7027cd4041f602d32806e77dd878ad
 """Tests of swish: it must agree with its formula under autograd in every mode.
 
 y = x * sigmoid(beta * x)
@@ -485,7 +485,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

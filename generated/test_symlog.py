@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: 180f3b6e0eb1b4f8b9002d049e5181ba9d6f28cf4030a7cff577c3577fd506ff
+# body-sha256: 7dfdbb578e5db2f8020a4209cf24d92523f9f77cb973df5b00f1d42b1d38e31b
 """Tests of symlog: it must agree with its formula under autograd in every mode.
 
 y = where(x < 0, -log(1 - x), log(1 + x))
@@ -458,7 +458,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: fcb7eaaa27a5153dc18227d31216baa0ac520866922461b74feacc099f47eb68
+# body-sha256: 54c2a9a86ea137dba206f35668c0c8b0bb0fbe1e36a2becdaf0471bd0093477f
 """Tests of two_outputs: it must agree with its formula under autograd in every mode.
 
 total   = x + y
@@ -508,7 +508,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

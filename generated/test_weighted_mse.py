@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 34e43d10c0314df1b119a441d64e582341cb88188a29001e6a750bb8370e7c63
+# body-sha256: ad7b5a6a2ee69d742f77dd11053d91cf23c0dd10eeb2d4429bf6622983c73ec1
 """Tests of weighted_mse: it must agree with its formula under autograd in every mode.
 
 loss = mean(weight * (input - target)**2)
@@ -380,7 +380,7 @@ def test_compile_of_torch_func() -> None:
         return lambda x, batch: (gradients(*batch), jvp(f, x, x))
 
     # Of the module, Dynamo leaves nothing for another backend.
-    compiled = torch.compile(derived(f), fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(derived(f), fullgraph=True, backend="eager")
     want = derived(closed(reference, inputs())[0])(x, stacked(x))
     assert_equal(compiled(x, stacked(x)), want)
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 3f1836be8ed7daab4bbebebbfe5586f9b53613b41d03b7a8609861f48719e986
+# body-sha256: ee9e3082bc6bbd08f6df58646b7e56ae22cb07f41f064ed57d6824a4ebe71357
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -11,7 +11,7 @@
     dy/dloc           = concentration * sin(x - loc)
     dy/dconcentration = -2 * sin((x - loc) / 2)**2
 
-Saved for backward: concentration and held(x - loc).
+Saved for backward: concentration and x - loc.
 
 Accuracy in float32: value within 1.2 ulp, derivatives within 0.8 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.

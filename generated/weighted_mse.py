@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 06874899d20d91d236552531229d59e4eefa695030b43cdbf2188fda455d1130
+# body-sha256: e6a3cc9daa9486c5404f92ef6a03a43f0a1f580f72f2626de519b216867722a1
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -11,7 +11,7 @@
                   / count(weight * (input - target)**2)
     grad_weight = grad_loss * (input - target)**2 / count(weight * (input - target)**2)
 
-Saved for backward: weight and held(input - target).
+Saved for backward: weight and input - target.
 
 Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
 rounded elementary functions.

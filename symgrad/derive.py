@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from symgrad.backends.torch.docs import ulp_text
+from symgrad.candidates import Candidate as Measured
 from symgrad.candidates import Choice
 from symgrad.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
 from symgrad.equations import derivatives
+from symgrad.expr import Expr, symbol
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
+from symgrad.traversal import substitute
 
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 
@@ -37,9 +41,29 @@ def _label(path: tuple[str, ...], subject: str) -> str:
 
 
 def _choices(variant: Variant) -> Iterator[tuple[str, Choice]]:
-    yield from variant.value_choices.items()
+    for output, choice in variant.value_choices.items():
+        yield output, _in_full(choice, variant.stand_ins.get(output, {}))
     for (output, tensor), choice in variant.slope_choices.items():
-        yield f"d{output}/d{tensor}", choice
+        yield f"d{output}/d{tensor}", _in_full(choice, variant.stand_ins.get((output, tensor), {}))
+
+
+def _in_full(choice: Choice, stand_ins: Mapping[Expr, Expr]) -> Choice:
+    """The choice with results of whole tensors in place of what stood for them."""
+    if not stand_ins:
+        return choice
+
+    def candidate(c: Measured) -> Measured:
+        return replace(c, form=substitute(c.form, stand_ins))
+
+    return replace(
+        choice,
+        chosen=candidate(choice.chosen),
+        candidates=tuple(map(candidate, choice.candidates)),
+        steps=tuple(
+            replace(s, before=substitute(s.before, stand_ins), after=substitute(s.after, stand_ins))
+            for s in choice.steps
+        ),
+    )
 
 
 def _recognitions(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[Step]:
@@ -66,8 +90,9 @@ def _candidates(subjects: list[tuple[str, Choice]]) -> Iterator[Candidate]:
 def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry]:
     for path, variant in variants:
         plan = variant.plan
+        lets = {form: symbol(name) for form, name in variant.lets.items()}
         for saved in plan.saved:
-            yield PlanEntry(_label(path, formula(saved.value)), saved.bytes, saved.reason)
+            yield PlanEntry(_label(path, formula(substitute(saved.value, lets))), saved.bytes, saved.reason)
         summary = (
             f"{plan.bytes:g} bytes an element, {plan.composite_bytes:g} for the composite; backward costs about "
             f"{plan.cost:.1f} passes over memory, the composite's {plan.composite_cost:.1f}"

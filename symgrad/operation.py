@@ -29,7 +29,7 @@ from symgrad.second import Second, second_derivatives, total_gradients
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.traversal import substitute
-from symgrad.workbench import Memory, Workbench
+from symgrad.workbench import Memory, Workbench, isolate
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Variant:
     recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     second: Second = field(default_factory=Second)  # for fused passes
     lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
+    stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
 
     @cached_property
     def tensors(self) -> frozenset[Expr]:
@@ -213,6 +214,7 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
     tangents: dict[tuple[str, str], Expr] = {}
     slopes: dict[tuple[str, str], Expr] = {}
     choices: dict[tuple[str, str], Choice] = {}
+    stand_ins: dict[Any, Mapping[Expr, Expr]] = {output: inner.stand_ins[output] for output in inner.value_choices}
     parts = [(t, p.name, p) for t in own for p in pivots.of(t)] + [(t, t, None) for t in own if not pivots.of(t)]
     for output in inner.formulas:
         for t, part, pivot in parts:
@@ -230,6 +232,7 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
                 slopes[key] = ex.add(slopes.get(key, ex.ZERO), pivots.written(factor * inner.partials[source]))
             if source in inner.slope_choices and len(pivots.of(t)) < 2:
                 choices[key] = _choice_outside(pivots, inner.slope_choices[source], factor)
+                stand_ins[key] = inner.stand_ins[source]
     gradients = {(o, t): make("sum_to", g, own[t]) if pivots.of(t) else g for (o, t), g in gradients.items()}
     outputs = {name: pivots.outside(form) for name, form in inner.outputs.items()}
     formulas = {name: pivots.written(form) for name, form in inner.formulas.items()}
@@ -243,6 +246,10 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
     differentiable = [name for name in outputs if name not in fixed_outputs]
     needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
     chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
+    kept = {form for p in pivots.sums for form in (p.value, p.whole)}
+    why = "stands for its operands; an output of plain calls, so that second derivatives pass through it"
+    saved = tuple(replace(s, reason=why) if s.value in kept else s for s in chosen.saved)
+    recognitions = {name: tuple(_step_outside(pivots, s) for s in steps) for name, steps in inner.recognitions.items()}
     return replace(
         inner,
         formulas=formulas,
@@ -252,8 +259,10 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
         partials=slopes,
         value_choices={name: _choice_outside(pivots, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
-        plan=chosen,
+        plan=replace(chosen, saved=saved),
+        recognitions=recognitions,
         lets={pivots.outside(form): name for form, name in inner.lets.items()},
+        stand_ins={key: {s: pivots.written(op) for s, op in own.items()} for key, own in stand_ins.items()},
     )
 
 
@@ -268,7 +277,12 @@ def _choice_outside(pivots: Pivots, choice: Choice, factor: Expr) -> Choice:
         formula=pivots.written(factor * choice.formula),
         chosen=candidate(choice.chosen),
         candidates=tuple(candidate(c) for c in choice.candidates),
+        steps=tuple(_step_outside(pivots, s) for s in choice.steps),
     )
+
+
+def _step_outside(pivots: Pivots, step: Step) -> Step:
+    return replace(step, before=pivots.written(step.before), after=pivots.written(step.after))
 
 
 def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
@@ -361,6 +375,10 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
         slope_choices={key: bench.remeasured(choice, derived.partials[key]) for key, choice in slope_choices.items()},
         second=second,
         lets=_named_forms(program, bench),
+        stand_ins={
+            **{name: isolate(form)[1] for name, form in recognised.items()},
+            **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slope_choices.items()},
+        },
     )
 
 

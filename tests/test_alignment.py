@@ -28,9 +28,9 @@ def printed(root: Expr) -> str:
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        (("C",), "b[:, None, None]"),
-        (("N", "C"), "b[:, :, None, None]"),
-        (("N",), "b[:, None, None, None]"),
+        (("C",), "b[..., None, None]"),
+        (("N", "C"), "b[..., None, None]"),
+        (("N",), "b[..., None, None, None]"),
         (("N", "H"), "b[:, None, :, None]"),
         (("W",), "b"),
         (("C", 1, 1), "b"),

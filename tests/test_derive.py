@@ -62,3 +62,16 @@ def test_what_stays_inaccurate_is_noted() -> None:
 def test_wide_candidates_say_so() -> None:
     record = derivation(operation("wide_evaluation"))
     assert any(c.chosen and c.text.endswith("(in float64)") for c in record.candidates)
+
+
+def test_candidates_are_told_in_full() -> None:
+    """Nothing that only stands for something while forms are chosen is shown."""
+    total = compiled_text(
+        "\nop: f\ntensors: {x: , t: }\noutputs: {y: 'sum((x - t)**2, dim=-1, keepdim=True) + exp(x - t)'}\n"
+    )
+    record = derivation(total.operation)
+    texts = [c.text for c in record.candidates] + [t for s in record.steps for t in (s.before, s.after)]
+    assert any("sum((x - t)**2" in text for text in texts)
+    assert not any("_sum" in text or "diff" in text for text in texts)
+    (kept,) = (entry for entry in record.plan if entry.what == "x - t")
+    assert "an output of plain calls" in kept.reason

@@ -13,7 +13,7 @@ where reduction == 'none':
 where reduction == 'sum':
     grad_x = 2 * grad_loss * (x - target)
 
-Saved for backward: held(x - target).
+Saved for backward: x - target.
 
 Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
