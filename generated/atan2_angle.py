@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 054cdde02b4ccde018217c763c863bec9405b200f1db3c6ea32ce218d8d014f8
+# body-sha256: a2c867308843337928310b3887dcb9f60778e38add51d5f5171976c6b352bf41
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -54,7 +54,10 @@ class Atan2AngleFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], angle: Any) -> None:
         y, x = inputs
-        _save(ctx, (angle,), y, x)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(y, x)
+        if _forward_mode():
+            _save_for_jvp(ctx, (angle,), y, x)
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
@@ -95,7 +98,7 @@ class _Atan2AnglePlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_angle: Tensor | None) -> Any:
-        if type(grad_angle) is not Tensor or _is_batched(grad_angle) or _differentiated():
+        if not _is_plain(grad_angle):
             return Atan2AngleFunction.backward(ctx, grad_angle)
         wants_y, wants_x = ctx.needs_input_grad
         y, x = saved = ctx.saved_tensors
@@ -178,28 +181,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

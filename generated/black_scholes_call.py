@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 65b790c50c16d479f14588c2e78cfb07aef169a2c718ae850dbb7ac5bc53b42f
+# body-sha256: 416a2b74769b098cbbbdf900066f1c09a2e133a23f1dfd224a1fafff5014c4db
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -52,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -123,7 +123,10 @@ class BlackScholesCallFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
         spot, strike, time, rate, volatility = inputs
-        _save(ctx, (price,), spot, strike, time, rate, volatility)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(spot, strike, time, rate, volatility)
+        if _forward_mode():
+            _save_for_jvp(ctx, (price,), spot, strike, time, rate, volatility)
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
@@ -322,7 +325,7 @@ class _BlackScholesCallPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_price: Tensor | None) -> Any:
-        if type(grad_price) is not Tensor or _is_batched(grad_price) or _differentiated():
+        if not _is_plain(grad_price):
             return BlackScholesCallFunction.backward(ctx, grad_price)
         wants_spot, wants_strike, wants_time, wants_rate, wants_volatility = ctx.needs_input_grad
         spot, strike, time, rate, volatility = saved = ctx.saved_tensors
@@ -499,28 +502,25 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 72d24c4c77971b113a3e7a2e2c8e1d237c319ca3f256426d122492d0985ff186
+# body-sha256: 8c11e30f2b2df3ee94acd3b73db5b867ec97181eb2027427de69abee0c9b4924
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -74,7 +74,10 @@ class CharbonnierFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, epsilon = inputs
         ctx.epsilon = epsilon
-        _save(ctx, (loss,), input, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), input, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -118,7 +121,10 @@ class _CharbonnierKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(input)
         ctx.epsilon = epsilon
-        _save(ctx, outputs, diff)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, diff)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
@@ -234,13 +240,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 69da052596b2ae2fd63a5cf73338b364190b758e752e5926063c8fe98f6ef8a4
+# body-sha256: 73d083d1d2bb555b7242b65cac33e34a04126b3b50cb4ce918772ac69427f40c
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -79,7 +79,11 @@ class FilmFunction(Function):
         x, gamma, beta = inputs
         ctx.inputs = _like(x, gamma, beta)
         wants_x, wants_gamma, _ = _wanted(ctx)
-        _save(ctx, (y,), x if wants_gamma else None, gamma if wants_x else None)
+        saved = [x if wants_gamma else None, gamma if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -217,13 +221,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

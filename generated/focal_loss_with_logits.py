@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: e21c70f53b1d2e87cf6bb15d4a479e0bdb367c5e769701cfb520b5ad38b4583d
+# body-sha256: 88aa6d22b84d6ee894619ef6960fbc0fb74edaf195c52352598b002834fa2ec6
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -96,7 +96,10 @@ class FocalLossWithLogitsFunction(Function):
         logits, target, alpha, gamma = inputs
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -159,12 +162,15 @@ class _FocalLossWithLogitsPlain(Function):
         loss, log_sig, log_sig_logits = _forward(logits, target, alpha, gamma)
         ctx.alpha = alpha
         ctx.gamma = gamma
-        _save(ctx, (loss,), logits, target, log_sig, log_sig_logits)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, target, log_sig, log_sig_logits)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), logits, target, log_sig, log_sig_logits)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
-        if type(grad_loss) is not Tensor or _is_batched(grad_loss) or _differentiated():
+        if not _is_plain(grad_loss):
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
@@ -259,28 +265,25 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

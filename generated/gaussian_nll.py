@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: b72da33396be23fb0736b24e3fa3cd6742a070f6b4920217bacc887bfc998a92
+# body-sha256: 4af2db292f526b5893faf63d4cd52aa95c01d4b4efa96a8dda9789960a28cdd0
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -25,7 +25,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -78,7 +78,10 @@ class GaussianNllFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         mean, target, variance, _ = inputs
-        _save(ctx, (loss,), mean, target, variance)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(mean, target, variance)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), mean, target, variance)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -128,15 +131,14 @@ class _GaussianNllKeeping(Function):
         mean, _, variance, _ = inputs
         _, diff = outputs
         ctx.inputs = _like(mean)
-        _save(ctx, outputs, variance, diff)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(variance, diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, variance, diff)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
-        if (
-            grad_diff is None
-            and type(grad_loss) is Tensor
-            and not (_is_batched(grad_loss) or _differentiated())
-        ):
+        if grad_diff is None and _is_plain(grad_loss):
             return _GaussianNllKeeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_diff is None:
             return None, None, None, None
@@ -284,28 +286,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _like(*tensors: Any) -> list[Any]:

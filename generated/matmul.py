@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 86a2283282f80e09bff4a40a1d5f8838ccc88bc02ece1f81c3cd216fc81d4262
+# body-sha256: 9f4d09d564beaeb822f5a1413a3c9928932a6bf991e1f0bf7c6305a5027788d6
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -66,7 +66,11 @@ class MatmulFunction(Function):
         ctx.inputs = _like(a, b)
         ctx.autocast = _autocast(a)
         wants_a, wants_b = _wanted(ctx)
-        _save(ctx, (y,), a if wants_b else None, b if wants_a else None)
+        saved = [a if wants_b else None, b if wants_a else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -188,13 +192,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

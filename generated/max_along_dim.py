@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 9af8996d12301c44681e39e0cd7b7368dfe51ab6f8c9096f229b3e7ff5d01976
+# body-sha256: 2d9146448c9abe244e4a18e924d4d0d0a9cc0ce8f11089a9e435a4b6f6fad2ec
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -63,7 +63,10 @@ class MaxAlongDimFunction(Function):
         ctx.mark_non_differentiable(indices)
         ctx.inputs = _like(x)
         ctx.dim = dim
-        _save(ctx, outputs, indices)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(indices)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, indices)
 
     @staticmethod
     def backward(ctx: Any, grad_values: Tensor | None, _1: Any) -> Any:
@@ -125,13 +128,10 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

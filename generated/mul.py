@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: fe8a8d4d32278114caaf6c1bd0c4e9a6f3f717f4439e9baffdb452e537f3d64e
+# body-sha256: 5507fb0cebd2d011ba39ade8dedb9997b99a2374831c4fde903fcd5a760ebb76
 """Product of two tensors.
 
     z = x * y
@@ -57,7 +57,11 @@ class MulFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        _save(ctx, (z,), x if wants_y else None, y if wants_x else None)
+        saved = [x if wants_y else None, y if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (z,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None) -> Any:
@@ -138,13 +142,10 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

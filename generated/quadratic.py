@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 2b77673a134a8538673622bd8598b15f90a362801b3137e5f83f000ff60bc94d
+# body-sha256: 65308ba4346a0e63ce163990abca63a96b8339e6e385e151da8e1aae1c25f97b
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -64,13 +64,15 @@ class QuadraticFunction(Function):
         x, a, b, c = inputs
         ctx.inputs = _like(None, a, b, c)
         wants_x, wants_a, wants_b, _ = _wanted(ctx)
-        _save(
-            ctx,
-            (y,),
+        saved = [
             x if wants_x or wants_a or wants_b else None,
             a if wants_x else None,
             b if wants_x else None,
-        )
+        ]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -190,13 +192,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 1d1a9f9d9c013c119b3c7de098de11fbb872ab1df488d88c04b4869b6d4fb6f0
+# body-sha256: be2ed91744276843341be5f8d1f8950c2da6f224df3dc4287c0f574e2c53aa98
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -27,7 +27,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -90,7 +90,10 @@ class RbfKernelFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any, *kept: Any) -> None:
         x, y, gamma = inputs
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), x, y, gamma, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y, gamma, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, (k,), x, y, gamma, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
@@ -170,17 +173,15 @@ class _RbfKernelPlain(Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
         k, total = _forward(x, y, gamma)
         ctx.autocast = _autocast(x)
-        _save(ctx, (k,), x, y, gamma, total)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y, gamma, total)
+        if _forward_mode():
+            _save_for_jvp(ctx, (k,), x, y, gamma, total)
         return k
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
-        if (
-            type(grad_k) is not Tensor
-            or _is_batched(grad_k)
-            or ctx.autocast.enabled
-            or _differentiated()
-        ):
+        if ctx.autocast.enabled or not _is_plain(grad_k):
             return RbfKernelFunction.backward(ctx, grad_k)
         wants_x, wants_y, wants_gamma = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
@@ -309,28 +310,25 @@ def _alike(least: torch.dtype, *tensors: Any) -> Any:
     ]
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _casts(device: str) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: d96953f2b89f20362ff9317bfe13bc59c0b39a90ccd59b7cb7e384c00119098a
+# body-sha256: daf2b31ed0fd96ada671aae0e22fa974c9b9a2fdcba08e99417443b23ed801ec
 """Smooth L1 loss.
 
     d    = input - target
@@ -34,7 +34,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import torch
 from torch import Tensor
@@ -103,7 +103,10 @@ class SmoothL1Function(Function):
         input, target, beta, reduction = inputs
         ctx.beta = beta
         ctx.reduction = reduction
-        _save(ctx, (loss,), input, target)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input, target)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), input, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -153,15 +156,14 @@ class _SmoothL1Keeping(Function):
         ctx.inputs = _like(input)
         ctx.beta = beta
         ctx.reduction = reduction
-        _save(ctx, outputs, d)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(d)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, d)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_d: Tensor | None = None) -> Any:
-        if (
-            grad_d is None
-            and type(grad_loss) is Tensor
-            and not (_is_batched(grad_loss) or _differentiated())
-        ):
+        if grad_d is None and _is_plain(grad_loss):
             return _SmoothL1Keeping.gradients(ctx, grad_loss)
         if grad_loss is None and grad_d is None:
             return None, None, None, None
@@ -334,28 +336,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _like(*tensors: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: f8293f69ea36d1e4c80d4a15853412b5f2f4f022be82eb22331837f2a5147aba
+# body-sha256: e84b047ca474850213980b2d6f83ca21857e1f6f1ae3aeb2d3cfbc38db3df264
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -62,7 +62,10 @@ class SortFunction(Function):
         ctx.mark_non_differentiable(indices)
         ctx.inputs = _like(x)
         ctx.dim = dim
-        _save(ctx, outputs, indices)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(indices)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, indices)
 
     @staticmethod
     def backward(ctx: Any, grad_values: Tensor | None, _1: Any) -> Any:
@@ -109,13 +112,10 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _differentiated() -> bool:

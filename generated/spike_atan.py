@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 1bcfdd676f6738e0bf30897e72f6935a22ea6a3d4fecb8b631ba511e8c61da1a
+# body-sha256: bc6771b2e6e79544c39bb07f9dc93f469c29219b4502bf3a0845e47e2d11dd8a
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -70,7 +70,10 @@ class SpikeAtanFunction(Function):
         v, threshold, alpha = inputs
         ctx.threshold = threshold
         ctx.alpha = alpha
-        _save(ctx, (spike,), v)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(v)
+        if _forward_mode():
+            _save_for_jvp(ctx, (spike,), v)
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
@@ -108,7 +111,7 @@ class _SpikeAtanPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_spike: Tensor | None) -> Any:
-        if type(grad_spike) is not Tensor or _is_batched(grad_spike) or _differentiated():
+        if not _is_plain(grad_spike):
             return SpikeAtanFunction.backward(ctx, grad_spike)
         threshold, alpha = ctx.threshold, ctx.alpha
         (v,) = ctx.saved_tensors
@@ -186,28 +189,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _straight_through(y: Tensor, surrogate: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 303b26242adb0013c74ea49f2ca5f2d5c6928f3f63437b3a7ee850c23277e307
+# body-sha256: 61ec12c6d6c01a8ce56bb6b121403ac7848a7240d29cbc216b0d392b2032f0b4
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -83,7 +83,10 @@ class StudentTLogProbFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], log_prob: Any) -> None:
         x, df, loc, scale = inputs
-        _save(ctx, (log_prob,), x, df, loc, scale)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, df, loc, scale)
+        if _forward_mode():
+            _save_for_jvp(ctx, (log_prob,), x, df, loc, scale)
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
@@ -187,7 +190,7 @@ class _StudentTLogProbPlain(Function):
 
     @staticmethod
     def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
-        if type(grad_log_prob) is not Tensor or _is_batched(grad_log_prob) or _differentiated():
+        if not _is_plain(grad_log_prob):
             return StudentTLogProbFunction.backward(ctx, grad_log_prob)
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
         x, df, loc, scale = saved = ctx.saved_tensors
@@ -319,28 +322,25 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _fit(grad: Tensor, like: Any) -> Tensor:

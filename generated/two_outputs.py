@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 904ee600777bfa91d49bc8d5caf6adbe0ea2a77c254116275e623ce548d0231c
+# body-sha256: 2dfcf50b185dd3bf9d04c90196d74c22f1206376208ddeb51431a3f5fee2cba7
 """Sum and product of two tensors.
 
     total   = x + y
@@ -62,7 +62,11 @@ class TwoOutputsFunction(Function):
         x, y = inputs
         ctx.inputs = _like(x, y)
         wants_x, wants_y = _wanted(ctx)
-        _save(ctx, outputs, x if wants_y else None, y if wants_x else None)
+        saved = [x if wants_y else None, y if wants_x else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor | None, grad_product: Tensor | None) -> Any:
@@ -70,21 +74,23 @@ class TwoOutputsFunction(Function):
             return None, None
         wants_x, wants_y = ctx.needs_input_grad
         x, y = ctx.saved_tensors
+        x, y, grad_total, grad_product, _ = _widen(x, y, grad_total, grad_product)
         grad_x = grad_y = None
         if wants_x and grad_total is not None:
-            grad_x = _fit(grad_total, ctx.inputs[0])
+            grad_x = _summed(grad_total, ctx.inputs[0])
         if wants_x and grad_product is not None:
-            grad_x = _plus(grad_x, _fit(grad_product * y, ctx.inputs[0]))
+            grad_x = _plus(grad_x, _summed(grad_product * y, ctx.inputs[0]))
         if wants_y and grad_total is not None:
-            grad_y = _fit(grad_total, ctx.inputs[1])
+            grad_y = _summed(grad_total, ctx.inputs[1])
         if wants_y and grad_product is not None:
-            grad_y = _plus(grad_y, _fit(grad_product * x, ctx.inputs[1]))
-        return grad_x, grad_y
+            grad_y = _plus(grad_y, _summed(grad_product * x, ctx.inputs[1]))
+        return _rounded(grad_x, ctx.inputs[0]), _rounded(grad_y, ctx.inputs[1])
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
         with _primals(ctx) as saved:
             x, y = saved
+            x, y, _ = _widen(x, y)
             terms_total = []
             terms_product = []
             if tangent_x is not None:
@@ -150,13 +156,24 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.bool)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _widen(*tensors: Any) -> Any:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
+    dtypes = {t.dtype for t in tensors if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *tensors, None
+    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
+        return *tensors, None
+    dtype = _result_dtype(*floats)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
+    return *wide, dtype
+
+
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
@@ -175,11 +192,14 @@ def _like(*tensors: Any) -> list[Any]:
     return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
-    """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+def _summed(grad: Tensor, like: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+
+
+def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

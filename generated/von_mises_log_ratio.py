@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: eacecfa9f265bd84905684c2bd49199bc6b203996eb29200075f21dcca550a53
+# body-sha256: ee9e3082bc6bbd08f6df58646b7e56ae22cb07f41f064ed57d6824a4ebe71357
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -23,7 +23,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -78,7 +78,11 @@ class VonMisesLogRatioFunction(Function):
         x, loc, concentration = inputs
         ctx.inputs = _like(None, None, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        _save(ctx, (y,), x, loc, concentration if wants_x or wants_loc else None)
+        saved = [x, loc, concentration if wants_x or wants_loc else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (y,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -138,15 +142,15 @@ class _VonMisesLogRatioKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(x, loc, concentration)
         wants_x, wants_loc, _ = _wanted(ctx)
-        _save(ctx, outputs, concentration if wants_x or wants_loc else None, diff)
+        saved = [concentration if wants_x or wants_loc else None, diff]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None, grad_diff: Tensor | None = None) -> Any:
-        if (
-            grad_diff is None
-            and type(grad_y) is Tensor
-            and not (_is_batched(grad_y) or _differentiated())
-        ):
+        if grad_diff is None and _is_plain(grad_y):
             return _VonMisesLogRatioKeeping.gradients(ctx, grad_y)
         if grad_y is None and grad_diff is None:
             return None, None, None
@@ -293,28 +297,25 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _differentiated() -> bool:
-    """Tell whether something may differentiate what is computed now."""
-    return torch.is_grad_enabled() or _forward_mode()
-
-
-def _is_batched(t: Tensor) -> bool:
-    """Tell whether autograd batches ``t``, or a compiler may."""
-    return torch.compiler.is_compiling() or _is_legacy_batched(t)
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
+
+
+def _is_plain(grad: Any) -> TypeGuard[Tensor]:
+    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
+    return type(grad) is Tensor and not (
+        torch.compiler.is_compiling()
+        or _is_legacy_batched(grad)
+        or torch.is_grad_enabled()
+        or _forward_mode()
+    )
 
 
 def _wanted(ctx: Any) -> tuple[bool, ...]:

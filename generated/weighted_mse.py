@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: acc254417aa6aa80547906851d0bd1008e32f63ad93f6ccee2e39c8ec4fd53f4
+# body-sha256: e6a3cc9daa9486c5404f92ef6a03a43f0a1f580f72f2626de519b216867722a1
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -70,7 +70,11 @@ class WeightedMseFunction(Function):
         input, target, weight = inputs
         ctx.inputs = _like(None, None, weight)
         wants_input, *_ = _wanted(ctx)
-        _save(ctx, (loss,), input, target, weight if wants_input else None)
+        saved = [input, target, weight if wants_input else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (loss,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -125,7 +129,11 @@ class _WeightedMseKeeping(Function):
         _, diff = outputs
         ctx.inputs = _like(input, target, weight)
         wants_input, *_ = _wanted(ctx)
-        _save(ctx, outputs, weight if wants_input else None, diff)
+        saved = [weight if wants_input else None, diff]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None, grad_diff: Tensor | None = None) -> Any:
@@ -250,13 +258,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -22,7 +22,7 @@ __all__ = ["without"]
 # Operations of which a number, in whatever shape, is that number again.
 _SAME = frozenset(
     [
-        *("mean", "amax", "amin", "max_values", "min_values", "sort_values"),
+        *("mean", "amax", "amin", "max_values", "min_values", "sort_values", "floated"),
         *("transpose", "mT", "T", "unsqueeze", "squeeze", "restore", "drop", "expand"),
     ]
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import mpmath as mp
@@ -75,6 +76,7 @@ class Interval:
         )
 
 
+@lru_cache(maxsize=512)  # partials of one operation cancel at the same places
 def approximation(target: Target, interval: Interval) -> Expr | None:
     """An approximation in an interval to the precision of float64, as an expression in `target.variable`."""
     with mp.workprec(_SOLVE):

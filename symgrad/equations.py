@@ -16,10 +16,14 @@ from symgrad.formula import formula
 from symgrad.operation import Variant
 from symgrad.parse import Program
 from symgrad.tensor_ops.extent import extent
+from symgrad.ties import released
 from symgrad.traversal import rebuild, substitute, topological
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
 _LETTERS = "uvwrstpq"
+_SAME_VALUES = frozenset(
+    {"sum_to", "conform", "expand", "drop", "floated", "finite"}
+)  # they bring shapes and dtypes in line
 _SHORTEST = 10  # characters of a part that is worth a letter
 _EXACT = 40  # characters of a number that is shown as it is, others as decimals
 
@@ -32,9 +36,9 @@ def derivatives(variant: Variant, program: Program) -> list[tuple[str, str]]:
     """
     known = {value: symbol(name) for name, value in program.lets.items() if value.args}
     kept = {node for s in variant.plan.base if s.source != "input" for node in topological(s.value)}
-    known |= {form: symbol(name) for name, form in variant.outputs.items() if form in kept}
+    known |= {released(form): symbol(name) for name, form in variant.outputs.items() if form in kept}
     rows = [
-        (label, _readable(substitute(_with_sizes(value), known)), note)
+        (label, _readable(substitute(released(_with_sizes(value)), known)), note)
         for label, value, note in _rows(variant, program)
     ]
     named, values = _with_letters([value for _, value, _ in rows], _taken(program))
@@ -70,7 +74,7 @@ def _taken(program: Program) -> set[str]:
 
 # ------------------------------------------------------------------------------------------------ readable
 def _readable(root: Expr) -> Expr:
-    """The formula without sums, views and expansions that undo broadcasting or restore what a reduction dropped."""
+    """The formula without casts, and sums, views and expansions that undo broadcasting or restore what was dropped."""
     mapped: dict[Expr, Expr] = {}
     for node in topological(root):
         mapped[node] = _simpler(node, [mapped[a] for a in node.args])
@@ -80,7 +84,7 @@ def _readable(root: Expr) -> Expr:
 
 
 def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
-    if node.op in ("sum_to", "conform", "expand", "drop", "finite"):  # of `finite`, values are what matters here
+    if node.op in _SAME_VALUES:
         return args[0]
     if node.op in ("restore", "unsqueeze"):
         kept = _with_dimensions(args[0], node["dim"])

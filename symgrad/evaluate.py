@@ -91,6 +91,7 @@ _ARITHMETIC: dict[str, Any] = {
     "true": lambda: True,
     "false": lambda: False,
     WIDEN: lambda a: a,
+    "held": lambda a: a,
     **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
     **COMPARE,
 }

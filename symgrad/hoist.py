@@ -6,6 +6,8 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad import expr as ex
 from symgrad.cost import is_product
 from symgrad.expr import Expr, make
@@ -162,6 +164,27 @@ def _is_open(node: Expr) -> bool:
         if part.op not in TENSOR_OPS:
             stack += part.args
     return False
+
+
+def divided_by_elements(gradients: Sequence[Expr]) -> list[Expr]:
+    """The gradients with 1 for the number of all elements where there are none and it divides what was summed.
+
+    Of no elements the sum is zero, and so is its gradient: a mean over an empty batch has none in what is shared.
+    """
+    order = topological(*gradients)
+    products = (n for n in order if n.op == "mul" and any(a.op == "sum" and not a["keepdim"] for a in n.args))
+    counts = {f for n in products for f in n.args if _is_mean(f)}
+    mapped: dict[Expr, Expr] = {}
+    for node in order:
+        own = counts.intersection(node.args) if node.is_differential else ()
+        least = {f: 1 / make("maximum", f.args[0], ex.ONE) for f in own}
+        mapped[node] = rebuild(node, [least.get(a, mapped[a]) for a in node.args])
+    return [mapped[g] for g in gradients]
+
+
+def _is_mean(factor: Expr) -> bool:
+    """Whether a factor divides by the number of all elements."""
+    return factor.op == "pow" and factor.args[0].op == "count" and factor.args[0]["dim"] is None
 
 
 # ------------------------------------------------------------------------------------------------ expansions

@@ -6,12 +6,13 @@ from symgrad.expr import Expr
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.traversal import topological
 
-__all__ = ["is_integer"]
+__all__ = ["WHOLE", "is_integer"]
 
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
-_KEEP = frozenset(
+# Element-wise functions of integers that are integers.
+WHOLE = frozenset({"add", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
+_KEEP = WHOLE | frozenset(
     [
-        *("add", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"),
         *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),
         *("transpose", "T", "mT", "unsqueeze", "squeeze", "expand"),
     ]

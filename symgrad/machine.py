@@ -255,4 +255,8 @@ def _power(node: Expr, lowered: Lowered) -> Expr:
     return make("pow", lowered[node.args[0]], lowered[node.args[1]])
 
 
-_LOWER = {"add": _sum, "mul": _product, "pow": _power}
+def _held(node: Expr, lowered: Lowered) -> Expr:
+    return lowered[node.args[0]]
+
+
+_LOWER = {"add": _sum, "mul": _product, "pow": _power, "held": _held}

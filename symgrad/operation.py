@@ -17,11 +17,12 @@ from symgrad.differentiate import jvp, vjp
 from symgrad.distribute import distribute_cotangents
 from symgrad.expr import Expr, make, symbol
 from symgrad.formula import formula
+from symgrad.hoist import divided_by_elements, hoisted
 from symgrad.override import Override, override
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
-from symgrad.pivot import Pivot, find_pivot, with_output
-from symgrad.plan import Plan, plan, remaining_cost
+from symgrad.pivot import Pivots, find_pivots, with_outputs
+from symgrad.plan import Plan, plan, readable, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
 from symgrad.second import Second, second_derivatives, total_gradients
@@ -91,8 +92,8 @@ Body: TypeAlias = "Split | Variant"
 class Operation:
     """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
 
-    `keeping` is the same operation with one more output, for plain calls: a sum of inputs that backward reads in place
-    of the inputs.
+    `keeping` is the same operation with more outputs, for plain calls: sums of inputs that backward reads in place of
+    the inputs.
     """
 
     program: Program
@@ -167,17 +168,25 @@ def compile_operation(program: Program) -> Operation:
     """Differentiate, stabilise and plan a parsed spec."""
     plain = _compile(program)
     # Fused passes save inputs and outputs alone: computing again what is in a register costs no pass over memory.
-    pivot = None if program.spec.options.kernels else find_pivot(program)
-    if pivot is None:
+    pivots = None if program.spec.options.kernels else find_pivots(program)
+    if pivots is None:
         return plain
-    inner = _compile(pivot.inner)
+    inner = _compile(pivots.inner)
     if any(v.wide_values for _, v in inner.variants()):
         return plain  # what is kept would be float64
-    extended = with_output(program, pivot)
-    keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivot, extended, pivot, True)))
-    if _bytes(keeping) >= _bytes(plain):
+    extended = with_outputs(program, pivots)
+    keeping = Operation(extended, _map_leaves(inner.body, partial(_through_pivots, extended, pivots, True)))
+    through = Operation(program, _map_leaves(inner.body, partial(_through_pivots, program, pivots, False)), keeping)
+    if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
         return plain
-    return Operation(program, _map_leaves(inner.body, partial(_through_pivot, program, pivot, False)), keeping)
+    return through
+
+
+def _serves_jvp(operation: Operation) -> bool:
+    """Whether jvp can read what backward has saved: in a tangent the sum may have merged with other terms."""
+    return all(
+        readable(frozenset(s.value for s in v.plan.base), list(v.tangents.values())) for _, v in operation.variants()
+    )
 
 
 def _bytes(operation: Operation) -> float:
@@ -197,48 +206,50 @@ def _compile(program: Program) -> Operation:
     return Operation(program, _map_leaves(tree, partial(_compile_variant, program, Memory(), alone)))
 
 
-def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Variant) -> Variant:
-    """A variant in terms of the tensors, from that in terms of their sum, which is an output too if `returned`."""
+def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Variant) -> Variant:
+    """A variant in terms of the tensors, from that in terms of their sums, which are outputs too if `returned`."""
     spec, symbols = program.spec, program.symbols
-    own = {t.name: symbols[t.name] for t in spec.tensors if t.grad and t.name in pivot.coefficients}
+    own = {t.name: symbols[t.name] for t in spec.tensors if t.grad}
     gradients: dict[tuple[str, str], Expr] = {}
     tangents: dict[tuple[str, str], Expr] = {}
     slopes: dict[tuple[str, str], Expr] = {}
     choices: dict[tuple[str, str], Choice] = {}
     stand_ins: dict[Any, Mapping[Expr, Expr]] = {output: inner.stand_ins[output] for output in inner.value_choices}
-    for (output, tensor), gradient in inner.gradients.items():
-        if tensor != pivot.name:
-            gradients[output, tensor] = pivot.outside(gradient)
-        for t, symbol_ in own.items() if tensor == pivot.name else ():
-            gradients[output, t] = pivot.gradient(gradient, t, symbol_)
-    for (output, tensor), value in inner.tangents.items():
-        if tensor != pivot.name:
-            tangents[output, tensor] = pivot.outside(value)
-        for t in own if tensor == pivot.name else ():
-            pushed = substitute(value, {tangent(pivot.name): pivot.coefficients[t] * tangent(t)})
-            tangents[output, t] = pivot.outside(pushed)
-    for (output, tensor), value in inner.partials.items():
-        for t in own if tensor == pivot.name else (tensor,):
-            factor = pivot.coefficients[t] if tensor == pivot.name else ex.ONE
-            slopes[output, t] = pivot.outside(factor * value)
-            if (output, tensor) in inner.slope_choices:
-                choices[output, t] = _choice_outside(pivot, inner.slope_choices[output, tensor], factor)
-                stand_ins[output, t] = inner.stand_ins[output, tensor]
-    outputs = {name: pivot.outside(form) for name, form in inner.outputs.items()}
-    formulas = {name: pivot.outside(form) for name, form in inner.formulas.items()}
-    if returned:
-        outputs[pivot.name] = formulas[pivot.name] = pivot.value
-        for t, symbol_ in own.items():
-            gradients[pivot.name, t] = make("sum_to", pivot.coefficients[t] * cotangent(pivot.name), symbol_)
-            tangents[pivot.name, t] = pivot.coefficients[t] * tangent(t)
+    parts = [(t, p.name, p) for t in own for p in pivots.of(t)] + [(t, t, None) for t in own if not pivots.of(t)]
+    for output in inner.formulas:
+        for t, part, pivot in parts:
+            key, source = (output, t), (output, part)
+            factor = pivot.coefficients[t] if pivot else ex.ONE
+            if source in inner.gradients:
+                of_part = inner.gradients[source]
+                inside = of_part.args[0] if pivot and of_part.op == "sum_to" else of_part
+                gradients[key] = ex.add(gradients.get(key, ex.ZERO), factor * pivots.outside(inside))
+            if source in inner.tangents:
+                value = inner.tangents[source]
+                pushed = hoisted(substitute(value, {tangent(part): pivot.tangent(t)})) if pivot else value
+                tangents[key] = ex.add(tangents.get(key, ex.ZERO), pivots.outside(pushed))
+            if source in inner.partials:
+                slopes[key] = ex.add(slopes.get(key, ex.ZERO), pivots.written(factor * inner.partials[source]))
+            if source in inner.slope_choices and len(pivots.of(t)) < 2:
+                choices[key] = _choice_outside(pivots, inner.slope_choices[source], factor)
+                stand_ins[key] = inner.stand_ins[source]
+    gradients = {(o, t): make("sum_to", g, own[t]) if pivots.of(t) else g for (o, t), g in gradients.items()}
+    outputs = {name: pivots.outside(form) for name, form in inner.outputs.items()}
+    formulas = {name: pivots.written(form) for name, form in inner.formulas.items()}
+    for p in pivots.sums if returned else ():
+        outputs[p.name], formulas[p.name] = p.whole, p.value
+        for t in own.keys() & p.coefficients.keys():
+            gradients[p.name, t] = make("sum_to", p.coefficients[t] * cotangent(p.name), own[t])
+            tangents[p.name, t] = p.coefficients[t] * tangent(t)
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
     needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
     chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
-    why = "stands for both of its operands; an output of plain calls, so that second derivatives pass through it"
-    saved = tuple(replace(s, reason=why) if s.value is pivot.value else s for s in chosen.saved)
-    recognitions = {name: tuple(_step_outside(pivot, s) for s in steps) for name, steps in inner.recognitions.items()}
+    sums = [form for p in pivots.sums for form in (p.value, p.whole)]
+    why = "stands for its operands; an output of plain calls, so that second derivatives pass through it"
+    saved = tuple(replace(s, reason=why) if s.value in sums else s for s in chosen.saved)
+    recognitions = {name: tuple(_step_outside(pivots, s) for s in steps) for name, steps in inner.recognitions.items()}
     return replace(
         inner,
         formulas=formulas,
@@ -246,32 +257,32 @@ def _through_pivot(program: Program, pivot: Pivot, returned: bool, inner: Varian
         gradients=gradients,
         tangents=tangents,
         partials=slopes,
-        value_choices={name: _choice_outside(pivot, c, ex.ONE) for name, c in inner.value_choices.items()},
+        value_choices={name: _choice_outside(pivots, c, ex.ONE) for name, c in inner.value_choices.items()},
         slope_choices=choices,
         plan=replace(chosen, saved=saved),
         recognitions=recognitions,
-        lets={pivot.outside(form): name for form, name in inner.lets.items()},
-        stand_ins={key: {s: pivot.outside(op) for s, op in own.items()} for key, own in stand_ins.items()},
+        lets={pivots.outside(form): name for form, name in inner.lets.items()},
+        stand_ins={key: {s: pivots.written(op) for s, op in of.items()} for key, of in stand_ins.items()},
     )
 
 
-def _choice_outside(pivot: Pivot, choice: Choice, factor: Expr) -> Choice:
-    """A choice made in terms of the sum, in terms of the tensors."""
+def _choice_outside(pivots: Pivots, choice: Choice, factor: Expr) -> Choice:
+    """A choice made in terms of the sums, in terms of the tensors."""
 
     def candidate(c: Candidate) -> Candidate:
-        return replace(c, form=pivot.outside(factor * c.form))
+        return replace(c, form=pivots.written(factor * c.form))
 
     return replace(
         choice,
-        formula=pivot.outside(factor * choice.formula),
+        formula=pivots.written(factor * choice.formula),
         chosen=candidate(choice.chosen),
         candidates=tuple(candidate(c) for c in choice.candidates),
-        steps=tuple(_step_outside(pivot, s) for s in choice.steps),
+        steps=tuple(_step_outside(pivots, s) for s in choice.steps),
     )
 
 
-def _step_outside(pivot: Pivot, step: Step) -> Step:
-    return replace(step, before=pivot.outside(step.before), after=pivot.outside(step.after))
+def _step_outside(pivots: Pivots, step: Step) -> Step:
+    return replace(step, before=pivots.written(step.before), after=pivots.written(step.after))
 
 
 def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
@@ -340,6 +351,7 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     kept = frozenset(s.value for s in chosen.saved)
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
+    inside = divided_by_elements(inside)
     chosen = replace(chosen, cost=remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes))
     second = Second()
     if spec.options.kernels and spec.options.double_backward:

@@ -264,6 +264,11 @@ def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
     return found
 
 
+def readable(kept: frozenset[Expr], values: Sequence[Expr]) -> bool:
+    """Whether the values can be computed from what is kept, cotangents and tangents."""
+    return all(n in kept for n in read_by(values, kept) if n.op == "sym" and _carries_data(n))
+
+
 def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes | None = None) -> float:
     """What computing the gradients costs in eager operations when `saved` values are at hand, in passes."""
     lowered = machine([*gradients, *saved])
@@ -281,7 +286,7 @@ def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: fro
     roots, kept, own = (
         lowered[a:b] for a, b in ((0, len(gradients)), (len(gradients), -len(extras)), (-len(extras), None))
     )
-    beside = frozenset(topological(*roots, leaves=frozenset((*kept, *own)))) - frozenset(own)
+    beside = read_by(roots, frozenset((*kept, *own))) - frozenset(own)
     again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
     return sum(scaled_cost(n, sizes) for n in again)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from symgrad.expr import Expr, make
 from symgrad.plan import Plan, rank
-from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
+from symgrad.rules.output_reuse import OUTPUT_REUSE
 from symgrad.traversal import substitute, topological
 
 _ALLOWED = 4.0  # ulp in float32 that a derivative in terms of the output may be off
@@ -46,32 +46,26 @@ def reuse_outputs(
     `make_plan` plans derivatives; `error` is the worst float32 error in ulp of partials.
     """
     best = make_plan(derivatives)
-    for output in outputs.values():
-        for row in OUTPUT_REUSE:
-            found = row.at(output)
-            if found is None:
-                continue
-            candidate = derivatives.replaced(*found)
-            if candidate == derivatives or not _accurate(row, candidate, error, policy):
-                continue
-            plan = make_plan(candidate)
-            if rank(plan, policy) < rank(best, policy):
-                derivatives, best = candidate, plan
-    for part, replacement in _normalised(derivatives):
+    for part, replacement, trusted in _replacements(derivatives, outputs, policy):
         candidate = derivatives.replaced(part, replacement)
+        if candidate == derivatives or not (trusted or error(candidate.partials) <= _ALLOWED):
+            continue
         plan = make_plan(candidate)
         if rank(plan, policy) < rank(best, policy):
             derivatives, best = candidate, plan
     return derivatives, best
 
 
-def _normalised(derivatives: Derivatives) -> list[tuple[Expr, Expr]]:
-    """exp(log_softmax(a)) and softmax(a), which is one operation where the logarithm is not at hand."""
-    found = [n for n in topological(*derivatives.gradients.values()) if n.op == "exp" and n.args[0].op == "log_softmax"]
-    return [(n, make("softmax", *n.args[0].args, **dict(n.args[0].attrs))) for n in found]
-
-
-def _accurate(
-    row: Reuse, candidate: Derivatives, error: Callable[[Mapping[tuple[str, str], Expr]], float], policy: str
-) -> bool:
-    return (policy == "memory" and row.autograd) or error(candidate.partials) <= _ALLOWED
+def _replacements(
+    derivatives: Derivatives, outputs: Mapping[str, Expr], policy: str
+) -> Iterator[tuple[Expr, Expr, bool]]:
+    """Parts, what may stand for them, and whether that is accurate enough without a measurement."""
+    for output in outputs.values():
+        for row in OUTPUT_REUSE:
+            found = row.at(output)
+            if found is not None:
+                yield *found, policy == "memory" and row.autograd
+    # exp(log_softmax(a)) is one operation where the logarithm is not at hand.
+    for node in topological(*derivatives.gradients.values()):
+        if node.op == "exp" and node.args[0].op == "log_softmax":
+            yield node, make("softmax", *node.args[0].args, **dict(node.args[0].attrs)), True

@@ -22,7 +22,7 @@ def held(root: Expr) -> Expr:
 
 
 def released(root: Expr) -> Expr:
-    """The formula with what was held as a part of its region again."""
+    """The formula with what was held as a part of the formula around it again."""
     return _mapped(root, lambda node: node.args[0] if node.op == "held" else node)
 
 

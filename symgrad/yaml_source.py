@@ -255,6 +255,8 @@ class _Composer:
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             problem = error.problem or error.context or ""
+            if error.context_mark and "end of stream" in problem:
+                mark, problem = error.context_mark, "the quote that is opened here is never closed"
             advice = next((f"; {text}" for part, text in _ADVICE.items() if part in problem), "")
             self._stop(mark.index if mark else self._last, f"not valid YAML: {problem}{advice}")
         except YAMLError as error:

@@ -16,6 +16,7 @@ from symgrad.backends.torch import samples
 from symgrad.backends.torch.composite import load_composite
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
+from symgrad.backends.torch.tests import render_test
 from symgrad.operation import Operation, compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, parse_spec
@@ -41,6 +42,11 @@ class Compiled:
         if self._text is None:
             self._text = render_module(self.operation)
         return self._text
+
+    @property
+    def test(self) -> str:
+        """The generated test."""
+        return render_test(self.operation)
 
     @property
     def module(self) -> ModuleType:

@@ -25,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if once.FOLDER not in os.environ:
         folder = TemporaryDirectory(prefix="symgrad-tests-", ignore_cleanup_errors=True)
         os.environ[once.FOLDER] = folder.name
+        for cache in ("SYMGRAD_CACHE", "TRITON_CACHE_DIR"):  # a pass is built once, and none for the user
+            os.environ[cache] = os.path.join(folder.name, cache.lower())
         config.add_cleanup(folder.cleanup)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from collections.abc import Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from once import once
+from once import once, prepare
 
 from symgrad.files import render
 from symgrad.pipeline import Compiled, compile_spec
@@ -42,6 +43,13 @@ def written(text: str, folder: Path) -> ModuleType:
     ).items():
         (folder / name).write_text(body, encoding="utf-8")
     return imported(folder / f"{op}.py")
+
+
+def all_written(texts: Sequence[str], folder: Path) -> dict[str, ModuleType]:
+    """The modules of specs by the names of their operations."""
+    prepare(_with_kernels, texts)
+    made = [written(text, folder) for text in texts]
+    return {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
 
 
 def imported(path: Path) -> ModuleType:

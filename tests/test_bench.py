@@ -63,8 +63,7 @@ def test_the_report():
 
 
 @needs_compiler
-def test_the_command(tmp_path, monkeypatch):
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
+def test_the_command(tmp_path):
     (tmp_path / "gate.yaml").write_text(GATE)
     (tmp_path / "natives.py").write_text("def gate(x, beta):\n    return x * (beta * x).sigmoid()\n")
     target = tmp_path / "rows.json"

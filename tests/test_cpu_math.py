@@ -7,12 +7,14 @@ import re
 import subprocess
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import mpmath as mp
 import numpy as np
 import pytest
 import torch
 from fused import needs_compiler
+from once import once
 
 from symgrad.backends.cpu.plumbing import plumbing
 from symgrad.resources import template_folder
@@ -60,9 +62,18 @@ SPECIAL_TRUTH = {
 
 @pytest.fixture(scope="module", params=["", "-mno-avx512f", "-mno-avx"], ids=["native", "avx", "sse"])
 def library(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("math")
-    heads = "".join(f"#include <{h}>\n" for h in ("cmath", "cstdint", "cstring", "type_traits", "vector"))
-    heads += "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n"
+    built = once(_library, request.param)
+    if built is None:
+        pytest.skip("a processor without these instructions")
+    path = tmp_path_factory.mktemp("math") / "math.so"
+    path.write_bytes(built)
+    return ctypes.CDLL(str(path))
+
+
+def _library(without):
+    """A library of all functions for arrays; None where the processor has not what is left `without` an extension."""
+    heads = "".join(f"#include <{h}>\n" for h in ("cmath", "cstdint", "cstring", "type_traits"))
+    heads += "#define INLINE [[gnu::always_inline]] inline\n"
     text = f"{heads}namespace {{\n{plumbing(' '.join([*TRUTH, *SPECIAL_TRUTH]))}\n}}\n"
     for name in (*TRUTH, *SPECIAL_TRUTH):
         for kind in ("float", "double"):
@@ -76,15 +87,16 @@ def library(request, tmp_path_factory):
                 f'extern "C" void {name}_{kind}(const {x}* x, {y}* y, int64_t n) {{\n'
                 f"    for (int64_t i = 0; i < n; i += W) store(y + i, load<Lanes<float>>(x + i));\n}}\n"
             )
-    source = folder / "math.cpp"
-    source.write_text(text)
     flags = (template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text()
-    command = ["g++", *re.findall(r'"(-[^"]+)"', flags), str(source), "-o", str(folder / "math.so")]
-    done = subprocess.run([*command, *request.param.split()], check=False, capture_output=True, text=True)
-    if done.returncode and request.param:
-        pytest.skip("a processor without these instructions")
-    assert not done.returncode, done.stderr
-    return ctypes.CDLL(str(Path(folder) / "math.so"))
+    with TemporaryDirectory() as folder:
+        source, target = Path(folder, "math.cpp"), Path(folder, "math.so")
+        source.write_text(text)
+        command = ["g++", *re.findall(r'"(-[^"]+)"', flags), *without.split(), str(source), "-o", str(target)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode and without:
+            return None
+        assert not done.returncode, done.stderr
+        return target.read_bytes()
 
 
 SPECIAL = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import compiled, imported, needs_compiler, written
+from fused import all_written, compiled, imported, needs_compiler
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
@@ -55,7 +55,13 @@ op: shifted
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
 outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
 """
+HEADS = """
+op: heads
+tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
+outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
+"""
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
 op: scaled_rows
 tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
@@ -70,13 +76,10 @@ outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fused")
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE)
-        made = [written(text, folder) for text in texts]
-        yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+        yield all_written(texts, tmp_path_factory.mktemp("fused"))
 
 
 def both(module, tensors, settings=(), wanted=None):
@@ -133,6 +136,8 @@ CASES = [
     ("kept", [(2, 90000), (90000,)]),
     ("last", [(3, 2, 40)]),
     ("last", [(5, 7)]),
+    ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
+    ("heads", [(3, 1, 1), (1, 1), (1, 1, 1)]),
 ]
 
 
@@ -167,7 +172,7 @@ def test_large_results_lie_in_large_pages(modules):
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("shapes", [((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
+@pytest.mark.parametrize("shapes", [((), ()), ((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
 def test_reductions_over_everything(modules, reduction, shapes):
     tensors = [torch.randn(s) * 2 for s in shapes]
     agree(*both(modules["loss"], tensors, (0.75, reduction)))
@@ -179,8 +184,8 @@ def test_a_tensor_with_one_element_for_each_row(modules, shapes):
     agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
 
 
-@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS])
-def test_no_pass_writes_a_value_that_is_smaller_than_the_pass(text):
+@pytest.mark.parametrize("text", [SCALED, SCALED_ROWS, SIGNED], ids=["smaller", "smaller rows", "truth values"])
+def test_what_no_pass_writes(text):
     assert not compiled(text).passes
 
 
@@ -305,17 +310,19 @@ def test_broadcast_cotangents(modules):
 
 
 # ------------------------------------------------------------------------------------------------ building
-def test_libraries_are_cached_by_content(modules):
-    folder = modules["gate"]._kernels.source.parent
-    modules["gate"].gate(torch.randn(3), torch.tensor(1.0))
-    libraries = sorted((folder / "cache").glob("gate_cpu_float_*.so"))
-    assert len(libraries) == 1
-    before = libraries[0].stat().st_mtime_ns
-    again = imported(folder / "gate.py")
-    again.gate(torch.randn(3), torch.tensor(1.0))
-    assert sorted((folder / "cache").glob("gate_cpu_float_*.so")) == libraries
-    assert libraries[0].stat().st_mtime_ns == before
-    assert not list((folder / "cache").glob("building_*"))
+def test_libraries_are_cached_by_content(modules, monkeypatch):
+    kernels = modules["gate"]._kernels
+    library = Path(kernels.library(torch.float32)._name)
+    before = library.stat().st_mtime_ns
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    again = imported(kernels.source.with_name("gate.py"))._kernels
+    assert again.library(torch.float32)._name == str(library)
+    assert library.stat().st_mtime_ns == before
+
+
+def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
+    assert modules["gate"]._cache_folder() == Path.home() / "own"
 
 
 def test_no_compiler(modules, monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import written
+from fused import all_written
 from processes import process
 from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS
 
@@ -18,14 +18,13 @@ from test_cuda_passes import LAYER, MASKED, PEAK, SETTINGS, WIDE
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cuda")
-    made = [written(text, folder) for text in (GATE, CHANNEL, LOSS, NORM, ROWS, LAYER, MASKED, PEAK, SETTINGS, WIDE)]
-    return {Path(m.__file__).stem: Path(m.__file__) for m in made}
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, LAYER, MASKED, PEAK, SETTINGS, WIDE)
+    return {op: Path(m.__file__) for op, m in all_written(texts, tmp_path_factory.mktemp("cuda")).items()}
 
 
 @pytest.fixture(scope="module")
-def compiled(paths, tmp_path_factory):
-    with process(ptx.start, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("cache"))) as call:
+def compiled(paths):
+    with process(ptx.start) as call:
         yield lambda op, *args: call(ptx.of_passes, paths[op], *args)
 
 

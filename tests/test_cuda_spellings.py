@@ -112,8 +112,8 @@ def interpret():
 
 
 @pytest.fixture(scope="module")
-def compile_(tmp_path_factory):
-    with process(ptx.start, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("cache"))) as call:
+def compile_():
+    with process(ptx.start) as call:
         yield call
 
 

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import torch
-from fused import needs_compiler, written
+from fused import all_written, needs_compiler
 from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, TWO
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
@@ -30,13 +30,10 @@ ONCE = "op: once\ntensors: {x: }\noptions: {double_backward: false}\noutputs: {y
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("second")
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS, UNIT, FLOORED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SYMGRAD_CACHE", str(folder / "cache"))
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS, UNIT, FLOORED)
-        made = [written(text, folder) for text in texts]
-        yield {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+        yield all_written(texts, tmp_path_factory.mktemp("second"))
 
 
 def leaves(shapes, seed=0):

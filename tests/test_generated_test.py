@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import fused
 import pytest
+import torch
+from compiled import compiled, compiled_text
 from test_cpu_passes import LOSS, NORM
-
-from symgrad.pipeline import Compiled, compile_spec
-from symgrad.spec import load_spec, parse_spec
 
 SPECS = Path(__file__).parent.parent / "specs"
 
@@ -33,7 +33,7 @@ _GRAD_TARGET = r"(_rounded\(grad_target, ctx\.inputs\[1\]\)|grad_target)"
 
 MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     "swish": (
-        Mutation("keeps what is differentiated", r" or _differentiated\(\):", ":", "gradgradcheck"),
+        Mutation("keeps what is differentiated", r"torch\.is_grad_enabled\(\)", "False", "gradgradcheck"),
         Mutation("computes what nobody asked for", r"if wants_beta:", "if True:", "backward_returns"),
         Mutation("a wrong tangent", r"terms\.append\((.*tangent_beta.*)\)", r"terms.append(-(\1))", "gradcheck"),
         Mutation(
@@ -48,8 +48,8 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
         Mutation("a changed cotangent", r"return grad_x, grad_beta", "grad_y.mul_(2)\n        \\g<0>", "left_alone"),
         Mutation(
             "an unused value saved",
-            r"ctx\.save_for_backward\(\*tensors\)",
-            r"ctx.save_for_backward(*tensors, *outputs)",
+            r"ctx\.save_for_backward\(x, beta, sig\)",
+            "ctx.save_for_backward(x, beta, torch.stack((sig, y))[0])",
             "saved_tensors",
         ),
     ),
@@ -98,14 +98,15 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     folder = tmp_path_factory.mktemp("mutants")
     nodes: list[str] = []
     for op, mutations in MUTATIONS.items():
-        compiled = compile_spec(load_spec(SPECS / f"{op}.yaml"))
-        _write(folder, f"{op}_as_generated", compiled, compiled.module)
-        nodes += _nodes(f"{op}_as_generated", compiled, {m.test for m in mutations})
+        item = compiled(SPECS / f"{op}.yaml")
+        test = item.test
+        _write(folder, f"{op}_as_generated", item.spec.op, item.text, test)
+        nodes += _nodes(f"{op}_as_generated", test, {m.test for m in mutations})
         for k, mutation in enumerate(mutations):
-            text, count = re.subn(mutation.found, mutation.put, compiled.module)
+            text, count = re.subn(mutation.found, mutation.put, item.text)
             assert count, f"{op}: there is nothing to mutate for {mutation.mistake!r}"
-            _write(folder, f"{op}_{k}", compiled, text)
-            nodes += _nodes(f"{op}_{k}", compiled, {mutation.test})
+            _write(folder, f"{op}_{k}", item.spec.op, text, test)
+            nodes += _nodes(f"{op}_{k}", test, {mutation.test})
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["-W", "ignore", "--rootdir", str(folder), *nodes]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
@@ -116,18 +117,18 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return found
 
 
-def _nodes(name: str, compiled: Compiled, needed: set[str]) -> list[str]:
+def _nodes(name: str, test: str, needed: set[str]) -> list[str]:
     """The tests of a file in whose names stands what is needed; compilers take long, and would notice no more."""
-    tests = re.findall(r"(?m)^def (test_(?!compile)\w+)\(", compiled.test)
+    tests = re.findall(r"(?m)^def (test_(?!compile)\w+)\(", test)
     return [f"test_{name}.py::{test}" for test in tests if any(part in test for part in needed)]
 
 
-def _write(folder: Path, name: str, compiled: Compiled, module: str) -> None:
+def _write(folder: Path, name: str, op: str, module: str, test: str) -> None:
     """A module and its test under another name, so that one process can import all of them."""
     (folder / f"{name}.py").write_text(module, encoding="utf-8")
-    test = compiled.test.replace(f'import_module("{compiled.spec.op}")', f'import_module("{name}")')
-    assert test != compiled.test
-    (folder / f"test_{name}.py").write_text(test, encoding="utf-8")
+    renamed = test.replace(f'import_module("{op}")', f'import_module("{name}")')
+    assert renamed != test
+    (folder / f"test_{name}.py").write_text(renamed, encoding="utf-8")
 
 
 @pytest.mark.parametrize("op", MUTATIONS)
@@ -146,32 +147,53 @@ def test_mistakes_are_noticed(name: str, mutation: Mutation, failures: dict[str,
 
 def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
     text = "{op: f, tensors: {x: , w: {grad: false}}, outputs: {y: {expr: 'floor(x) * w', grad: false}}}"
-    _write(tmp_path, "f_alone", (compiled := compile_spec(parse_spec(text))), compiled.module)
+    item = compiled_text(text)
+    _write(tmp_path, "f_alone", item.spec.op, item.text, item.test)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["-k", "not compile and not export", "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
-# A parameter that is not read, names that are not ASCII, a branch on a number, NaN in a dead branch, no gradient in x,
-# a value at the step that is a tensor.
+# A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead
+# branch, no gradient in x, a value at the step that is a tensor, outputs that are constant, only an optional tensor
+# with a gradient, dtypes that depend on the order of operations.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
-    "{op: greek, tensors: {α: , λ1: }, outputs: {ψ: α*λ1}}",
+    "{op: greek, tensors: {α: , x̂: }, outputs: {ψ: α*x̂}}",
     "{op: sometimes, tensors: {x: }, hyperparameters: {n: 0}, outputs: {y: 'where(n > 0, x**n, -x)'},"
     " test: {values: {n: [0, 2]}}}",
     "{op: root, tensors: {x: }, outputs: {y: 'where(x > 0, sqrt(x), 0)'}}",
     "{op: signs, tensors: {x: , v: }, outputs: {y: 'sign(x)*v'}}",
     "{op: step, tensors: {x: , v: }, outputs: {y: 'heaviside(x, v)', z: 'heaviside(x, 0)*v'}}",
+    "{op: constant, tensors: {x: , w: }, outputs: {y: 0*x + 1, z: w - w}, module: {parameters: {w: 1.0}}}",
+    "{op: constant_once, tensors: {x: }, outputs: {y: 0*x + 1}, options: {double_backward: false}}",
+    "{op: masked, tensors: {x: , m: {dtype: bool}, w: , k: {dtype: int}}, outputs: {y: 'where(m, x*k, 0)*w'}}",
+    "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
 )
+WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
+WORDS |= {"asked", "second", "numbers"}
+
+
+def test_integers_and_truth_values_of_all_kinds_are_sampled() -> None:
+    tensors = "{x: , k: {dtype: int, domain: '(0, oo)'}, m: {dtype: bool}}"
+    text = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{y: 'where(m, k*x, x)'}}}}").test
+    scope: dict[str, Any] = {"torch": torch, "Any": Any}
+    source = re.search(r"(?s)def sample\(.*?\n\n\n", text)
+    assert source is not None
+    exec(source[0], scope)
+    assert set(scope["sample"](1, (99,), 0).tolist()) == {1, 2, 3, 4}
+    assert set(scope["sample"](2, (99,), 0).tolist()) == {False, True}
 
 
 def test_unusual_operations_pass(tmp_path: Path) -> None:
     nodes: list[str] = []
     for k, text in enumerate(UNUSUAL):
-        _write(tmp_path, f"unusual_{k}", (compiled := compile_spec(parse_spec(text))), compiled.module)
-        nodes += _nodes(f"unusual_{k}", compiled, {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes"})
+        item = compiled_text(text)
+        test = item.test
+        _write(tmp_path, f"unusual_{k}", item.spec.op, item.text, test)
+        nodes += _nodes(f"unusual_{k}", test, WORDS)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), *nodes], capture_output=True, text=True, check=False, cwd=tmp_path
@@ -191,9 +213,9 @@ HOSTILE = (
 def test_files_are_clean_whatever_the_names_and_with_fused_passes(tmp_path: Path) -> None:
     (tmp_path / "ruff.toml").write_text((SPECS.parent / "generated" / "ruff.toml").read_text())
     for text in HOSTILE:
-        compiled = compile_spec(parse_spec(text))
-        (tmp_path / f"{compiled.spec.op}.py").write_text(compiled.module)
-        (tmp_path / f"test_{compiled.spec.op}.py").write_text(compiled.test)
+        item = compiled_text(text)
+        (tmp_path / f"{item.spec.op}.py").write_text(item.text)
+        (tmp_path / f"test_{item.spec.op}.py").write_text(item.test)
     for text in (LOSS, NORM):
         (tmp_path / f"{fused.compiled(text).spec.op}.py").write_text(fused.compiled(text).module)
     root = SPECS.parent  # whose cache knows torch, which takes long to read

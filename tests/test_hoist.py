@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+from compiled import compiled_text
+
 from symgrad import expr as ex
 from symgrad.expr import Expr, make, symbol
 from symgrad.hoist import hoisted
@@ -40,6 +43,13 @@ def test_what_is_constant_leaves_a_sum() -> None:
     # The mean of the same elements is summed back.
     mean = COLUMN / make("count", inside, dim=-1)
     assert hoisted(summed(mean + inside)) is COLUMN + summed(inside)
+
+
+def test_of_no_elements_a_mean_has_gradient_zero_in_what_they_share() -> None:
+    body = "op: loss\ntensors: {x: {shape: [N, H]}, w: {shape: [H]}}\noutputs: {y: 'mean((x * w)**2)'}\n"
+    w = torch.ones(3, requires_grad=True)
+    (grad,) = torch.autograd.grad(compiled_text(body).function(torch.ones(0, 3), w), w)
+    assert (grad == 0).all()
 
 
 def test_a_term_with_dimensions_that_no_other_has_stays_in_the_sum() -> None:

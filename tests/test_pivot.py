@@ -8,7 +8,7 @@ from compiled import compiled_text, results
 
 from symgrad.evaluate import exact
 from symgrad.parse import Program, parse_formulas
-from symgrad.pivot import Pivot, find_pivot, with_output
+from symgrad.pivot import Pivot, Pivots, find_pivots, with_outputs
 from symgrad.spec import parse_spec
 from symgrad.traversal import topological
 
@@ -19,8 +19,15 @@ def program(body: str) -> Program:
     return parse_formulas(parse_spec(f"\nop: loss\n{body}\n"))
 
 
-def pivot(body: str) -> Pivot | None:
-    return find_pivot(program(body))
+def pivots(body: str) -> Pivots | None:
+    return find_pivots(program(body))
+
+
+def pivot(body: str) -> Pivot:
+    found = pivots(body)
+    assert found is not None
+    (one,) = found.sums
+    return one
 
 
 TWO = "tensors: {x: , t: }\n"
@@ -40,12 +47,12 @@ TWO = "tensors: {x: , t: }\n"
     ],
 )
 def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coefficients: dict[str, str]) -> None:
-    found = pivot(body)
-    assert found is not None
+    found, whole = pivot(body), pivots(body)
+    assert whole is not None
     assert repr(found.value).replace(" * ", "*") == value
     assert {name: repr(c) for name, c in found.coefficients.items()} == coefficients
     assert found.stand_in not in found.value.symbols
-    for root in found.inner.outputs.values():
+    for root in whole.inner.outputs.values():
         assert found.stand_in in root.symbols
         assert not {s.name for s in root.symbols} & set(coefficients)
 
@@ -58,6 +65,7 @@ def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coe
         TWO + "outputs: {y: x * t}",
         TWO + "outputs: {y: (x**2 - t)**2}",
         TWO + "outputs: {y: (x - t)**2, z: sin(x)}",
+        TWO + "outputs: {y: (x - t)**2, z: x - t}",  # it is returned anyway
         "tensors: {x: , t: {shape: [N]}}\noutputs: {y: (x - t)**2}",
         "tensors: {x: , t: {default: 0.0}}\noutputs: {y: (x - t)**2}",
         "tensors: {x: , n: {dtype: int}}\noutputs: {y: (x - n)**2}",
@@ -65,38 +73,55 @@ def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coe
     ],
 )
 def test_no_sum_where_something_else_is_read_too(body: str) -> None:
-    assert pivot(body) is None
+    assert pivots(body) is None
+
+
+THREE = "tensors: {a: {shape: [b, d]}, p: {shape: [b, d]}, n: {shape: [d]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("formula", "values"),
+    [
+        ("norm(a - p, dim=-1) - norm(a - n, dim=-1)", {"a - p": ("b", "d"), "a - n": ("b", "d")}),
+        ("softmax(a - p + n, dim=-1)", {"a + n - p": ("b", "d")}),
+        ("a - p - mean(a - p, dim=-1, keepdim=True) + n", {"a - p": ("b", "d")}),
+        ("mean(a - p, dim=-1, keepdim=True) - a + p", {"a - p": ("b", "d")}),
+        ("norm(a - p, dim=-1) - norm(a - n, dim=-1) * mean(p - n)", None),  # as many as the tensors
+        ("norm(a - p, dim=-1) - norm(a - n, dim=-1) * mean(p)", None),
+    ],
+)
+def test_sums_of_declared_shapes_have_shapes_too(formula: str, values: dict[str, tuple[str, ...]] | None) -> None:
+    found = pivots(THREE + f"outputs: {{y: '{formula}'}}")
+    assert (found and {repr(p.value): p.stand_in["shape"] for p in found.sums}) == values
 
 
 def test_a_name_of_the_spec_or_a_free_one() -> None:
     named = pivot(TWO + "let: {gap: x - t}\noutputs: {y: gap**2}")
-    assert named is not None
     assert named.name == "gap"
     plain = pivot(TWO + "outputs: {y: (x - t)**2}")
-    assert plain is not None
     assert plain.name == "diff"
     taken = pivot("tensors: {x: , diff: }\noutputs: {y: (x - diff)**2}")
-    assert taken is not None
     assert taken.name not in ("diff", "x", "y")
 
 
 def test_inside_and_outside_are_the_same_formula() -> None:
     settings = "hyperparameters: {d: {default: 2.0, domain: '(0, oo)'}}\n"
     body = TWO + settings + "outputs: {y: d**2 * (sqrt(1 + ((x - t) / d)**2) - 1)}"
-    whole, found = program(body), pivot(body)
+    whole, found = program(body), pivots(body)
     assert found is not None
     outer = whole.outputs["y"]
     restored = found.outside(found.inner.outputs["y"])
     point = dict(zip(sorted(outer.symbols, key=lambda s: s.name), (1.5, 0.25, -2.0), strict=True))
     before, after = exact([outer, restored], point, 200)
     assert abs(before - after) < 1e-50
-    extended = with_output(whole, found)
-    assert extended.outputs["diff"] is found.value
+    extended = with_outputs(whole, found)
+    assert extended.outputs["diff"] is found.sums[0].value
     assert [o.name for o in extended.spec.outputs] == ["y", "diff"]
     assert extended.outputs["y"] is outer
 
 
 LOSSES = [
+    "softmax(x - t, dim=-1)",  # not x - logsumexp(x - t) - t
     "(x - t)**2",
     "log(cosh(x - t))",
     "where(abs(x - t) < 1, 0.5 * (x - t)**2, abs(x - t) - 0.5)",
@@ -126,12 +151,26 @@ def test_values_and_gradients_are_those_of_the_composite(
             torch.testing.assert_close(a, b)
 
 
-def test_what_is_kept_is_the_difference_alone() -> None:
-    item = compiled_text("\nop: loss\ntensors: {x: , t: }\noutputs: {y: log(cosh(x - t))}\n")
+@pytest.mark.parametrize(
+    ("spec", "sizes", "numbers"),
+    [
+        ("tensors: {x: , t: }\noutputs: {y: log(cosh(x - t))}", [(50,), (50,)], 50),
+        (THREE + "outputs: {y: 'norm(a - p, dim=-1) - norm(a - n, dim=-1)'}", [(9, 8), (9, 8), (8,)], 144),
+    ],
+)
+def test_what_is_kept_are_the_differences_alone(spec: str, sizes: list[tuple[int, ...]], numbers: int) -> None:
+    item = compiled_text(f"\nop: loss\n{spec}\n")
     assert item.operation.keeping is not None
     kept: list[torch.Tensor] = []
-    x, t = (torch.randn(50, requires_grad=True) for _ in range(2))
+    tensors = [torch.randn(size, requires_grad=True) for size in sizes]
     with torch.autograd.graph.saved_tensors_hooks(lambda s: (kept.append(s), s)[1], lambda s: s):
-        item.function(x, t)
-    assert sum(s.nbytes for s in kept) == x.nbytes
+        item.function(*tensors)
+    assert sum(s.numel() for s in kept) == numbers
     assert not any(n.op == "sub" for n in topological(*item.operation.program.outputs.values()))
+
+
+def test_a_tensor_that_broadcasts_has_a_tangent_in_the_shape_of_the_sum() -> None:
+    item = compiled_text("\nop: loss\ntensors: {x: , t: }\noutputs: {y: (x - t)**2, z: 'mean((x - t).mT, dim=-2)'}\n")
+    tensors = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    own, plain = (torch.func.jvp(f, tensors, tensors) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, plain)

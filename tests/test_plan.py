@@ -21,7 +21,7 @@ from symgrad.differentiate import vjp
 from symgrad.expr import Expr, make, symbol
 from symgrad.operation import Variant
 from symgrad.parse import parse_formulas
-from symgrad.plan import Plan, Saved, minimum_cut, plan, rank, remaining_cost, saved_by_composite
+from symgrad.plan import Plan, Saved, minimum_cut, plan, rank, readable, remaining_cost, saved_by_composite
 from symgrad.sizes import Sizes
 from symgrad.spec import load_spec
 from symgrad.tensor_ops import TENSOR_OPS
@@ -355,6 +355,22 @@ def test_one_more_number_for_each_row_is_free_where_intermediates_are_kept_anywa
     assert rank(nothing, "auto") < rank(two, "auto")
     assert rank(one, "memory") < rank(two, "memory")
     assert rank(one, "auto") < rank(made(9.0, 5, x + 1), "auto")
+
+
+def test_what_only_lends_its_shape_is_not_kept() -> None:
+    body = "op: f\ntensors: {w: {shape: [O, I]}, u: {shape: [O], grad: false}, v: {shape: [I], grad: false}}\n"
+    item = compiled_text(body + "outputs: {y: w / (u @ w @ v)}\n")
+    ((_, variant),) = item.operation.variants()
+    assert [s.value.op for s in variant.plan.extras] == ["matmul"]
+
+
+def test_a_sum_that_has_merged_with_other_terms_is_not_read_whole() -> None:
+    difference = X - Y
+    kept = frozenset({difference, Z})
+    assert readable(kept, [difference * Z * symbol("x", "tangent")])
+    merged = difference + Z  # of three terms
+    assert difference not in merged.args
+    assert not readable(kept, [merged * symbol("x", "tangent")])
 
 
 def test_what_is_computed_in_float64_is_not_kept() -> None:

@@ -14,6 +14,7 @@ from symgrad.evaluate import exact
 from symgrad.expr import Expr, make, symbol
 from symgrad.pattern import is_wild
 from symgrad.rules import ALL_RULES, Rule, Transformation
+from symgrad.rules.algebra import larger_exp_difference
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
@@ -118,7 +119,17 @@ SUBJECTS = (
     X * Y / (X * exp(Y)),
     X**2 * (Y / X**2 - 2),
     X / (1 - X) + 1,
+    Y * exp(X) - Y * exp(X + Y),
 )
+
+
+def test_a_difference_of_exponentials_by_the_larger_overflows_only_where_it_is_too_large() -> None:
+    found = larger_exp_difference(exp(X) - exp(Y))
+    assert found is not None
+    condition, falling, rising = found.args
+    assert condition is truth.compare("gt", X - Y, 0)
+    for branch, larger, difference in ((falling, X, ex.mul(-1, X - Y)), (rising, Y, X - Y)):
+        assert {n for n in topological(branch) if n.op in ("exp", "expm1")} == {exp(larger), make("expm1", difference)}
 
 
 @pytest.mark.parametrize("rule", TRANSFORMATIONS, ids=[r.name for r in TRANSFORMATIONS])

@@ -9,14 +9,14 @@ from symgrad.spec import Spec, parse_spec
 
 
 def only_spec_or_error(text: str | bytes) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         assert isinstance(parse_spec(text, "a.yaml"), Spec)
     except SpecError as error:
         assert error.mistakes
         assert all(mistake.location >= (1, 1) and mistake.message for mistake in error.mistakes)
         assert "a.yaml:" in str(error)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @given(st.binary(max_size=200))

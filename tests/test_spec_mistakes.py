@@ -12,11 +12,11 @@ def spec_with(extra: str) -> str:
 
 def rendered(text: str | bytes) -> list[str]:
     """What every mistake says, with its place; found within a second."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         parse_spec(text, "a.yaml")
     except SpecError as error:
-        assert time.perf_counter() - started < 1
+        assert time.process_time() - started < 1
         return [mistake.render().splitlines()[0].removeprefix("a.yaml:") for mistake in error.mistakes]
     return []
 
@@ -183,6 +183,8 @@ def test_mistakes(extra: str, expected: str) -> None:
         ("{domain: {a: 1}}", "", "tensors.x.domain: not an interval"),
         ("{dtype: int}", "gradients: {x: 1}", "gradients.x: the tensor 'x' is never differentiated"),
         ("{dtype: bool}", "test: {ranges: {x: [0, 1]}}", "test.ranges.x: a tensor of dtype bool"),
+        ("{dtype: int}", "test: {ranges: {x: [0.2, 0.8]}}", "test.ranges.x: there is no integer in this range"),
+        ("{dtype: int, domain: '(0, 1)'}", "", "tensors.x.domain: there is no integer in (0, 1)"),
         ("{domain: '(0, 1)'}", "test: {ranges: {x: [0, 0.5]}}", "test.ranges.x[0]: 0 is outside of"),
         ("{domain: '(0, 1)'}", "module: {parameters: {x: 2}}", "module.parameters.x: 2 is outside of"),
         ("{shape: [n, 2]}", "test: {shapes: {x: [3]}}", "test.shapes.x: must have the dimensions [n, 2]"),
@@ -241,7 +243,7 @@ def test_thousands_of_mistakes_take_no_time() -> None:
         ("{type: int, default: true}", ".default: must be an integer of 64"),
         ("{type: str, default: 1}", ".default: must be a text"),
         ("{type: bool, default: 1}", ".default: must be true or false"),
-        ("{default: 2, domain: '(0, 1)'}", ".default: 2 is outside of the doma"),
+        ("{default: 2.5, domain: '(0, 1)'}", ".default: 2.5 is outside of the doma"),
         ("{default: a, choices: [b]}", ".default: 'a' is not one of the choices"),
         ("{type: int, choices: [1, a]}", ".choices[1]: must be an integer"),
         ("{choices: [1, a]}", ": default and choices are of"),

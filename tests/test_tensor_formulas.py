@@ -315,6 +315,14 @@ def test_a_tangent_leaves_out_a_batched_output_without_a_gradient() -> None:
     )
 
 
+def test_an_einstein_sum_without_a_sum_takes_operands_of_two_dtypes_as_torch_does() -> None:
+    item = compiled_text("\nop: scaled\ntensors: {x: , s: }\noutputs: {y: 'einsum(\"ij,j->ij\", x, s)'}\n")
+    x, s = torch.randn(2, 3, requires_grad=True), torch.randn(3, dtype=torch.float64, requires_grad=True)
+    own, right = (f(x, s) for f in (item.function, lambda *a: torch.einsum("ij,j->ij", *a)))
+    torch.testing.assert_close(own, right)
+    torch.testing.assert_close(*(torch.autograd.grad(y.sin().sum(), (x, s)) for y in (own, right)))
+
+
 @pytest.mark.parametrize("shapes", [((3, 1), (3, 4)), ((3, 4), (1, 4)), ((1, 4), (3, 1)), ((3, 0), (1, 1))])
 @pytest.mark.parametrize("equation", ["ij,ij->", "ij,ij->i", "ij,ij->ji"])
 def test_a_letter_of_an_einstein_sum_may_be_broadcast(equation: str, shapes: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from compiled import compiled_text, results
@@ -17,6 +19,8 @@ FORMULAS = {
     "log(sum(exp(x)))": {"log-sum-exp"},
     "log(mean(exp(x), dim=0))": {"log-sum-exp"},
     "log(softmax(x, dim=0))": {"log-sum-exp"},
+    "log((softmax(x, dim=0) + softmax(-x, dim=0)) / 2)": {"log-mixture"},
+    "log(softmax(x, dim=0) / 4 + 3 * softmax(-x, dim=0) / 4)": {"log-mixture"},
     "exp(x) / sum(exp(x), dim=-1, keepdim=True)": {"softmax"},
     "exp(x) / sum(exp(x), dim=-1)": {"softmax", "inner-unsqueeze"},
     "exp(2*x) / sum(exp(x), dim=-1, keepdim=True)": {"softmax"},
@@ -63,6 +67,14 @@ def test_large_values_do_not_overflow(formula: str) -> None:
         (grad,) = torch.autograd.grad(y.sum(), x)
         assert y.isfinite().all()
         assert grad.isfinite().all()
+
+
+def test_the_logarithm_of_a_mixture_of_vanishing_probabilities_is_finite() -> None:
+    body = "op: ruled\ntensors: {x: , w: }\noutputs: {y: 'sum(log(softmax(x, dim=-1) + softmax(w, dim=-1)), dim=-1)'}\n"
+    x, w = (torch.tensor([200.0, 0.0, -200.0], requires_grad=True) for _ in range(2))
+    (y,) = results(compiled_text(body).function(x, w))
+    torch.testing.assert_close(y.detach(), torch.tensor(3 * math.log(2) - 600))
+    torch.testing.assert_close(torch.autograd.grad(y, (x, w)), (torch.tensor([-1.0, 0.5, 0.5]),) * 2)
 
 
 def test_a_norm_of_zero_has_gradient_zero() -> None:

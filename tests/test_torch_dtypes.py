@@ -35,8 +35,9 @@ def test_values_without_dimensions_count_only_beside_each_other(formula: Expr, t
     assert printed(promoted(formula), {X: "x", Y: "y"}) == text
 
 
-@pytest.mark.parametrize("save", ["auto", "memory", "speed"])
-@pytest.mark.parametrize("accumulate", ["float32", "same"])
+@pytest.mark.parametrize(
+    ("accumulate", "save"), [("float32", "auto"), ("same", "auto"), ("same", "memory"), ("float32", "speed")]
+)
 @pytest.mark.parametrize(
     ("formula", "shapes", "wide"),
     [
@@ -87,12 +88,14 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
 @pytest.mark.parametrize(
     "formula, text",
     [
-        (X + call("lgamma", K), "_floated(_result_dtype(k, x), k)"),
-        (call("sqrt", K), "_floated(_result_dtype(k), k)"),
-        (K / 2, "_floated(_result_dtype(k), k)"),
-        (1 / K, "_floated(_result_dtype(k), k)"),
+        (X + call("lgamma", K), "_result_dtype(_floated(k), x)"),
+        (call("sqrt", K), "_result_dtype(_floated(k))"),
+        (K / 2, "_result_dtype(_floated(k))"),
+        (total(X * call("log", K)), "_result_dtype(_floated(k), x)"),
+        (1 / K, "_result_dtype(_floated(k))"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
+        (call("maximum", K, ONE), "_result_dtype(k)"),
     ],
     ids=str,
 )
@@ -107,6 +110,18 @@ def test_an_integer_beside_half_precision_leaves_its_dtype_alone(formula: str) -
     ).function
     for dtype in (torch.float16, torch.bfloat16):
         assert op(torch.rand(3).to(dtype), torch.tensor([1, 2, 3])).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "formula", ["k * 2.0", "k / 1", "mean(k + -1.0)", "k * 2", "k - 1", "x * (2.0 * k)", "x * k * 2.0"]
+)
+def test_a_float_or_a_quotient_makes_floats_of_whole_numbers(formula: str) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{x: , k: {{dtype: int}}}}\noutputs: {{y: {{expr: {formula}, grad: false}}}}\n"
+    )
+    x, k = torch.ones(3, dtype=torch.float16), torch.arange(3)
+    right = eval(formula, {"x": x, "k": k, "mean": torch.mean})
+    torch.testing.assert_close(item.function(x, k), right)
 
 
 def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
@@ -127,3 +142,15 @@ def test_single_beside_double_is_computed_in_double() -> None:
     a, b = torch.tensor([1.0]), torch.tensor([0.0], dtype=torch.float64)
     assert op(a, b).item() == 1 / 3
     assert op(a, b.squeeze(0)).dtype == torch.float32
+
+
+def test_gradients_from_several_outputs_are_rounded_once() -> None:
+    text = "{op: product, tensors: {a: , b: , c: , d: }, outputs: {re: a*c - b*d, im: a*d + b*c}}"
+    values = [t.half() for t in torch.rand((4, 99), generator=torch.Generator().manual_seed(0))]
+    gradients = []
+    for dtype in (torch.float16, torch.float64):
+        leaves = [v.to(dtype).requires_grad_() for v in values]
+        re, im = compiled_text(text).function(*leaves)
+        gradients.append(torch.autograd.grad([re, im], leaves, [leaves[0].detach(), leaves[1].detach()]))
+    for one, exact in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, exact.half(), rtol=0, atol=0)

@@ -18,6 +18,7 @@ from symgrad.functions import FUNCTIONS
 from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
+from symgrad.truth import compare, where
 
 NAMES = {X: "x", Y: "y", ALPHA: "alpha"}
 GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
@@ -80,6 +81,9 @@ def test_a_value_fits_where_it_is_made_of_the_same_tensors() -> None:
     assert not fits(make("exp", beta), x * beta)  # it may be smaller
     assert not fits(make("exp", x), ex.num(2) * x)  # it may be of integers, where beta has the gradient
     assert fits(x * beta, g * x)
+    chosen = where(compare("eq", symbol("n", "int"), 0), 0, x * beta)  # the number is of the shape of x alone
+    assert not fits(chosen, g * x)
+    assert not fits(chosen + x * beta, g * x)
 
 
 def gradients(item: Compiled, tensors: list[torch.Tensor], g: torch.Tensor, *, create: bool) -> list[torch.Tensor]:
@@ -110,7 +114,7 @@ def test_a_plain_backward_gives_what_a_differentiated_one_does(text: str, shapes
 @pytest.mark.parametrize("text", [NLL, GATED], ids=["nll", "gated"])
 def test_cotangents_batched_by_autograd_are_not_overwritten_into_what_is_saved(text: str) -> None:
     item = compiled_text(text)
-    assert "_is_batched(" in item.text and ".mul_(" in item.text
+    assert "_is_plain(" in item.text and ".mul_(" in item.text
     assert ("_plus_product(" in item.text) == (text is GATED)
     shapes = ((3, 4), (3, 4), (3, 4)) if text is NLL else ((3, 4), (4, 2), (4, 2))
     tensors = [torch.rand(s, dtype=torch.float64).add_(0.5).requires_grad_() for s in shapes]

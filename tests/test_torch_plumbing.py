@@ -191,6 +191,13 @@ def test_shapes_are_checked_by_name() -> None:
             check("op", shapes)
 
 
+def test_a_function_of_an_integer_counts_as_torch_counts_it() -> None:
+    scope = helpers("_result_dtype", "_floated")
+    for x in (torch.rand(3).half(), torch.rand(()).half(), torch.rand(3), torch.rand(()).double()):
+        for k in (torch.tensor([1, 2, 3]), torch.tensor(2)):
+            assert scope["_result_dtype"](scope["_floated"](k), x) == (torch.log(k) * x).dtype
+
+
 def test_result_types_are_those_of_torch() -> None:
     result = helpers("_result_dtype")["_result_dtype"]
     kinds = [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]

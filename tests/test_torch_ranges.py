@@ -9,6 +9,10 @@ from compiled import compiled_text
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.ranges import sampled_ranges
+from symgrad.backends.torch.samples import sampled_range
+from symgrad.spec import parse_spec
+
+INTEGERS = "op: f\ntensors: {{k: {{dtype: int, domain: '{}'}}, x: }}\noutputs: {{y: k*x}}\n"
 
 
 def ranges(tensors: str, formula: str) -> Any:
@@ -40,6 +44,25 @@ def test_a_domain_stays() -> None:
     ((low, high),) = ranges('{x: {domain: "(0, oo)"}}', "log(x - 1)")
     assert low > 0
     assert high > 1
+
+
+@pytest.mark.parametrize(
+    ("domain", "right"),
+    [
+        ("(0, oo)", (1.0, 5.0)),
+        ("[0, 3)", (0.0, 3.0)),
+        ("[0.5, 2.5]", (1.0, 3.0)),
+        ("(-oo, 0)", (-4.0, 0.0)),
+        ("(-oo, oo)", (0.0, 4.0)),
+    ],
+)
+def test_integers_of_a_domain(domain: str, right: tuple[float, float]) -> None:
+    assert sampled_range(parse_spec(INTEGERS.format(domain)).tensors[0], parse_spec(INTEGERS.format(domain))) == right
+
+
+def test_a_range_of_integers_has_both_ends() -> None:
+    spec = parse_spec(INTEGERS.format("[0, 9]") + "test: {ranges: {k: [1.5, 4]}}")
+    assert sampled_range(spec.tensors[0], spec) == (2.0, 5.0)
 
 
 def test_what_is_defined_nowhere_gets_the_usual_one() -> None:

@@ -44,6 +44,23 @@ def test_sampled_shapes_are_such_as_the_formula_accepts(formula: str) -> None:
         torch.testing.assert_close(*(torch.autograd.grad(v.sin().sum(), tensors) for v in values))
 
 
+@pytest.mark.parametrize(
+    ("formula", "single"),
+    [
+        ("1 - sum((x - t)**2) / sum((t - mean(t))**2)", False),
+        (
+            "(x - mean(x, dim=-1, keepdim=True)) / norm(x - mean(x, dim=-1, keepdim=True), dim=-1, keepdim=True) + t",
+            False,
+        ),
+        ("(x - mean(x)) / sqrt(mean((x - mean(x))**2) + 1) + t", True),
+    ],
+)
+def test_one_element_is_sampled_where_its_distance_from_the_mean_does_not_divide(formula: str, single: bool) -> None:
+    found, _ = shapes(Layout(compiled_text(f'{{op: f, tensors: {{x: , t: }}, outputs: {{r: "{formula}"}}}}').operation))
+    assert found
+    assert any(not size or 1 in size for sizes in found for size in sizes if size is not None) == single
+
+
 def test_a_chosen_dimension_is_one_of_the_sampled_shapes() -> None:
     item = compiled_text("""
         op: f

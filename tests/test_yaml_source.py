@@ -22,12 +22,12 @@ def value(text: str) -> Scalar:
 
 def refusal(text: str) -> Mistake:
     """The only mistake, which comes within a second."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         mistakes = read(text).mistakes
     except SpecError as error:
         mistakes = error.mistakes
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert len(mistakes) == 1
     return mistakes[0]
 
@@ -173,7 +173,7 @@ def test_places_never_run_backwards(text: str, style: str) -> None:
         ("a: [1\nb: 2", (2, 2), "not valid YAML"),
         ("a: b: c\n", (1, 5), "not valid YAML"),
         ("\ta: 1\n", (1, 1), "not valid YAML"),
-        ("a: 'x", (1, 6), "not valid YAML"),
+        ("a: 'x", (1, 4), "not valid YAML: the quote that is opened here is never closed"),
         ("a: !x!y 1", (1, 4), "not valid YAML"),
         ("[" * 10_000, (1, 51), "deeper than 50"),
         ("[\n" * 10_000, (51, 1), "deeper than 50"),
@@ -215,12 +215,12 @@ def test_what_is_refused_is_refused_at_its_place(text: str, location: tuple[int,
 @pytest.mark.parametrize("start", ["", "a: ", 'a: "', "a: '", "a: |\n ", "a: >\n"])
 def test_no_text_takes_long(start: str, line: str) -> None:
     text = start + (line + "\n") * (MAX_BYTES // (2 * len(line) + 2))
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         read(text)
     except SpecError as error:
         assert error.mistakes
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_several_small_mistakes_are_reported_at_once() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import shown
 from symgrad.expr import FALSE, OO, TRUE
+from symgrad.parse.advice import keyword_for
 from symgrad.tensor_ops import Attribute, Ref, TensorOp
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _bind_keywords(
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in parameters:
             word = keyword.arg or "**"
-            near = builder.suggestion(word, parameters)
+            near = keyword_for(word, parameters) or builder.suggestion(word, parameters)
             builder.fail(keyword, f"{usage} has no argument {shown(word)}{near}")
         if keyword.arg in bound:
             builder.fail(keyword, f"{usage} is given {keyword.arg!r} twice")

@@ -21,6 +21,7 @@ from symgrad.functions import SPELLINGS
 from symgrad.parse import calls
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
+from symgrad.parse.promotion import floated
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.shapes import shape_sources
@@ -40,6 +41,7 @@ _MAX_SIZE = 1_000  # of a constant that is evaluated
 _MAX_BITS = 64_000  # of all numbers in a sum or product
 
 CONSTANTS: Mapping[str, Expr] = {"pi": ex.PI, "E": ex.E, "oo": ex.OO}
+_ELSEWHERE = {"inf": "oo", "infinity": "oo", "π": "pi", "true": "True", "false": "False"}  # names of other languages
 _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
 _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
@@ -237,7 +239,9 @@ class Builder:
             return self.scope.elsewhere[name]
         if name in SPELLINGS or name in TENSOR_SPELLINGS or name in calls.SPECIAL:
             return f"{name!r} is a function; it needs arguments: {name}(...)"
-        return f"unknown name {shown(name)}{self.suggestion(name, self.scope.names, CONSTANTS)}"
+        meant = _ELSEWHERE.get(name.lower())
+        near = f"; did you mean {meant!r}?" if meant else self.suggestion(name, self.scope.names, CONSTANTS)
+        return f"unknown name {shown(name)}{near}"
 
     def _constant(self, node: ast.Constant) -> Expr:
         value = node.value
@@ -274,7 +278,7 @@ class Builder:
         values = self.each(self.number, [first, *(operand for _, operand in rest)])
         self._check_digits(first, values)
         signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
-        return ex.add(*(sign * value for sign, value in zip(signs, values, strict=True)))
+        return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
 
     def _product(self, first: ast.expr, rest: Links) -> Expr:
         """Products and quotients from left to right; everything between two '@' at once."""
@@ -282,7 +286,7 @@ class Builder:
             return self._matrix_product(first, rest)
         values = self.each(self.number, [first, *(operand for _, operand in rest)])
         self._check_digits(first, values)
-        return ex.mul(values[0], *self._factors(rest, values[1:]))
+        return floated(ex.mul(values[0], *self._factors(rest, values[1:])), first, rest)
 
     def _factors(self, links: Links, values: Sequence[Expr]) -> list[Expr]:
         factors = []
@@ -342,7 +346,9 @@ class Builder:
         if node.attr in _FIELDS:
             return f"'.{node.attr}' belongs to the result of {calls.spelled_with_fields()}"
         if isinstance(node.value, ast.Name) and node.value.id not in self.scope.names:
-            return f"{shown(self.syntax.source(node))}: functions are called by their plain name"
+            plain = _ELSEWHERE.get(node.attr, node.attr)
+            advice = f"write {plain}" if plain in CONSTANTS else "functions are called by their plain name"
+            return f"{shown(self.syntax.source(node))}: {advice}"
         return f"unknown attribute {shown(node.attr)}{self.suggestion(node.attr, known)}"
 
     def shaped(self, value: Expr) -> Expr:

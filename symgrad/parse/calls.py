@@ -13,6 +13,7 @@ from symgrad.errors import shown
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
+from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
 from symgrad.parse.scope import Bound
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
@@ -40,7 +41,7 @@ def call(builder: Builder, name: str, node: ast.Call) -> Expr:
     if name not in SPELLINGS:
         if name in builder.scope.names:
             builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
-        near = builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
+        near = instead_of(name) or builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
         builder.fail(node.func, f"unknown function {shown(name)}{near}")
     return _function_call(builder, name, node)
 

@@ -18,6 +18,7 @@ from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import read
+from symgrad.shapes import same_shape, shape_sources
 from symgrad.spec.model import Formula, Output, Spec
 from symgrad.tensor_ops import TENSOR_OPS
 
@@ -96,7 +97,7 @@ class _Parser:
         )
         lets = self._lets(scope)
         outputs = {output.name: self._formula(output.formula, scope) for output in spec.outputs}
-        shaped = {o.name: self._output(o, outputs[o.name]) for o in spec.outputs}
+        shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
         program = Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
@@ -142,7 +143,7 @@ class _Parser:
                 lets[formula.name] = bound.expr
         return lets
 
-    def _output(self, output: Output, bound: Bound) -> Expr | None:
+    def _output(self, output: Output, bound: Bound, scope: Scope) -> Expr | None:
         """The output with its whole shape, if it is one."""
         fault = ""
         shaped = bound.expr and with_shape(bound.expr, bound.sources)
@@ -154,6 +155,8 @@ class _Parser:
             fault = f"{kind} has no gradient; write {{expr: ..., grad: false}}"
         elif shaped and (conflict := self._contradicted(shaped)):
             fault = f"the shapes under test.shapes do not fit: {conflict}"
+        elif shaped and (name := self.spec.options.inplace):
+            fault = _misfit(shaped, scope.names.get(name, Bound()).expr)
         return self._unless(fault, output.formula, shaped)
 
     def _contradicted(self, value: Expr) -> str | None:
@@ -224,6 +227,17 @@ def _conflict(*values: Expr) -> str:
     except ShapeConflict as conflict:
         return str(conflict)
     return ""
+
+
+def _misfit(value: Expr, overwritten: Expr | None) -> str:
+    """Why a result cannot be written into a tensor; empty where it can, if the tensors broadcast to its shape."""
+    if overwritten is None:
+        return ""
+    if overwritten not in shape_sources(value) and not same_shape(shape_sources(value), overwritten):
+        return f"not known to be of the shape of {overwritten.name!r}, which 'inplace' overwrites"
+    kinds = [("int_tensor", "integers", is_integer(value)), ("bool_tensor", "truth values", value.is_boolean)]
+    held = next((text for kind, text, fits in kinds if overwritten["kind"] == kind and not fits), "")
+    return held and f"{overwritten.name!r}, which 'inplace' overwrites, holds {held}; the result does not"
 
 
 def _without_gradient(expr: Expr) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import reduce
 
@@ -73,6 +73,21 @@ def content(node: Expr) -> Expr | None:
 
 def exp_difference(node: Expr) -> Expr | None:
     """c*exp(a) - c*exp(b) as c * exp(b) * expm1(a - b), with a - b multiplied out where that is shorter."""
+    return _of_exp_difference(node, lambda a, b, d: ex.mul(make("exp", b), make("expm1", d)))
+
+
+def larger_exp_difference(node: Expr) -> Expr | None:
+    """The same by the larger exponential: expm1 is of something negative, and no factor overflows alone."""
+
+    def larger(a: Expr, b: Expr, d: Expr) -> Expr:
+        falling = ex.mul(-1, make("exp", a), make("expm1", ex.mul(-1, d)))
+        return where(compare("gt", d, 0), falling, ex.mul(make("exp", b), make("expm1", d)))
+
+    return _of_exp_difference(node, larger)
+
+
+def _of_exp_difference(node: Expr, form: Callable[[Expr, Expr, Expr], Expr]) -> Expr | None:
+    """c*exp(a) - c*exp(b) as c * form(a, b, a - b)."""
     for i, first in enumerate(node.args):
         for second in node.args[i + 1 :]:
             (a, shared), (b, other) = _exponential(first), _exponential(second)
@@ -81,8 +96,7 @@ def exp_difference(node: Expr) -> Expr | None:
             if a.size > b.size:
                 a, b, shared = b, a, ex.mul(-1, shared)
             rest = [t for t in node.args if t is not first and t is not second]
-            difference = make("expm1", _shortened(a - b))
-            return ex.add(*rest, ex.mul(shared, make("exp", b), difference))
+            return ex.add(*rest, ex.mul(shared, form(a, b, _shortened(a - b))))
     return None
 
 
@@ -355,6 +369,7 @@ ALGEBRA = (
     Transformation("pair-factor", "add", pair_factor, "one product for several"),
     Transformation("together", "add", together, "over one denominator the numerators cancel exactly"),
     Transformation("exp-difference-expanded", "add", exp_difference, "cancels"),
+    Transformation("exp-difference-by-the-larger", "add", larger_exp_difference, "cancels; overflow times zero"),
     Transformation("expand", "mul", expand, "terms of different size stand apart"),
     Transformation("expand-power", "pow", expand, "terms of different size stand apart"),
     Transformation("paired-squares", "mul", paired_squares, "the squares overflow before their product"),

@@ -6,6 +6,8 @@ is reduced may be written with `keepdim` or be lined up by an `unsqueeze`.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from symgrad import expr as ex
 from symgrad.expr import HALF, Expr, make
 from symgrad.rules.rule import Transformation
@@ -27,6 +29,22 @@ def log_of_sum(node: Expr) -> Expr | None:
     if reduced.op == "mean":
         result = result - make("log", make("count", reduced.args[0], dim=reduced["dim"]))
     return result
+
+
+def log_of_mixture(node: Expr) -> Expr | None:
+    """log(c * softmax(a) + d * softmax(b)) of positive numbers c and d."""
+    factor, total = ex.split_coefficient(node.args[0])
+    terms = [ex.split_coefficient(term) for term in total.args] if total.op == "add" else []
+    if len(terms) != 2 or any(part.op != "softmax" or factor * c <= 0 for c, part in terms):
+        return None
+    (first, _), (second, _) = terms
+    logs = [make("log_softmax", part.args[0], **dict(part.attrs)) for _, part in terms]
+    logs[1] = logs[1] + _log(second / first)
+    return make("logaddexp", *logs) + _log(factor * first)
+
+
+def _log(value: Fraction) -> Expr:
+    return ex.ZERO if value == 1 else make("log", ex.num(value))
 
 
 def normalised_exponential(node: Expr) -> Expr | None:
@@ -125,6 +143,7 @@ def _lines_up(placed: Expr) -> bool:
 TENSORS = (
     Transformation("inner-unsqueeze", "unsqueeze", inner_unsqueeze, "one region"),
     Transformation("log-sum-exp", "log", log_of_sum, _OVERFLOWS),
+    Transformation("log-mixture", "log", log_of_mixture, "one that vanishes would have no logarithm"),
     Transformation("softmax", "mul", normalised_exponential, _OVERFLOWS),
     Transformation("log-softmax", "add", less_logsumexp, "one pass, and nothing cancels"),
     Transformation("norm", "pow", root_of_squares, "the derivative is 0 / 0 at zero"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -197,6 +198,8 @@ def _check_range(entry: Named, tensor: Tensor, report: Report) -> None:
         report.at_value(entry.path, "must be two numbers: [low, high]")
     elif entry.value[0] > entry.value[1]:
         report.at_value(entry.path, "a reversed range: the lower number comes first")
+    elif tensor.dtype == "int" and math.ceil(entry.value[0]) > math.floor(entry.value[1]):
+        report.at_value(entry.path, "there is no integer in this range")
     else:
         for index, number in enumerate(entry.value):
             check_inside(number, tensor.domain, (*entry.path, index), report)

@@ -66,6 +66,7 @@ def make_tensor(entry: Named, report: Report) -> Tensor:
         report.at_value((*path, "grad"), f"a tensor of dtype {dtype} is never differentiated")
     if dtype == "bool" and domain is not None:
         report.at_value((*path, "domain"), "a tensor of dtype bool has no domain")
+    _check_integers(domain, dtype, path, report)
     if "shape" in read and (fault := dims_fault(read["shape"])):
         report.at_value((*path, "shape"), fault)
     if default is not None:
@@ -89,6 +90,7 @@ def make_hyperparameter(entry: Named, report: Report) -> Hyperparameter | None:
         report.at_value((*path, "domain"), f"a hyperparameter of type {kind} has no domain; use 'choices'")
     elif domain is not None and "choices" in read:
         report.at_key((*path, "choices"), "a hyperparameter has a domain or choices, not both")
+    _check_integers(domain, kind, path, report)
     typed = Hyperparameter(name, report.location(path), kind, doc=read.get("doc", ""))
     choices = allowed_values(read.get("choices", ()), typed, (*path, "choices"), report)
     limited = replace(typed, domain=domain, choices=choices or None)
@@ -124,6 +126,12 @@ def allowed_values(
         elif fitting is not None:
             allowed.append(fitting)
     return tuple(allowed)
+
+
+def _check_integers(domain: Interval | None, kind: str, path: Path, report: Report) -> None:
+    """Report a domain of integers in which there is none."""
+    if kind == "int" and domain is not None and domain.integers[0] > domain.integers[1]:
+        report.at_value((*path, "domain"), f"there is no integer in {domain}")
 
 
 def check_inside(number: float, domain: Interval | None, path: Path, report: Report) -> None:

@@ -34,6 +34,13 @@ class Interval:
         below = number < self.upper if self.upper_open else number <= self.upper
         return above and below
 
+    @property
+    def integers(self) -> tuple[float, float]:
+        """The least and the greatest integer, or infinities; reversed, if there is none."""
+        first = self.lower if math.isinf(self.lower) else math.ceil(self.lower)
+        last = self.upper if math.isinf(self.upper) else math.floor(self.upper)
+        return (first if first in self else first + 1, last if last in self else last - 1)
+
     def __str__(self) -> str:
         return self.text or "".join(
             (

@@ -19,6 +19,12 @@ def parts(equation: str) -> tuple[list[str], str]:
     return inputs.split(","), output
 
 
+def contracts_nothing(node: Expr) -> bool:
+    """Whether a product is an Einstein sum without a sum: torch multiplies then, and operands may differ in dtype."""
+    terms, output = parts(node["equation"]) if node.op == "einsum" else (["a"], "")
+    return set("".join(terms)) <= set(output)
+
+
 def canonical(equation: str, operands: int) -> str:
     """The equation without blanks and with its result written out. Raises ValueError with what is wrong with it."""
     text = equation.replace(" ", "")

@@ -223,7 +223,23 @@ TRANSPOSITIONS = (
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
-    TensorOp("held", torch="{0}", shape_of=0, differentiable=False, cost=0.0),  # while forms are chosen, see ties.py
+    TensorOp(  # one operand of what is around it: see ties.py and pivot.py
+        "held",
+        torch="{0}",
+        vjp=lambda node, g: (g,),
+        jvp=lambda node, t: t[0],
+        shape_of=0,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(  # whole numbers as floats, which a float beside them makes them in torch
+        "floated",
+        torch="{0}.to(torch.get_default_dtype())",
+        vjp=lambda node, g: (None,),
+        jvp=lambda node, t: None,
+        shape_of=0,
+        cost=0.6,
+    ),
     TensorOp(  # the dimension that is left comes last
         "diagonal",
         attributes=_SQUARE,

@@ -71,7 +71,10 @@ class TwoResultsFunction(Function):
         x, y = inputs
         _, _, quadrant = outputs
         _mark_fixed(ctx, quadrant)
-        _save(ctx, outputs, x, y, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y, *kept)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, x, y, *kept)
 
     @staticmethod
     def backward(ctx: Any, grad_radius: Tensor | None, grad_angle: Tensor | None, _2: Any) -> Any:
@@ -212,13 +215,10 @@ def _widen(*tensors: Any) -> Any:
     return *wide, dtype
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _mark_fixed(ctx: Any, *outputs: Tensor) -> None:

@@ -51,7 +51,11 @@ class WideEvaluationFunction(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], z: Any) -> None:
         x, y = inputs
         wants_x, wants_y = _wanted(ctx)
-        _save(ctx, (z,), x if wants_x else None, y if wants_y else None)
+        saved = [x if wants_x else None, y if wants_y else None]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*saved)
+        if _forward_mode():
+            _save_for_jvp(ctx, (z,), *saved)
 
     @staticmethod
     def backward(ctx: Any, grad_z: Tensor | None) -> Any:
@@ -168,13 +172,10 @@ def _widen_all(*tensors: Any) -> Any:
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _save(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for backward and, where forward mode may be on, for jvp."""
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors)
-    if _forward_mode():
-        ctx.save_for_forward(*tensors)
-        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
+    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
+    ctx.save_for_forward(*tensors)
+    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
 def _forward_mode() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ class Written:
     kinds: str
     stage_of: tuple[int, ...]
     slots: int
+    stored: int
+    totals: int
     means: int
     rows: int
     wide: bool
@@ -81,13 +83,16 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("cpu/kernels.cpp.j2")
-    draft = template.render(**context, plumbing="", intrinsics=False)
-    helpers = plumbing(draft)
-    return template.render(**context, plumbing=helpers, intrinsics="_mm512_" in helpers)
+    draft = template.render(**context, plumbing="")
+    return template.render(**context, plumbing=plumbing(draft))
 
 
 def _comment(docstring: str) -> list[str]:
     return docstring.replace("\\\\", "\\").split("\n")
+
+
+def _bits(flags: Iterable[bool]) -> int:
+    return sum(flag << k for k, flag in enumerate(flags))
 
 
 class _Writer:
@@ -126,8 +131,10 @@ class _Writer:
             kinds=kinds,
             stage_of=stage_of,
             slots=len(kinds) + sum(len(s.settled) for s in rows.stages(roots)),
-            means=sum(1 << k for k, r in enumerate(kernel.results) if r.total == "mean"),
-            rows=sum(1 << k for k, r in enumerate(kernel.results) if r.row),
+            stored=_bits(r.place is None and not (r.total or r.reduced or r.row) for r in kernel.results),
+            totals=_bits(bool(r.total) for r in kernel.results),
+            means=_bits(r.total == "mean" for r in kernel.results),
+            rows=_bits(bool(r.row) for r in kernel.results),
             wide=kernel.wide,
             by_row=kernel.by_row,
             subsets=kernel.subsets,

@@ -11,6 +11,7 @@ from symgrad.backends.fused.elements import is_count
 from symgrad.backends.fused.kernels import kernels
 from symgrad.backends.fused.language import Language
 from symgrad.backends.fused.model import Kernel, Kernels, Result
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.differentials import absent
@@ -73,7 +74,7 @@ class _Binding:
             "second": self._branches(self._second, stored=True) if any(k.second for k in all_) else [],
             "tangents": self._branches(self._tangents, stored=True) if any(k.tangents for k in all_) else [],
             "choices": list(self._choices()),
-            "shapes": _tuple(
+            "shapes": tuple_of(
                 [
                     f"{t}.shape" if not optional else f"{t} if {t} is None else {t}.shape"
                     for t, optional in self._tensors()
@@ -86,7 +87,7 @@ class _Binding:
             "defined": " and ".join(f"grad_{o.name} is not None" for o in layout.spec.outputs if o.grad),
             "given": ", ".join(f"grad_{o.name}" for o in layout.spec.outputs if o.grad),
             "given_count": sum(o.grad for o in layout.spec.outputs),
-            "tangents_given": _tuple(
+            "tangents_given": tuple_of(
                 [f"tangent_{t.name}" if t.name in layout.differentiable else "None" for t in tensors]
             ),
             "tangents_returned": self._tangents_returned(),
@@ -114,7 +115,7 @@ class _Binding:
         kernel = self.by_variant[id(variant)].forward
         if kernel is None:
             return ["fused = None"]
-        given = _tuple(self.layout.tensors)
+        given = tuple_of(self.layout.tensors)
         return [f"fused = _kernels.run({_constant(kernel)}, {given}{self._numbers(kernel)})"]
 
     def _backward(self, variant: Variant) -> list[str]:
@@ -158,7 +159,7 @@ class _Binding:
     def _numbers(self, *passes: Kernel) -> str:
         """The hyperparameters that passes read, which are the same for all of these, as an argument."""
         names = [self.layout.arguments[n.name] for n in passes[0].numbers if not is_count(n)]
-        return f", {_tuple(names)}" if names else ""
+        return f", {tuple_of(names)}" if names else ""
 
     def _wanted(self, kernel: Kernel) -> str:
         """The bits of the results that are wanted."""
@@ -174,7 +175,7 @@ class _Binding:
         spec = self.layout.spec
         parts = [f"fused[{at[k]}]" if k in at else "None" for k in range(len(spec.tensors))]
         parts += ["None"] * len(spec.hyperparameters)
-        return [f"return None if fused is None else ({', '.join(parts)}{',' if len(parts) == 1 else ''})"]
+        return [f"return None if fused is None else {tuple_of(parts)}"]
 
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())
@@ -186,7 +187,7 @@ class _Binding:
         if all(own):
             return "tuple(fused)" if len(own) > 1 else "fused[0]"
         places = iter(range(len(own)))
-        return _tuple([f"fused[{next(places)}]" if grad else "None" for grad in own])
+        return tuple_of([f"fused[{next(places)}]" if grad else "None" for grad in own])
 
     def _read_from_ctx(self, passes: Sequence[Kernel | None]) -> list[str]:
         """Bring the hyperparameters that passes read into scope."""
@@ -228,9 +229,9 @@ def _constant(kernel: Kernel) -> str:
 
 def _entry(kernel: Kernel) -> str:
     """The constructor call of the pass."""
-    operands = _tuple([f"({o.place}, {o.dims!r})" for o in kernel.operands])
-    results = _tuple([_result(r) for r in kernel.results])
-    counts = _tuple([f'"{n.name}"' for n in kernel.numbers if is_count(n)])
+    operands = tuple_of([f"({o.place}, {o.dims!r})" for o in kernel.operands])
+    results = tuple_of([_result(r) for r in kernel.results])
+    counts = tuple_of([f'"{n.name}"' for n in kernel.numbers if is_count(n)])
     return (
         f'_Pass("{kernel.name}", {_types(kernel)}, operands={operands}, results={results}, shape={kernel.shape!r}, '
         f"subsets={kernel.subsets!r}, counts={counts}, rows={kernel.by_row!r}, part={kernel.part})"
@@ -250,10 +251,6 @@ def _types(kernel: Kernel) -> str:
     flags = "u" if len(kernel.subsets) > 1 else ""
     pointers = "p" * (len(kernel.operands) + len(kernel.results))
     return f'"{flags}{pointers}{"d" * len(kernel.numbers)}pi"'
-
-
-def _tuple(items: Sequence[str]) -> str:
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 __all__ = ["Fused", "fused"]

@@ -245,9 +245,16 @@ class Elements:
             return Value(_ROWS[node.op](value.expr, node), dropped=not keep)
         if node.op not in ("sum", "mean") or not isinstance(keep, bool):
             raise Unsupported(_NOT_LAST)
-        if any(n.op in ROW_OPS for n in topological(value.expr)):
+        if -1 in places and not self._is_along_row(value.expr):
             raise Unsupported("a reduction of a reduction")
         return Value(value.expr if node.op == "sum" else value.expr / size_of(places), dims=places, kept=keep)
+
+    def _is_along_row(self, value: Expr) -> bool:
+        """Whether a value has an element for each of a row, also where it is made of reductions of rows."""
+        order = topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
+        leaves = [self.views[n] for n in order if n.op == "sym" and n.tensors]
+        long = [v for v in leaves if -1 not in v.dims and extent(v.tensor).dims[-1:] not in ((), (1,))]
+        return bool(long) or not any(n.op in ROW_OPS for n in order)
 
     def _places(self, dim: object) -> tuple[int, ...]:
         """Dimensions counted from the end."""

@@ -71,6 +71,8 @@ class _Passes:
         tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
         results, shapes = [], []
         for output, form in variant.outputs.items():
+            if form.is_boolean:
+                raise Unsupported("an output of truth values")
             value = elements(form)
             results.append(_output(output, value))
             formula = elements(variant.formulas[output])
@@ -258,17 +260,28 @@ def _belongs_to_row(value: Expr) -> bool:
 
 
 def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
-    values = [elements(g) for g in gradients]
-    dims = {v.dims or () for v in values}
+    values, gone = zip(*(_summed(elements, g) for g in gradients), strict=True)
+    dims = set(gone)
     if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
         raise Unsupported("sums over different dimensions")
     view = View(own)
     if dims != {()}:
         view = elements.views[elements._lifted_leaf(elements.leaf(own), dims.pop())]
     value = ex.add(*(v.expr for v in values))
-    if extent(own).dims[-1:] == (1,) and any(n.op in ROW_OPS for n in topological(value)):
+    along_row = any(-1 in (v.dims or ()) for v in values)
+    if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
         value = _under_row_sum(value)
     return Result(name, value, place, view.dims)
+
+
+def _summed(elements: Elements, gradient: Expr) -> tuple[Value, tuple[int, ...]]:
+    """The value of a gradient, and the summed dimensions that are gone: not those that it has again with size 1."""
+    if gradient.op == "unsqueeze":
+        value = elements(gradient.args[0])
+        if value.dims is not None and value.like is None and set(gradient["dim"]) <= set(value.dims):
+            return value, tuple(d for d in value.dims if d not in gradient["dim"])
+    value = elements(gradient)
+    return replace(value, kept=False), () if value.kept else value.dims or ()
 
 
 def _under_row_sum(value: Expr) -> Expr:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from symgrad.expr import OO, Expr
+from symgrad.integers import WHOLE
 from symgrad.shapes import extent
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.tensor_ops.extent import SCALAR
@@ -29,21 +30,24 @@ class Floated:
 
 Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
 
-# What leaves whole numbers whole.
-_WHOLE = frozenset({"sym", "add", "mul", "neg", "pow", "abs", "sign", "floor", "ceil", "round", "min", "max", "clamp"})
 _CHOSEN = frozenset({"where", "relu", "heaviside"})
 
 
 def promoted(root: Expr) -> Operands:
     """What the dtype of a formula is promoted from: tensors, and totals of tensors."""
-    floated = floated_in(root)
-    operands = frozenset(Floated(o) if o in floated else o for o in _operands(root))
+    operands = _marked(_operands(root), floated_in(root))
     if _is_total(operands):
         (only,) = operands
         assert isinstance(only, Total)
         return only.of
     tensors = _flat(operands)
     return operands if len(tensors) > 1 else tensors
+
+
+def _marked(operands: Operands, floated: frozenset[Expr]) -> Operands:
+    """The operands, those of which floats are made as such, in totals too."""
+    totals = frozenset(Total(_marked(o.of, floated)) for o in operands if isinstance(o, Total))
+    return totals | frozenset(Floated(o) if o in floated else o for o in operands if not isinstance(o, Total))
 
 
 def _operands(root: Expr) -> Operands:
@@ -85,10 +89,14 @@ def floated_in(root: Expr) -> frozenset[Expr]:
 
 def _keeps_whole(node: Expr) -> bool:
     """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
+    if node.op == "floated":
+        return False
     if node.op in TENSOR_OPS or node.op in _CHOSEN or any(s["kind"] == "tensor" for s in node.tensors):
         return True
     numbers = [a for a in node.args if a.is_static]
-    return node.op in _WHOLE and all(map(_is_whole, numbers)) and not (node.op == "pow" and _is_negative(numbers))
+    if node.op == "pow" and _is_negative(numbers):
+        return False
+    return node.op in {"sym", "pow", *WHOLE} and all(map(_is_whole, numbers))
 
 
 def _is_negative(numbers: list[Expr]) -> bool:
@@ -113,10 +121,7 @@ def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     alone = _alone(operands)
     if len(alone) == 2:
         return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
-    texts = sorted(_operand(o, names) for o in operands)
-    found = f"_result_dtype({', '.join(texts)})"
-    whole = sorted(names[o.of] for o in operands if isinstance(o, Floated))
-    return f"_floated({found}, {', '.join(whole)})" if whole else found
+    return f"_result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
 
 
 def _alone(operands: Operands) -> frozenset[Expr]:
@@ -128,7 +133,7 @@ def _alone(operands: Operands) -> frozenset[Expr]:
 
 def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
     if isinstance(operand, Floated):
-        return names[operand.of]
+        return f"_floated({names[operand.of]})"
     if isinstance(operand, Total):
         return f"torch.empty((), dtype={printed(operand.of, names)})"
     return names[operand]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout
 from symgrad.candidates import Choice
@@ -123,8 +124,8 @@ def _row(layout: Layout, point: Environment, decisions: dict[str, Any], true: fl
         cells.append(repr(bool(value)) if t.dtype == "bool" else "1.0" if value is None else shortest(float(value)))
     for h in layout.spec.hyperparameters:
         value = point.get(layout.symbol(h.name), decisions[h.name])
-        cells.append(f'"{value}"' if isinstance(value, str) else repr(value))
-    return f"({', '.join([*cells, repr(true), f'{credit:.2g}'])})"
+        cells.append(literal(value))
+    return tuple_of([*cells, repr(true), f"{credit:.2g}"])
 
 
 def shortest(value: float) -> str:

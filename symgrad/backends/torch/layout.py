@@ -17,6 +17,7 @@ from symgrad.operation import Body, Operation, Variant
 from symgrad.plan import Saved
 from symgrad.spec import Spec
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.tensor_ops.einsum import contracts_nothing
 from symgrad.traversal import topological
 
 # Names that the methods of a generated module use themselves.
@@ -118,7 +119,7 @@ class Layout:
 
     operation: Operation
     constants: dict[Expr, str] = field(default_factory=dict)
-    pivot: str = ""  # the output that plain calls return for their own backward
+    pivots: tuple[str, ...] = ()  # the outputs that plain calls return for their own backward
 
     @property
     def spec(self) -> Spec:
@@ -244,6 +245,9 @@ class Layout:
             kept = frozenset(s.value for s in variant.plan.base)
             if any(_roundings(g, kept) > 1 for g in derivatives(variant)):
                 return True
+            totals = (variant.gradients_of(t) for t in self.differentiable)  # from several outputs they are added up
+            if any(sum(_roundings(g, kept) for g in terms) + len(terms) > 2 for terms in totals):
+                return True
         return False
 
     @cached_property
@@ -264,12 +268,14 @@ class Layout:
     def mixes(self) -> bool:
         """Whether cotangents and tangents of a product may have another dtype than its operands.
 
-        They cannot where each operand is made of one tensor, and nothing else is beside the product.
+        They cannot where each operand is made of one tensor, nothing else is beside the product, and torch wants
+        operands of one dtype.
         """
         for variant in self.variants:
             present = _floats(*variant.formulas.values())
             for product in filter(_multiplies, topological(*variant.formulas.values())):
-                if _floats(product) != present or any(len(_floats(a)) > 1 for a in product.args):
+                several = any(len(_floats(a)) > 1 for a in product.args)
+                if several or _floats(product) != present or contracts_nothing(product):
                     return True
         return False
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.backends.fused.binding import Fused
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.methods import Methods, joined
+from symgrad.backends.torch.methods import Methods
 from symgrad.backends.torch.methods.backward import PivotBackward
 from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
@@ -57,10 +58,9 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "functions": public.functions(layout),
         "shapes": shape_check(layout),
         "returns": public.returns(layout),
-        "applied": public.returns(layout),
         "arguments": public.method_signature(layout),
         "call": call,
-        "call_tuple": joined(names),
+        "call_tuple": tuple_of(names),
         "with_kept": f"tuple[{', '.join(['Tensor'] * len(outputs) + ['Tensor | None'] * len(layout.keeps))}]",
         "results": ", ".join(outputs),
         "first": "0" if len(outputs) == 1 else f":{len(outputs)}",
@@ -85,21 +85,24 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
 
 
 def operation_keeps(layout: Layout) -> bool:
-    """Whether plain calls return one more output, which backward reads."""
+    """Whether plain calls return more outputs, which backward reads."""
     return layout.operation.keeping is not None
 
 
 def _pivot(layout: Layout) -> dict[str, Any] | None:
-    """The methods of the Function for plain calls that returns a sum of its inputs too."""
+    """The methods of the Function for plain calls that returns sums of its inputs too."""
     keeping = layout.operation.keeping
     if keeping is None:
         return None
-    extended = Layout(keeping, layout.constants, pivot=keeping.program.spec.outputs[-1].name)
+    more = keeping.program.spec.outputs[len(layout.spec.outputs) :]
+    extended = Layout(keeping, layout.constants, pivots=tuple(o.name for o in more))
     methods, plain = Methods(extended), PivotBackward(extended)
-    kept = keeping.program.outputs[extended.pivot]
+    own = _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs])
+    kept = frozenset(s for o in more for s in keeping.program.outputs[o.name].tensors)
     return {
-        "name": extended.outputs[extended.pivot],
-        "replaced": docs.listed([t.name for t in layout.spec.tensors if layout.symbol(t.name) in kept.tensors]),
+        "names": " and ".join(extended.outputs[name] for name in extended.pivots),
+        "several": len(more) > 1,
+        "replaced": docs.listed([t.name for t in layout.spec.tensors if layout.symbol(t.name) in kept]),
         "forward": methods.forward(),
         "returns": public.returns(extended),
         "setup": methods.setup_context(),
@@ -108,7 +111,7 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
         "plain": plain.plain_backward(),
         "test": plain.test(),
         "passed": f"grad_{layout.spec.outputs[0].name}",
-        "cotangents": _arguments([f"grad_{o.name}" if o.grad else "_" for o in extended.spec.outputs]) + " = None",
+        "cotangents": ", ".join([own, *(f"grad_{o.name}: Tensor | None = None" for o in more)]),
     }
 
 

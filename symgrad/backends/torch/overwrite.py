@@ -129,6 +129,13 @@ def _methods(node: Expr) -> tuple[tuple[int, str], ...]:
     return ((0, method),) if method else ()
 
 
+def _is_number_or_tensor(node: Expr) -> bool:
+    """Whether a value is, by a choice in Python, a number or a tensor."""
+    if node.op != "where" or node.is_static or not node.args[0].is_static:
+        return False
+    return any(a.is_static for a in node.args[1:])
+
+
 class Room:
     """Which values of a derivative surely have the shape and dtype of others.
 
@@ -146,6 +153,8 @@ class Room:
 
     def fits(self, value: Expr, other: Expr) -> bool:
         """Whether a tensor `value` can hold `other`, which is computed from it."""
+        if any(map(_is_number_or_tensor, topological(value))):
+            return False  # the number is made a tensor of one of the shapes alone
         has, needs = self._dtype(value), self._dtype(other)
         # One of the tensors that have a gradient is no integer; nor is a cotangent.
         if not (value.is_differential or has >= self._wanted) or not needs <= has:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch.docs import listed, one_or_more_lines, summary
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.public import hyperparameter_type, literal, may_be_left_out
+from symgrad.backends.torch.public import hyperparameter_type, may_be_left_out
 from symgrad.naming import Names
 from symgrad.spec.model import Module, Spec
 
@@ -75,8 +76,7 @@ def owner(layout: Layout) -> dict[str, Any] | None:
     init = [f"self.{n} = {n}" for n in kept]
     init += [f"self.{own.initial[p.tensor]} = {names[p.tensor]}" for p in parameters]
     for p in parameters:
-        shape = ", ".join(own.sizes[d] if isinstance(d, str) else str(d) for d in p.shape or ())
-        shape = f"({shape},)" if len(p.shape or ()) == 1 else f"({shape})"
+        shape = tuple_of([own.sizes[d] if isinstance(d, str) else str(d) for d in p.shape or ()])
         init.append(f"self.{names[p.tensor]} = torch.nn.Parameter(torch.empty({shape}, device=device, dtype=dtype))")
     if parameters:
         init.append("self.reset_parameters()")

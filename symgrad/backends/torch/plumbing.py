@@ -44,7 +44,7 @@ _STANDARD = (
     ("pathlib", ("Path",)),
     ("tempfile", ("TemporaryDirectory",)),
     ("threading", ("Lock",)),
-    ("typing", ("Any", "Literal")),
+    ("typing", ("Any", "Literal", "TypeGuard")),
 )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from symgrad import expr as ex
+from symgrad.backends.literals import quoted
 from symgrad.backends.torch.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.evaluate import exact
@@ -340,11 +340,6 @@ def _is_scalar(node: Expr) -> bool:
     if node.is_static or not node.args or node.op not in FUNCTIONS:
         return node.is_static
     return all(_is_scalar(a) or a.op == "count" for a in node.args)
-
-
-def quoted(text: str) -> str:
-    """A text as a Python literal."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def constant_value(node: Expr) -> float | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
 
+from symgrad.backends.literals import literal, quoted
 from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.printer import quoted
 from symgrad.backends.torch.shape_check import shape_check
 from symgrad.naming import Names
 from symgrad.spec.model import Hyperparameter, Tensor
@@ -63,11 +62,6 @@ def hyperparameter_type(h: Hyperparameter) -> str:
     if h.type == "str" and h.choices:
         return f"Literal[{', '.join(literal(c) for c in h.choices)}]"
     return h.type
-
-
-def literal(value: Any) -> str:
-    """A default as Python source."""
-    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def signature(layout: Layout, overwritten: str | None = None) -> str:
@@ -244,11 +238,11 @@ def _dtype_checks(layout: Layout, op: str) -> list[str]:
 def _hyperparameter_checks(h: Hyperparameter, op: str) -> list[str]:
     lines = [f'_typed("{op}", "{h.name}", {h.name}, {_PYTHON_TYPES[h.type]})']
     if h.choices:
-        allowed = ", ".join(literal(c) for c in h.choices) + ("," if len(h.choices) == 1 else "")
+        allowed = literal(h.choices)
         text = listed([str(c) for c in h.choices]).replace(" and ", " or ")
         text = quoted(text)[1:-1].replace("{", "{{").replace("}", "}}")  # inside of an f-string
         lines += [
-            f"if {h.name} not in ({allowed}):",
+            f"if {h.name} not in {allowed}:",
             f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{h.name}!r}}")',
         ]
     if h.domain is not None:

@@ -70,5 +70,7 @@ def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
         for i, (t, (low, high)) in enumerate(zip(spec.tensors, ranges, strict=True)):
             part = (k + 0.5) * _GOLDEN ** (i + 1) % 1.0
             value = low + (high - low) * part
-            point[symbols[t.name]] = value >= 1 if t.dtype == "bool" else value if t.dtype == "float" else int(value)
+            point[symbols[t.name]] = (
+                value >= 1 if t.dtype == "bool" else value if t.dtype == "float" else math.floor(value)
+            )
         yield point

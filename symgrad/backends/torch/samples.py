@@ -12,6 +12,7 @@ from symgrad.branches import Split
 from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import exact
+from symgrad.expr import Expr
 from symgrad.fitting import Fitting, sizes
 from symgrad.operation import Variant
 from symgrad.spec import Spec
@@ -111,12 +112,29 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
         found = _broadcast(len(spec.tensors), _BROADCAST)
         empty = [] if operations else _broadcast(len(spec.tensors), _EMPTY)
     found = _fitting(layout, found)
-    if any(n.op == "var" and n["correction"] != 0 for n in operations):  # that of one element is undefined
+    if any(map(_wants_several, topological(*roots))):
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
     return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _wants_several(node: Expr) -> bool:
+    """Whether a value is undefined for one element: a variance, or a quotient by what vanishes then."""
+    if node.op == "pow" and (exponent := node.args[1].number) is not None and exponent < 0:
+        return _vanishes(node.args[0])
+    return node.op == "var" and node["correction"] != 0
+
+
+def _vanishes(node: Expr) -> bool:
+    """Whether a value is made of the distances from a mean, which for one element are zero."""
+    if node.op == "add":
+        means = (-term for term in node.args if term.op == "mul" and (-term).op == "mean")
+        return any(mean.args[0] in node.args for mean in means)
+    if node.op == "mul":
+        return any(map(_vanishes, node.args))
+    return node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0])
 
 
 def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
@@ -216,17 +234,36 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
     return found
 
 
+def shapes_to_mix(spec: Spec, shapes: Sequence[Shapes]) -> list[Shapes]:
+    """Shapes in which to mix dtypes: a float without dimensions has some after an integer or a choice with some, and
+    whether it is of weight for the dtype then depends on the order of operations.
+    """
+
+    def is_clear(sizes: Shapes) -> bool:
+        floats, others = (
+            [s for s, t in zip(sizes, spec.tensors, strict=True) if (t.dtype == "float") is kind]
+            for kind in (True, False)
+        )
+        return () not in floats or not any(others)
+
+    return [sizes for sizes in shapes if is_clear(sizes)]
+
+
 def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
-    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain."""
+    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain.
+
+    Those of integers and of truth values are rounded down, so that the upper end is none of them.
+    """
     if t.name in spec.test.ranges:
         low, high = spec.test.ranges[t.name]
-        return float(low), float(high)
+        return (float(math.ceil(low)), math.floor(high) + 1.0) if t.dtype == "int" else (float(low), float(high))
     if t.dtype == "bool":
         return 0.0, 2.0
     lower, upper = (t.domain.lower, t.domain.upper) if t.domain else (-math.inf, math.inf)
     if t.dtype == "int":
-        low = max(lower, 0.0)
-        return low, min(upper, low + 3) + 1
+        first, last = t.domain.integers if t.domain else (lower, upper)
+        low = float(min(max(first, 0), max(first, last - 3) if last < 0 else last))
+        return low, float(min(last, low + 3)) + 1
     if math.isfinite(lower) and math.isfinite(upper):
         inset = (upper - lower) / 20
         return lower + inset, upper - inset

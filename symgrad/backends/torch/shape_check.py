@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from symgrad.backends.literals import literal
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.printer import quoted
 from symgrad.spec.model import Dim
 
 
@@ -48,8 +48,7 @@ def shape_check(layout: Layout) -> ShapeCheck | None:
             continue
         argument, leading = layout.arguments[t.name], t.shape[:1] == ("...",)
         shaped.append(Shaped(argument, t.shape[leading:], leading, t.default is not None))
-        dims = "".join(f"{quoted(d) if isinstance(d, str) else d}, " for d in t.shape)
-        told.append(f'"{t.name}": ({argument}, ({dims.rstrip() if len(t.shape) == 1 else dims.rstrip(", ")}))')
+        told.append(f'"{t.name}": ({argument}, {literal(t.shape)})')
     tests = list(conditions(shaped))
     condition = f"({' and '.join(tests)})" if len(tests) > 1 else "".join(tests)
     return ShapeCheck(tuple(t.name for t in shaped), condition, tuple(told)) if condition else None

@@ -7,6 +7,7 @@ from itertools import combinations, product
 from typing import Any
 
 from symgrad.backends.free_names import free_names
+from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.figures import ALLOWANCE, figures
@@ -23,6 +24,7 @@ from symgrad.formatting import format_python
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
+from symgrad.ties import released
 from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
@@ -112,26 +114,29 @@ class _Facts:
         kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
         plain = all(t.dtype == "float" for t in tensors)
         first = self.shapes[0]
+        mixed = samples.shapes_to_mix(spec, self.shapes)
         large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
         context: dict[str, Any] = {
             "op": spec.op,
             "name": layout.class_name,
             "equations": docs.escaped(docs._equations(layout)),
             "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
-            "tensors": _names(t.name for t in tensors),
+            "tensors": literal([t.name for t in tensors]),
             "differentiable": differentiable,
             "derived": derived,
-            "hyperparameters": _names(h.name for h in spec.hyperparameters) if spec.hyperparameters else "",
+            "hyperparameters": literal([h.name for h in spec.hyperparameters]) if spec.hyperparameters else "",
             "outputs": len(outputs),
-            "output_names": _names(o.name for o in outputs),
+            "output_names": literal([o.name for o in outputs]),
             "grad_outputs": tuple(i for i, o in enumerate(outputs) if o.grad),
             "some_fixed_outputs": not all(o.grad for o in outputs),
-            "settings": _literal(self.settings),
-            "shapes": _literal(self.shapes),
-            "empty": _literal(self.empty) if self.empty else "",
+            "settings": literal(self.settings),
+            "shapes": literal(self.shapes),
+            "empty": literal(self.empty) if self.empty else "",
             "optional": any(t.default is not None for t in tensors),
-            "ranges": _literal(self.ranges),
-            "kinds": "" if plain else f"({', '.join(kinds)},)",
+            "dispensable": all(tensors[i].default is not None for i in differentiable),
+            "head": next(i for i, t in enumerate(tensors) if t.default is None),
+            "ranges": literal(self.ranges),
+            "kinds": "" if plain else tuple_of(kinds),
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
             "composite": composite_lines(layout),
             "guarded": self._guarded(),
@@ -139,30 +144,31 @@ class _Facts:
             "overrides": overrides,
             "overridden": overridden,
             "nonlinear": nonlinear,
-            "once": once and not overrides,
+            "once": once and not overrides and self._sloped(),
             "twice": not once and not overrides and bool(differentiable),
             "checked": bool(derived),
             "live": live,
             "double_checked": live and not once and not (overrides and zero),
-            "subsets": _literal(_subsets(differentiable)),
+            "subsets": literal(_subsets(differentiable)),
             "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
             "allowance": ALLOWANCE,
-            "ones": _literal([_ones(t.shape) for t in tensors]),
+            "mixed_shapes": "SHAPES" if mixed == self.shapes else literal(mixed),
+            "ones": literal([_ones(t.shape) for t in tensors]),
             "many": len(tensors) > 1,
             "mixes": not any(n.op in _ONE_DTYPE for f in self._formulas() for n in topological(f)),
             "several": len(differentiable) > 1,
-            "in_dims": _literal(_in_dims([s is not None for s in first])),
+            "in_dims": literal(_in_dims([s is not None for s in first])),
             "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
-            "compiled_settings": _literal(self._compiled()),
+            "compiled_settings": literal(self._compiled()),
             "half": spec.options.accumulate == "float32",
             "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
             "pointwise": not operations,
-            "special": _row(list(map(_row, samples.special(spec)))),
+            "special": tuple_of(list(map(tuple_of, samples.special(spec)))),
             "multiplies": layout.multiplies,
             "sums": broadcasting and len(tensors) > 1,
             "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
             "refused": self._refused(),
-            "bad_shapes": _literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
+            "bad_shapes": literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
             "large_shapes": large,
             "square_shapes": f"[(4, 6)] * {len(tensors)}" if broadcasting else "SHAPES[0]",
             "compared": True,
@@ -190,7 +196,13 @@ class _Facts:
 
     def _joint(self) -> bool:
         """Whether every output depends on all tensors, which decide the dtype of a number among them."""
-        return all(f.tensors == frozenset().union(*(g.tensors for g in self._formulas())) for f in self._formulas())
+        everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
+        return all(f.tensors == everyone for f in self._formulas())
+
+    def _sloped(self) -> bool:
+        """Whether there is a derivative in the first settings."""
+        variant = samples.variant_at(self.layout, self.settings[0])
+        return variant is not None and bool(variant.gradients)
 
     def _overridden(self) -> list[str]:
         found = {t for v in self.layout.variants for t in v.overrides}
@@ -229,7 +241,7 @@ class _Facts:
                 found.append((len(self.spec.tensors) + k, names[k]))
         found.sort()
         return {
-            "versions": _literal([i for i, _ in found]) if found else "",
+            "versions": literal([i for i, _ in found]) if found else "",
             "versions_text": docs.listed([n for _, n in found]) if found else "",
         }
 
@@ -252,10 +264,10 @@ class _Facts:
             for saved in (*base, *extras):
                 name = symbols.get(saved.value)
                 if name is None:
-                    name = scope.names.for_value(saved.value, symbols)
+                    name = scope.names.for_value(released(saved.value), symbols)
                     targets.append(Target(name, saved.value))
                 tensors = readers(saved.value, variant, self.layout, extras if saved in extras else base)
-                rows.append(f"({name}, {_literal([self.places[t] for t in tensors])})")
+                rows.append(f"({name}, {literal([self.places[t] for t in tensors])})")
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
 
         printer = Printer(self.layout.symbols(), self.constants)
@@ -322,8 +334,6 @@ class _Facts:
             h.name: h.default if h.default is not None else self.settings[0][k]
             for k, h in enumerate(spec.hyperparameters)
         }
-        taken = samples.variant_at(self.layout, list(values.values()))
-        assert taken is not None
         required = [f"{own.names[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
         device = ['device="cpu"', "dtype=torch.float64"] if owned else []
         shown = [*arguments, *(f"{own.names[h]}={v!r}" for h, v in values.items())]
@@ -335,19 +345,18 @@ class _Facts:
         return {
             "arguments": ", ".join([*arguments, *required, *device]),
             "meta": ", ".join([*arguments, *required, 'device="meta"']),
-            "shapes": _literal(shapes),
+            "shapes": literal(shapes),
             "call": ", ".join(
                 f"module.{own.names[t.name]}" if t.name in owned else f"x[{self.places[t.name]}]" for t in spec.tensors
             ),
             "inputs": ", ".join(f"x[{self.places[t.name]}]" for t in spec.tensors if t.name not in owned),
-            "settings": _literal(tuple(values.values())),
-            "repr": _literal(f"{self.layout.class_name}({', '.join(shown)})"),
+            "settings": literal(tuple(values.values())),
+            "repr": literal(f"{self.layout.class_name}({', '.join(shown)})"),
             "parameters": [
                 {
                     "name": own.names[p.tensor],
                     "index": self.places[p.tensor],
                     "init": float(p.init),
-                    "read": any(self.layout.symbol(p.tensor) in f.symbols for f in taken.formulas.values()),
                 }
                 for p in owned.values()
             ],
@@ -374,25 +383,6 @@ def _ones(shape: Sequence[int | str] | None) -> tuple[int, ...]:
     if shape is None:
         return (16,)
     return tuple(d if isinstance(d, int) else 1 for d in shape)
-
-
-def _names(names: Any) -> str:
-    quoted = [f'"{n}"' for n in names]
-    return f"({', '.join(quoted)},)" if len(quoted) == 1 else f"({', '.join(quoted)})"
-
-
-def _row(items: Sequence[str]) -> str:
-    """The source of a tuple of the items."""
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-
-
-def _literal(value: Any) -> str:
-    """A value as Python source, in double quotes; lists become tuples."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, (list, tuple)):
-        return _row(list(map(_literal, value)))
-    return repr(value)
 
 
 __all__ = ["render_test"]

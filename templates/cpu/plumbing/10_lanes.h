@@ -15,7 +15,17 @@ constexpr int W = 8;
 constexpr int W = 4;
 #endif
 
-#define INLINE [[gnu::always_inline]] inline
+// Instructions where the compiler would use several, without the header in which they have names: it takes longer to
+// read than the rest of this file to compile. What GCC has built in it can share between formulas, unlike assembler.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define GCC_AVX512
+#endif
+#define INSTRUCTION(text, name, To, From)       \
+    INLINE To name(From x) {                    \
+        To y;                                   \
+        asm(text " %1, %0" : "=v"(y) : "v"(x)); \
+        return y;                               \
+    }
 
 typedef float Floats __attribute__((vector_size(W * 4)));
 typedef int32_t Ints __attribute__((vector_size(W * 4)));
@@ -198,9 +208,9 @@ INLINE Whole joined(Half low, Half high) {
 #endif
 
 // GCC would convert a register of AVX-512 in four pieces.
-#if defined(__AVX512F__)
-INLINE Doubles widened(HalfFloats x) { return (Doubles)_mm512_cvtps_pd((__m256)x); }
-INLINE HalfFloats narrowed(Doubles x) { return (HalfFloats)_mm512_cvtpd_ps((__m512d)x); }
+#if defined(GCC_AVX512)
+INLINE Doubles widened(HalfFloats x) { return __builtin_ia32_cvtps2pd512_mask(x, Doubles{}, -1, 4); }
+INLINE HalfFloats narrowed(Doubles x) { return __builtin_ia32_cvtpd2ps512_mask(x, HalfFloats{}, -1, 4); }
 #else
 INLINE Doubles widened(HalfFloats x) { return __builtin_convertvector(x, Doubles); }
 INLINE HalfFloats narrowed(Doubles x) { return __builtin_convertvector(x, HalfFloats); }

@@ -9,8 +9,8 @@ struct float16 {
 
 // Integers of 16 bits among those of 32. GCC would take a register of AVX-512 apart.
 #if defined(__AVX512F__)
-INLINE Words extended(Shorts half) { return (Words)_mm512_cvtepu16_epi32((__m256i)half); }
-INLINE Shorts truncated(Words wide) { return (Shorts)_mm512_cvtepi32_epi16((__m512i)wide); }
+INSTRUCTION("vpmovzxwd", extended, Words, Shorts)
+INSTRUCTION("vpmovdw", truncated, Shorts, Words)
 #else
 INLINE Words extended(Shorts half) { return __builtin_convertvector(half, Words); }
 INLINE Shorts truncated(Words wide) { return __builtin_convertvector(wide, Shorts); }
@@ -20,23 +20,27 @@ INLINE Floats number_in(bfloat16, Shorts half) {
     return reinterpret_cast<Floats>(extended(half) << 16);
 }
 
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+INSTRUCTION("vcvtneps2bf16", to_bfloat16, Shorts, Floats)
+#endif
+
 // Rounds to nearest, ties to even.
 INLINE Shorts rounded_to(bfloat16, Floats value) {
 #if defined(__AVX512BF16__) && defined(__AVX512DQ__)
-    if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)value, 0x20), 1))  // it takes subnormal numbers for 0
-        return (Shorts)_mm512_cvtneps_pbh((__m512)value);
+    uint16_t subnormal;  // which the instruction takes for 0
+    asm("vfpclassps $0x20, %1, %0" : "=k"(subnormal) : "v"(value));
+    if (__builtin_expect(!subnormal, 1)) return to_bfloat16(value);
 #endif
     const Words bits = reinterpret_cast<Words>(value);
     const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return truncated(value == value ? rounded : Words{} + 0x7fc0);
 }
 
-#if defined(__AVX512F__)
-INLINE Floats number_in(float16, Shorts half) { return (Floats)_mm512_cvtph_ps((__m256i)half); }
-INLINE Shorts rounded_to(float16, Floats value) { return (Shorts)_mm512_cvtps_ph((__m512)value, 0); }
-#elif defined(__F16C__)
-INLINE Floats number_in(float16, Shorts half) { return (Floats)_mm256_cvtph_ps((__m128i)half); }
-INLINE Shorts rounded_to(float16, Floats value) { return (Shorts)_mm256_cvtps_ph((__m256)value, 0); }
+#if defined(__AVX512F__) || defined(__F16C__)
+INSTRUCTION("vcvtph2ps", from_float16, Floats, Shorts)
+INSTRUCTION("vcvtps2ph $0,", to_float16, Shorts, Floats)
+INLINE Floats number_in(float16, Shorts half) { return from_float16(half); }
+INLINE Shorts rounded_to(float16, Floats value) { return to_float16(value); }
 #else
 INLINE Floats number_in(float16, Shorts half) {
     const Words wide = extended(half);

@@ -41,15 +41,13 @@ INLINE Lanes<double> exp_series(Lanes<double> r) {
 }
 
 // x * 2^k, rounded once.
-#if defined(__AVX512F__)
-INLINE Lanes<float> scaled(Lanes<float> x, Lanes<float> k) {
-    x.part[0] = (Floats)_mm512_scalef_ps((__m512)x.part[0], (__m512)k.part[0]);
-    return x;
-}
+#if defined(GCC_AVX512)
+INLINE Floats scaled_part(Floats x, Floats k) { return __builtin_ia32_scalefps512_mask(x, k, x, -1, 4); }
+INLINE Doubles scaled_part(Doubles x, Doubles k) { return __builtin_ia32_scalefpd512_mask(x, k, x, -1, 4); }
 
-INLINE Lanes<double> scaled(Lanes<double> x, Lanes<double> k) {
-    x.part[0] = (Doubles)_mm512_scalef_pd((__m512d)x.part[0], (__m512d)k.part[0]);
-    x.part[1] = (Doubles)_mm512_scalef_pd((__m512d)x.part[1], (__m512d)k.part[1]);
+template <typename T>
+INLINE Lanes<T> scaled(Lanes<T> x, Lanes<T> k) {
+    EACH_PART(x.part[p] = scaled_part(x.part[p], k.part[p]))
     return x;
 }
 #else

@@ -2,12 +2,14 @@
 template <typename T>
 INLINE bool any(Mask<T> mask) {
     const auto set = mask.bits.part[0] | mask.bits.part[Types<T>::parts - 1];
-#if defined(__AVX512F__)
-    return _mm512_test_epi32_mask((__m512i)set, (__m512i)set) != 0;
-#elif defined(__AVX__)
-    return _mm256_movemask_ps((__m256)set) != 0;
+#if defined(GCC_AVX512)
+    return __builtin_ia32_ptestmd512(reinterpret_cast<Ints>(set), reinterpret_cast<Ints>(set), -1) != 0;
+#elif defined(__AVX__) && !defined(__AVX512F__)
+    return __builtin_ia32_movmskps256(reinterpret_cast<Floats>(set)) != 0;
 #else
-    const Longs halves = reinterpret_cast<Longs>(set);
-    return (halves[0] | halves[1]) != 0;
+    const Longs pairs = reinterpret_cast<Longs>(set);
+    int64_t some = 0;
+    for (int j = 0; j < W / 2; j++) some |= pairs[j];
+    return some != 0;
 #endif
 }

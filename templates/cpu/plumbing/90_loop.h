@@ -10,7 +10,6 @@ constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
 constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
 constexpr int64_t FEW_ROWS = 8;      // over which a sum for each place of a row is kept in the arithmetic's type
 constexpr int64_t FEW = 16 * W;      // elements of a strip
-constexpr int MOST_RANK = 16;
 
 // What only some passes have: results that are means, reductions along each row.
 template <typename Kernel, typename = void>
@@ -36,37 +35,93 @@ struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
     static constexpr char kind(int k) { return Kernel::reductions[k]; }
 };
 
-template <typename Kernel, unsigned wanted, typename Compute, typename Storage>
-struct Pass {
-    static constexpr int IN = Kernel::operands, OUT = Kernel::results;
-    using Row = Rows<Kernel>;
-    using V = Lanes<Compute>;
-    const Storage* operand[IN];
-    Storage* result[OUT];
-    const double* number;
-    int64_t rank, inner, elements, size[MOST_RANK], blocks, tasks, chunks;
-    int64_t operand_inner[IN], operand_step[IN][MOST_RANK];
-    int64_t result_inner[OUT], result_step[OUT][MOST_RANK], summed[OUT], place[OUT], sums = 0;
+// Zeros, as many as are needed.
+template <typename T>
+struct Zeros {
+    T* const data;
 
-    Pass(void* const* data, const int64_t* geometry, const double* numbers) : number(numbers) {
+    explicit Zeros(int64_t count) : data(new T[count]()) {}
+    Zeros(const Zeros&) = delete;
+    ~Zeros() { delete[] data; }
+    T& operator[](int64_t i) const { return data[i]; }
+};
+
+struct Operand {
+    const void* data;
+    int64_t inner;  // a mask for the index along the inner dimension
+    const int64_t* step;
+};
+struct Result {
+    void* data;  // nothing, if it is not wanted
+    int64_t summed, place, inner;
+    const int64_t* step;
+    bool once, mean;
+};
+
+// What each place of a few rows adds to the sums at `target`.
+template <typename V>
+struct Gathered {
+    V* sums = nullptr;
+    double* target = nullptr;
+    int64_t length = 0, rows = 0;
+
+    ~Gathered() { delete[] sums; }
+
+    void take(double* next, int64_t count) {
+        if (next != target || rows == FEW_ROWS) release();
+        target = next;
+        length = count;
+        rows++;
+    }
+
+    void release() {
+        for (int64_t i = 0; rows && i < length; i += W) {
+            V& own = sums[i / W];
+            if (i + W <= length) {
+                store(target + i, load<Lanes<double>>(target + i) + convert<double>(own));
+            } else {
+                for (int j = 0; i + j < length; j++) target[i + j] += own[j];
+            }
+            own = V(0);
+        }
+        rows = 0;
+    }
+};
+
+// What surrounds the rows of a pass and is the same for all passes, so that it is compiled once: the division among
+// threads, the way from row to row, and what becomes of the sums.
+template <typename Compute, typename Storage>
+struct Frame {
+    using V = Lanes<Compute>;
+    const int operands, results;
+    Operand* const operand;
+    Result* const result;
+    const double* const number;
+    int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
+    const int64_t* size;
+
+    Frame(Operand* of_operands, int in, Result* of_results, int out, void* const* data, const int64_t* geometry,
+          const double* numbers, unsigned wanted, bool by_row)
+        : operands(in), results(out), operand(of_operands), result(of_results), number(numbers) {
         rank = *geometry++;
         inner = *geometry++;
+        size = geometry;
         int64_t outer = 1;
-        for (int d = 0; d < rank; d++) outer *= size[d] = *geometry++;
-        for (int k = 0; k < IN; k++) {
-            operand[k] = static_cast<const Storage*>(data[k]);
-            operand_inner[k] = -*geometry++;
-            for (int d = 0; d < rank; d++) operand_step[k][d] = *geometry++;
+        for (int d = 0; d < rank; d++) outer *= *geometry++;
+        for (int k = 0; k < operands; k++, geometry += rank) {
+            operand[k].data = data[k];
+            operand[k].inner = -*geometry++;
+            operand[k].step = geometry;
         }
-        for (int k = 0; k < OUT; k++) {
-            result[k] = static_cast<Storage*>(data[IN + k]);
-            summed[k] = *geometry++;
-            place[k] = sums;
-            if (wanted >> k & 1) sums += summed[k];
-            result_inner[k] = -*geometry++;
-            for (int d = 0; d < rank; d++) result_step[k][d] = *geometry++;
+        for (int k = 0; k < results; k++, geometry += rank) {
+            result[k].data = wanted >> k & 1 ? data[operands + k] : nullptr;
+            result[k].summed = *geometry++;
+            result[k].place = sums;
+            if (wanted >> k & 1) sums += result[k].summed;
+            result[k].inner = -*geometry++;
+            result[k].step = geometry;
         }
-        blocks = inner > 2 * BLOCK && !Row::reduced ? (inner + BLOCK - 1) / BLOCK : 1;
+        blocks = inner > 2 * BLOCK && !by_row ? (inner + BLOCK - 1) / BLOCK : 1;
         tasks = outer * blocks;
         elements = outer * inner;
         const int64_t grains = elements / GRAIN;
@@ -75,32 +130,27 @@ struct Pass {
         if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
     }
 
+    // Elements begin to end along the inner dimension.
+    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
+                     int64_t end) const = 0;
+
     void operator()(int threads) {
-        for (int k = 0; k < OUT; k++) {
-            const bool full = wanted >> k & 1 && result[k] && !summed[k] && !(Row::once >> k & 1);
-            if (full) in_large_pages(result[k], elements * sizeof(Storage));
+        for (int k = 0; k < results; k++) {
+            if (result[k].data && !result[k].summed && !result[k].once)
+                in_large_pages(result[k].data, elements * sizeof(Storage));
         }
-        double few[256];
-        std::vector<double> many;
-        double* total = few;
-        if (sums * chunks > 256) {
-            many.resize(sums * chunks);
-            total = many.data();
-        } else {
-            for (int64_t i = 0; i < sums * chunks; i++) few[i] = 0;
-        }
+        const Zeros<double> total(sums * chunks);
         if (chunks == 1 || threads == 1) {
-            for (int64_t c = 0; c < chunks; c++) chunk(c, total + c * sums);
+            for (int64_t c = 0; c < chunks; c++) chunk(c, total.data + c * sums);
         } else {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
-            for (int64_t c = 0; c < chunks; c++) chunk(c, total + c * sums);
+            for (int64_t c = 0; c < chunks; c++) chunk(c, total.data + c * sums);
         }
-        for (int k = 0; k < OUT; k++) {
-            if (!(wanted >> k & 1)) continue;
-            for (int64_t i = 0; i < summed[k] && result[k]; i++) {
+        for (int k = 0; k < results; k++) {
+            for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
                 double sum = 0;
-                for (int64_t c = 0; c < chunks; c++) sum += total[c * sums + place[k] + i];
-                store_one(result[k] + i, Means<Kernel>::results >> k & 1 ? sum / elements : sum);
+                for (int64_t c = 0; c < chunks; c++) sum += total[c * sums + result[k].place + i];
+                store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
     }
@@ -113,85 +163,86 @@ struct Pass {
 
     void chunk(int64_t c, double* total) const {
         const int64_t first = tasks * c / chunks, last = tasks * (c + 1) / chunks;
-        if (first == last) return;
-        int64_t index[MOST_RANK], at[IN], to[OUT] = {};
-        for (int k = 0; k < IN; k++) at[k] = 0;
+        const Zeros<int64_t> index(rank), at(operands), to(results);
         int64_t rest = first / blocks, block = first % blocks;
         for (int d = rank - 1; d >= 0; d--) {
             index[d] = rest % size[d];
             rest /= size[d];
-            for (int k = 0; k < IN; k++) at[k] += index[d] * operand_step[k][d];
-            for (int k = 0; k < OUT; k++) to[k] += index[d] * result_step[k][d];
+            move(at, to, d, index[d]);
         }
         const int64_t length = (inner + blocks - 1) / blocks;
-        Gathered gathered[OUT];
-        for (int k = 0; k < OUT; k++) {
-            if (is_added(k)) gathered[k].sums.resize((length + W - 1) / W);
+        const Zeros<Gathered<V>> gathered(results);
+        for (int k = 0; k < results; k++) {
+            if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
         }
         for (int64_t task = first; task < last; task++) {
             const int64_t begin = block * length, end = begin + length < inner ? begin + length : inner;
-            for (int k = 0; k < OUT; k++) {
-                if (is_added(k)) gathered[k].take(total + place[k] + to[k] + begin, end - begin);
+            for (int k = 0; k < results; k++) {
+                if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
             }
-            row(at, to, total, gathered, begin, end);
+            row(at.data, to.data, total, gathered.data, begin, end);
             if (++block < blocks) continue;
             block = 0;
             for (int d = rank - 1; d >= 0; d--) {
-                for (int k = 0; k < IN; k++) at[k] += operand_step[k][d];
-                for (int k = 0; k < OUT; k++) to[k] += result_step[k][d];
+                move(at, to, d, 1);
                 if (++index[d] < size[d]) break;
                 index[d] = 0;
-                for (int k = 0; k < IN; k++) at[k] -= size[d] * operand_step[k][d];
-                for (int k = 0; k < OUT; k++) to[k] -= size[d] * result_step[k][d];
+                move(at, to, d, -size[d]);
             }
         }
-        for (int k = 0; k < OUT; k++) gathered[k].release();
+        for (int k = 0; k < results; k++) gathered[k].release();
     }
 
-    bool is_added(int k) const { return (wanted >> k & 1) && result[k] && summed[k] && result_inner[k]; }
+    void move(const Zeros<int64_t>& at, const Zeros<int64_t>& to, int d, int64_t count) const {
+        for (int k = 0; k < operands; k++) at[k] += count * operand[k].step[d];
+        for (int k = 0; k < results; k++) to[k] += count * result[k].step[d];
+    }
 
-    // What each place of a few rows adds to the sums at `target`.
-    struct Gathered {
-        std::vector<V> sums;
-        double* target = nullptr;
-        int64_t length = 0, rows = 0;
+    bool is_added(int k) const { return result[k].data && result[k].summed && result[k].inner; }
+};
 
-        void take(double* next, int64_t count) {
-            if (next != target || rows == FEW_ROWS) release();
-            target = next;
-            length = count;
-            rows++;
+template <typename Kernel, unsigned wanted, typename Compute, typename Storage>
+struct Pass final : Frame<Compute, Storage> {
+    static constexpr int IN = Kernel::operands, OUT = Kernel::results;
+    using Row = Rows<Kernel>;
+    using V = Lanes<Compute>;
+    using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result, Frame<Compute, Storage>::number;
+    Operand operands_of_it[IN];
+    Result results_of_it[OUT];
+
+    Pass(void* const* data, const int64_t* geometry, const double* numbers)
+        : Frame<Compute, Storage>(
+              operands_of_it, IN, results_of_it, OUT, data, geometry, numbers, wanted, Row::reduced) {
+        for (int k = 0; k < OUT; k++) {
+            result[k].once = Row::once >> k & 1;
+            result[k].mean = Means<Kernel>::results >> k & 1;
         }
-
-        void release() {
-            for (int64_t i = 0; rows && i < length; i += W) {
-                V& own = sums[i / W];
-                if (i + W <= length) {
-                    store(target + i, load<Lanes<double>>(target + i) + convert<double>(own));
-                } else {
-                    for (int j = 0; i + j < length; j++) target[i + j] += own[j];
-                }
-                own = V(0);
-            }
-            rows = 0;
-        }
-    };
+    }
 
     // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
     // along the inner dimension, or to one sum.
     enum Way : uint8_t { NOTHING, STORED, ADDED, TOTALLED };
 
+    static constexpr bool may_be(Way way, int k) {
+        if (!(wanted >> k & 1) || Row::once >> k & 1) return false;
+        if (Kernel::stored >> k & 1) return way == STORED;
+        return !(Kernel::totals >> k & 1) || way == TOTALLED;
+    }
+
     // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
     // the machine code, and nothing in their way there.
-    void row(
-        const int64_t* at, const int64_t* to, double* total, Gathered* gathered, int64_t begin, int64_t end) const {
+    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
+             int64_t end) const override {
         constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
         const Read in(*this, at, begin, end);
+        Storage* data[OUT];
         Way way[OUT];
         Lanes<double> sum[OUT];
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            way[k] = !result[k] ? NOTHING : !summed[k] ? STORED : is_added(k) ? ADDED : TOTALLED;
+            data[k] = static_cast<Storage*>(result[k].data);
+            const bool added = may_be(ADDED, k) && result[k].inner;
+            way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
             sum[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
@@ -203,8 +254,8 @@ struct Pass {
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 few[k] = last[k] = 0;
-                into[k] = strip.is_partial() || !result[k] ? written[k] : result[k] + to[k] + begin + strip.at;
-                add[k] = strip.is_partial() ? &last[k] : gathered[k].sums.data() + strip.at / W;
+                into[k] = strip.is_partial() || !data[k] ? written[k] : data[k] + to[k] + begin + strip.at;
+                add[k] = strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W;
             }
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
@@ -212,12 +263,11 @@ struct Pass {
                 compute(x, reduced, y);
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
-                    if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
-                    if (way[k] == STORED) {
+                    if (may_be(STORED, k) && way[k] == STORED) {
                         store(into[k] + i, y[k]);
-                    } else if (way[k] == TOTALLED) {
+                    } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                         few[k] = few[k] + y[k];
-                    } else if (way[k] == ADDED) {
+                    } else if (may_be(ADDED, k) && way[k] == ADDED) {
                         add[k][i / W] = add[k][i / W] + y[k];
                     }
                 }
@@ -225,13 +275,13 @@ struct Pass {
             if (!every) break;
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
-                if (!(wanted >> k & 1) || Row::once >> k & 1) continue;
-                if (way[k] == TOTALLED) sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
+                if (may_be(TOTALLED, k) && way[k] == TOTALLED)
+                    sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
                 if (!strip.is_partial()) continue;
-                if (way[k] == STORED) {
-                    Storage* const p = result[k] + to[k] + begin + strip.at;
+                if (may_be(STORED, k) && way[k] == STORED) {
+                    Storage* const p = data[k] + to[k] + begin + strip.at;
                     for (int j = 0; j < in.rest; j++) p[j] = written[k][j];
-                } else if (way[k] == ADDED) {
+                } else if (may_be(ADDED, k) && way[k] == ADDED) {
                     V& own = gathered[k].sums[strip.at / W];
                     own = own + strip.only(last[k], 0);
                 }
@@ -239,11 +289,10 @@ struct Pass {
         }
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
-            if (!(wanted >> k & 1)) continue;
-            if (Row::once >> k & 1) {
-                if (way[k] == STORED) store_one(result[k] + to[k], y[k][0]);
-            } else if (way[k] == TOTALLED) {
-                total[place[k] + to[k]] += across('+', sum[k]);
+            if (wanted & Row::once & 1u << k) {
+                if (way[k] == STORED) this->store_one(data[k] + to[k], y[k][0]);
+            } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
+                total[result[k].place + to[k]] += across('+', sum[k]);
             }
         }
     }
@@ -261,9 +310,10 @@ struct Pass {
             whole = end - begin - rest;
 #pragma GCC unroll 16
             for (int k = 0; k < IN; k++) {
-                along[k] = pass.operand_inner[k];
-                next[k] = pass.rank > 0 ? pass.operand_step[k][pass.rank - 1] & along[k] : 0;
-                from[k] = pass.operand[k] + at[k] + (begin & along[k]);
+                const Operand& own = pass.operand[k];
+                along[k] = own.inner;
+                next[k] = pass.rank > 0 ? own.step[pass.rank - 1] & along[k] : 0;
+                from[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
                 for (int j = 0; rest && j < W; j++) last[k][j] = from[k][(j < rest ? whole + j : whole) & along[k]];
                 if (along[k] == 0) {
                     Storage copies[W];
@@ -370,19 +420,24 @@ struct Pass {
         return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
     }
 
-    // The lanes of a value as one, in float64.
+    INLINE static double combined(char kind, double a, double b) {
+        if (kind == '+') return a + b;
+        return (kind == '>' ? b > a : b < a) || b != b ? b : a;
+    }
+
+    // The lanes of a value as one, in float64: halves are combined, for all rows wait for this.
     template <typename T>
     INLINE static double across(char kind, Lanes<T> x) {
         const Lanes<double> wide = convert<double>(x);
-        double all = wide[0];
-#pragma GCC unroll 16
-        for (int j = 1; j < W; j++) {
-            const double own = wide[j];
-            if (kind == '+')
-                all += own;
-            else
-                all = (kind == '>' ? own > all : own < all) || own != own ? own : all;
+        Lanes<double> other = wide;
+        other.part[0] = wide.part[1];
+        double lanes[W / 2];
+        memcpy(lanes, combined(kind, wide, other).part, sizeof lanes);
+#pragma GCC unroll 4
+        for (int half = W / 4; half > 0; half /= 2) {
+#pragma GCC unroll 4
+            for (int j = 0; j < half; j++) lanes[j] = combined(kind, lanes[j], lanes[j + half]);
         }
-        return all;
+        return lanes[0];
     }
 };

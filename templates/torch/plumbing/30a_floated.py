@@ -1,5 +1,3 @@
-def _floated(dtype: torch.dtype, *whole: Tensor) -> torch.dtype:
-    """Return ``dtype`` beside functions of ``whole`` numbers, which have the default dtype."""
-    if any(t.dim() > 0 for t in whole):
-        return torch.promote_types(dtype, torch.get_default_dtype())
-    return dtype
+def _floated(whole: Tensor) -> Tensor:
+    """Return a tensor of the dtype and number of dimensions of a function of ``whole`` numbers."""
+    return torch.empty((1,) * whole.dim(), dtype=torch.get_default_dtype())

@@ -1,19 +1,19 @@
 def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
     """Load the passes for one kind of elements, compiling them unless they are in the cache.
 
-    A cached library is found by everything that it depends on, and appears there whole: processes
-    that compile it at once do not disturb each other. Raises OSError and RuntimeError.
+    A cached library is found by everything that it depends on, without a compiler, and appears there whole:
+    processes that compile it at once do not disturb each other. Raises OSError and RuntimeError.
     """
     text = source.read_text(encoding="utf-8")
     body = text[text.find("//\n") :]
     if sha256(body.encode()).hexdigest() != digest:
         raise RuntimeError(f"{source.name} is not the file that this module was generated with")
-    compiler = _compiler()
     flags = [*_FLAGS, f"-DSTORAGE={storage}", f"-DPART={part}"]
-    what = "\n".join([digest, *flags, *_machine(compiler)])
+    what = "\n".join([digest, *flags, *_machine()])
     folder = _cache_folder()
     target = folder / f"{source.stem}_{storage}{part or ''}_{sha256(what.encode()).hexdigest()[:24]}.so"
     if not target.exists():
+        compiler = _compiler()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix="building_") as build:
             made = Path(build) / target.name

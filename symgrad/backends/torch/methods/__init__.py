@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.methods.backward import Backward
-from symgrad.backends.torch.methods.common import joined, readers, reads, unpacking
+from symgrad.backends.torch.methods.common import readers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
 from symgrad.backends.torch.methods.jvp import Jvp
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.operation import Variant
 
-__all__ = ["Methods", "joined", "readers"]
+__all__ = ["Methods", "readers"]
 
 
 class Methods(Forward, Backward, Jvp):
@@ -38,7 +40,7 @@ class Methods(Forward, Backward, Jvp):
         if len(outputs) == 1 and not any("wants_" in line for line in lines):
             lines = [line.replace("*kept", ", ".join(kept)) for line in lines]
         else:
-            passed = f"({joined(arguments)}), {results if len(outputs) == 1 else f'({results})'}, {', '.join(kept)}"
+            passed = f"{tuple_of(arguments)}, {results if len(outputs) == 1 else f'({results})'}, {', '.join(kept)}"
             lines = [f"{layout.class_name}Function.setup_context(ctx, {passed})"]
         return [f"{', '.join([results, *kept])} = _forward({', '.join(arguments)})", *lines, f"return {results}"]
 
@@ -62,7 +64,7 @@ class Methods(Forward, Backward, Jvp):
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants:
             lines.append(self._wants_line("_wanted(ctx)", wants))
-        return [*lines, *body]
+        return [*lines, *_saving(body, list(layout.outputs.values()))]
 
     def _always_given(self) -> str:
         """A tensor that is never absent."""
@@ -96,9 +98,7 @@ class Methods(Forward, Backward, Jvp):
             arguments.append(own)
         if layout.keeps:
             arguments.append(self._saved_extras(variant))
-        outputs = list(layout.outputs.values())
-        results = f"({outputs[0]},)" if len(outputs) == 1 else "outputs"
-        return [*lines, f"_save(ctx, {results}{''.join(f', {a}' for a in arguments)})"]
+        return [*lines, f"saved = [{', '.join(arguments)}]"]
 
     def _saved_extras(self, variant: Variant) -> str:
         """The kept intermediates, each only if a wanted gradient reads it."""
@@ -109,3 +109,23 @@ class Methods(Forward, Backward, Jvp):
             return f"*(kept if {wants[0]} else [None] * len(kept))"
         each = (f"kept[{k}] if {want} else None" if want else f"kept[{k}]" for k, want in enumerate(wants))
         return f"*(({', '.join(each)}) if kept else ())"
+
+
+def _saving(body: list[str], outputs: Sequence[str]) -> list[str]:
+    """Saves for backward and, where forward mode may be on, for jvp, what a body calls `saved`."""
+    *before, last = body
+    values = last.removeprefix("saved = [").rstrip("]").split(", ")
+    if last == "saved = []":
+        body, values = before, []
+    elif last.startswith("saved = [") and all(v.removeprefix("*").isidentifier() for v in values):
+        body = before
+    else:
+        values = ["*saved"]
+    results = tuple_of(outputs) if len(outputs) == 1 else "outputs"
+    return [
+        *body,
+        "ctx.set_materialize_grads(False)",
+        *([f"ctx.save_for_backward({', '.join(values)})"] if values else []),
+        "if _forward_mode():",
+        f"    _save_for_jvp({', '.join(['ctx', results, *values])})",
+    ]

@@ -28,21 +28,17 @@ class Backward(Common):
         Empty where that would gain nothing.
         """
         layout = self.layout
-        if layout.operation.keeping is not None or layout.pivot or not any(o.grad for o in layout.spec.outputs):
+        if layout.operation.keeping is not None or layout.pivots or not any(o.grad for o in layout.spec.outputs):
             return []
         body = self._stored_branches(self._plain_backward)
         if not layout.keeps and sum(len(_OVERWRITES.findall(line)) for line in body) < _WORTHWHILE:
             return []
         lines = self._whole(body, defined=self._overwrites)  # an undefined cotangent is no tensor
         outputs = layout.spec.outputs
-        tests = self._observed(f"grad_{outputs[0].name}") if self._overwrites else ["_differentiated()"]
-        return [f"if {' or '.join(tests)}:", f"    {self._general_backward('ctx')}", *lines]
-
-    def _observed(self, grad: str) -> list[str]:
-        """Tests, one of which holds where temporaries must not be overwritten."""
         # Autocast gives products a dtype of their own.
-        casts = ["ctx.autocast.enabled"] if self.layout.multiplies else []
-        return [f"type({grad}) is not Tensor", f"_is_batched({grad})", *casts, "_differentiated()"]
+        casts = ["ctx.autocast.enabled"] if layout.multiplies else []
+        tests = [*casts, f"not _is_plain(grad_{outputs[0].name})"] if self._overwrites else ["_differentiated()"]
+        return [f"if {' or '.join(tests)}:", f"    {self._general_backward('ctx')}", *lines]
 
     def _general_backward(self, ctx: str) -> str:
         """The backward that serves every call, from a plain one."""
@@ -194,7 +190,7 @@ class Backward(Common):
 
 
 class PivotBackward(Backward):
-    """Writes the backward of a plain call that returned a sum of its inputs, which nothing else has used."""
+    """Writes the backward of a plain call that returned sums of its inputs, which nothing else has used."""
 
     def plain_backward(self) -> list[str]:
         """The gradients by way of the outputs that users see; empty where overwriting temporaries gains nothing."""
@@ -205,19 +201,21 @@ class PivotBackward(Backward):
 
     def test(self) -> str:
         """Whether it serves."""
-        grad, unused = (f"grad_{name}" for name in (self.layout.spec.outputs[0].name, self.layout.pivot))
-        _, *watched = self._observed(grad)
-        return f"{unused} is None and type({grad}) is Tensor and not ({' or '.join(watched)})"
+        grad = f"grad_{self.layout.spec.outputs[0].name}"
+        unused = [f"grad_{name} is None" for name in self.layout.pivots]
+        casts = ["not ctx.autocast.enabled"] if self.layout.multiplies else []
+        return " and ".join([*unused, *casts, f"_is_plain({grad})"])
 
     @property
     def _overwrites(self) -> bool:
-        return len(self.layout.spec.outputs) == 2
+        return len(self.layout.spec.outputs) == 1 + len(self.layout.pivots)
 
     def _cotangents(self, variant: Variant) -> list[str]:
-        return [c for c in super()._cotangents(variant) if c != f"grad_{self.layout.pivot}"]
+        unused = {f"grad_{name}" for name in self.layout.pivots}
+        return [c for c in super()._cotangents(variant) if c not in unused]
 
     def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
-        return [(o, g) for o, g in super()._terms(tensor, variant) if o != self.layout.pivot]
+        return [(o, g) for o, g in super()._terms(tensor, variant) if o not in self.layout.pivots]
 
 
 def _direct(lines: list[str]) -> list[str]:

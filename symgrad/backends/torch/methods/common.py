@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from symgrad import expr as ex
+from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
@@ -125,7 +126,7 @@ class Common:
             return []
         if layout.keeps and not with_kept:
             names.append("*_")
-        return [f"{joined(names)} = {source}" if len(names) > 1 else f"({names[0]},) = {source}"]
+        return [f"{', '.join(names) if len(names) > 1 else tuple_of(names)} = {source}"]
 
     def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
         layout = self.layout
@@ -190,13 +191,9 @@ def alike(names: Sequence[str], least: str) -> list[str]:
     return [f"{', '.join(names)} = _alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
 
 
-def joined(names: Sequence[str], *, trailing: bool = True) -> str:
-    """`a, b`, or `a,` for a tuple of one."""
-    return f"{names[0]}," if len(names) == 1 and trailing else ", ".join(names)
-
-
 def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
-    return any(re.search(rf"\b{re.escape(n)}\b", line) for n in names for line in lines)
+    # Not \b: a name may end with a mark that is no letter.
+    return any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", line) for n in names for line in lines)
 
 
 def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:

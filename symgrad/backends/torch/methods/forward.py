@@ -85,7 +85,7 @@ class Forward(Common):
         if not names:
             return _Widening((), dict.fromkeys(variant.outputs, "{value}"))
         symbols, given = layout.symbols(), not layout.optional
-        rounded = {n: f for n, f in variant.formulas.items() if n != layout.pivot}
+        rounded = {n: f for n, f in variant.formulas.items() if n not in layout.pivots}
         sources = {name: promoted(formula) for name, formula in rounded.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
         everyone = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
@@ -113,7 +113,7 @@ class Forward(Common):
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
         names = self.layout.symbols()
-        if self.layout.pivot and form is formula and form is self.layout.variants[0].outputs[self.layout.pivot]:
+        if any(form is self.layout.variants[0].outputs[name] for name in self.layout.pivots):
             return "{value}"
         missing = shape_sources(formula) - shape_sources(form)
         if missing and all(s.op == "sym" for s in missing):

@@ -10,6 +10,7 @@ from symgrad.differentials import tangent
 from symgrad.differentiate import is_tensor_op
 from symgrad.expr import Expr
 from symgrad.operation import Variant
+from symgrad.ties import released
 from symgrad.traversal import topological
 
 
@@ -84,7 +85,7 @@ class Jvp(Common):
         lines = self._unpack(variant, scope, "saved", with_kept=False)
         names = self._float_names(variant, scope)
         if names:
-            if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(v)):
+            if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(released(v))):
                 names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
             lines += self._widened(names)
         results, targets = [], []
