@@ -238,6 +238,7 @@ _WRITE: Mapping[str, Callable[[Expr, Known], _Text]] = {
     "add": _sum,
     "mul": _product,
     "pow": _power,
+    "held": lambda node, known: known[node.args[0]],  # a mark of the compiler, and no operation
     **dict.fromkeys(COMPARISONS, _comparison),
     "and": _logical("and", _AND),
     "or": _logical("or", _OR),
