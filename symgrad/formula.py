@@ -249,5 +249,4 @@ _WRITE: Mapping[str, Callable[[Expr, Known], _Text]] = {
     "neg": lambda node, known: _Text(f"-{known[node.args[0]].within(_POWER)}", _SIGN),
     "clamp": _clamp,
     "unsqueeze": _unsqueeze,
-    "held": lambda node, known: known[node.args[0]],
 }
