@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: c07050f6f51226e573a810ba8fe883b4872f2a111cf9072498aa58a257fa9e43
+# body-sha256: 4430809794e24d695f2d9ca01582d21b9add86ad8cbe5be6ca381087b38fba9e
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -257,6 +257,8 @@ def _autocast_as(state: _Autocast) -> Any:
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 

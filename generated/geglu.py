@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 0a2aed7ecf8a8dd59df2d580e2d1e4b4ba72fe5fc94958d5a26e3e09dd04dabb
+# body-sha256: a8c183ffc3e800784475a0aef65d6fc34400a1e3be4b73f63c5af1b098aa34ca
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -305,8 +305,10 @@ def _widen(*tensors: Any) -> Any:
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
+    dtypes = {t.dtype for t in tensors if t is not None}
+    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    if dtypes == {dtype}:
+        return tensors
     return [
         t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
         for t in tensors
@@ -367,6 +369,8 @@ def _autocast_as(state: _Autocast) -> Any:
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 

