@@ -13,7 +13,7 @@ from symgrad.cost import is_product
 from symgrad.expr import Expr, make
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.sizes import elements
-from symgrad.tensor_ops import TENSOR_OPS, is_number
+from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
 from symgrad.tensor_ops.extent import SCALAR, positions
 from symgrad.traversal import rebuild, topological
 
@@ -90,8 +90,10 @@ def _without_numbers(product: Expr) -> Expr:
         return product
     operands, numbers = list(product.args), []
     for k, operand in enumerate(operands):
-        own = [f for f in operand.args if f.is_static] if operand.op == "mul" else []
-        if own and not operand.is_differential and elements(product) <= elements(operand):
+        if k in shape_only(product) or operand.op != "mul" or operand.is_differential:
+            continue
+        own = [f for f in operand.args if f.is_static]
+        if own and elements(product) <= elements(operand):
             operands[k] = ex.mul(*(f for f in operand.args if f not in own))
             numbers += own
     return ex.mul(*numbers, make(product.op, *operands, **dict(product.attrs))) if numbers else product

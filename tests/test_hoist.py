@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from compiled import compiled_text
 
@@ -33,6 +34,23 @@ def test_a_number_stays_where_the_product_is_larger() -> None:
     small = symbol("s", "tensor", (2, 3))
     gradient = make("matmul", SCALE * small, symbol("grad_y", "cotangent", (3, 50)))
     assert hoisted(gradient) is gradient
+
+
+@pytest.mark.parametrize(
+    ("formula", "shapes"),
+    [
+        ("(-x) @ y", ((3, 4), (4, 5))),
+        ("(2 * x) @ (-y)", ((2, 3, 4), (4,))),
+        ("conv1d(-x, y / 2)", ((2, 3, 6), (4, 3, 2))),
+        ("conv2d(3 * x, -y, padding=1)", ((2, 3, 6, 5), (4, 3, 2, 2))),
+        ("einsum('ij,jk->ik', -x, y / 2)", ((3, 4), (4, 5))),
+    ],
+)
+def test_a_number_in_what_lends_its_shape_is_no_factor(formula: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    item = compiled_text(f'op: f\ntensors: {{x: , y: }}\noutputs: {{z: "{formula}"}}\n')
+    tensors = [torch.rand(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+    own, right = (torch.autograd.grad(f(*tensors).sin().sum(), tensors) for f in (item.function, item.composite))
+    torch.testing.assert_close(own, right)
 
 
 def test_what_is_constant_leaves_a_sum() -> None:
