@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from symgrad.accuracy import Score
 from symgrad.expr import Expr
@@ -46,6 +47,19 @@ class Choice:
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     steps: tuple[Step, ...]
+
+    def mapped(self, form: Callable[[Expr], Expr], step: Callable[[Expr], Expr]) -> Choice:
+        """The same choice between other forms, derived by steps on other expressions."""
+
+        def candidate(c: Candidate) -> Candidate:
+            return replace(c, form=form(c.form))
+
+        return Choice(
+            form(self.formula),
+            candidate(self.chosen),
+            tuple(map(candidate, self.candidates)),
+            tuple(s.mapped(step) for s in self.steps),
+        )
 
 
 def graded(ulp: float) -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from symgrad.backends.torch.docs import ulp_text
-from symgrad.candidates import Candidate as Measured
 from symgrad.candidates import Choice
 from symgrad.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
 from symgrad.equations import derivatives
@@ -49,21 +47,11 @@ def _choices(variant: Variant) -> Iterator[tuple[str, Choice]]:
 
 def _in_full(choice: Choice, stand_ins: Mapping[Expr, Expr]) -> Choice:
     """The choice with results of whole tensors in place of what stood for them."""
-    if not stand_ins:
-        return choice
 
-    def candidate(c: Measured) -> Measured:
-        return replace(c, form=substitute(c.form, stand_ins))
+    def full(form: Expr) -> Expr:
+        return substitute(form, stand_ins)
 
-    return replace(
-        choice,
-        chosen=candidate(choice.chosen),
-        candidates=tuple(map(candidate, choice.candidates)),
-        steps=tuple(
-            replace(s, before=substitute(s.before, stand_ins), after=substitute(s.after, stand_ins))
-            for s in choice.steps
-        ),
-    )
+    return choice.mapped(full, full)
 
 
 def _recognitions(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[Step]:

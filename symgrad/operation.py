@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from symgrad import expr as ex
 from symgrad.absence import without
 from symgrad.branches import Roots, Split, split
-from symgrad.candidates import Candidate, Choice
+from symgrad.candidates import Choice
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import jvp, vjp
 from symgrad.distribute import distribute_cotangents
@@ -249,7 +249,7 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
     kept = {form for p in pivots.sums for form in (p.value, p.whole)}
     why = "stands for its operands; an output of plain calls, so that second derivatives pass through it"
     saved = tuple(replace(s, reason=why) if s.value in kept else s for s in chosen.saved)
-    recognitions = {name: tuple(_step_outside(pivots, s) for s in steps) for name, steps in inner.recognitions.items()}
+    recognitions = {name: tuple(s.mapped(pivots.written) for s in steps) for name, steps in inner.recognitions.items()}
     return replace(
         inner,
         formulas=formulas,
@@ -268,21 +268,7 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
 
 def _choice_outside(pivots: Pivots, choice: Choice, factor: Expr) -> Choice:
     """A choice made in terms of the sums, in terms of the tensors."""
-
-    def candidate(c: Candidate) -> Candidate:
-        return replace(c, form=pivots.written(factor * c.form))
-
-    return replace(
-        choice,
-        formula=pivots.written(factor * choice.formula),
-        chosen=candidate(choice.chosen),
-        candidates=tuple(candidate(c) for c in choice.candidates),
-        steps=tuple(_step_outside(pivots, s) for s in choice.steps),
-    )
-
-
-def _step_outside(pivots: Pivots, step: Step) -> Step:
-    return replace(step, before=pivots.written(step.before), after=pivots.written(step.after))
+    return choice.mapped(lambda form: pivots.written(factor * form), pivots.written)
 
 
 def _map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:

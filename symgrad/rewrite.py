@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,6 +26,10 @@ class Step:
     before: Expr
     after: Expr
     why: str
+
+    def mapped(self, change: Callable[[Expr], Expr]) -> Step:
+        """The same step on other expressions."""
+        return Step(self.rule, change(self.before), change(self.after), self.why)
 
 
 def rewrite(root: Expr, rules: Sequence[AnyRule], check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
