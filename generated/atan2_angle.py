@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: a2c867308843337928310b3887dcb9f60778e38add51d5f5171976c6b352bf41
+# body-sha256: d581ba34f25d839b632ebe16f672842be92b7bd2ef1789bf70b94badb3a076d7
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -70,9 +70,9 @@ class Atan2AngleFunction(Function):
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit(grad_angle * x / length / length, saved[0])
+            grad_y = _fit(grad_angle * x / length / length, saved[0].shape, saved[0].dtype)
         if wants_x:
-            grad_x = _fit(-(grad_angle * y / length / length), saved[1])
+            grad_x = _fit(-(grad_angle * y / length / length), saved[1].shape, saved[1].dtype)
         return grad_y, grad_x
 
     @staticmethod
@@ -107,9 +107,13 @@ class _Atan2AnglePlain(Function):
         grad_y = grad_x = None
         length = torch.hypot(x, y)
         if wants_y:
-            grad_y = _fit((grad_angle * x).div_(length).div_(length), saved[0])
+            grad_y = _fit(
+                (grad_angle * x).div_(length).div_(length), saved[0].shape, saved[0].dtype
+            )
         if wants_x:
-            grad_x = _fit((grad_angle * y).div_(length).div_(length).neg_(), saved[1])
+            grad_x = _fit(
+                (grad_angle * y).div_(length).div_(length).neg_(), saved[1].shape, saved[1].dtype
+            )
         return grad_y, grad_x
 
 
@@ -202,11 +206,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 5295bc5fde446c85c7088d0d55f5102ade524dd9079986fc2eeba169df0f4f4c
+# body-sha256: 23967536ef6d55cbf8f53577ac63c87dc216d5ae9a5d74264a1c2d04c5a3c914
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -79,7 +79,8 @@ class AttentionWeightsFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], weights: Any) -> None:
         query, key, scale = inputs
-        ctx.inputs = _like(query, key)
+        ctx.shapes = (query.shape, key.shape)
+        ctx.dtypes = (query.dtype, key.dtype)
         ctx.autocast = _autocast(query)
         ctx.scale = scale
         wants_query, wants_key, _ = _wanted(ctx)
@@ -102,11 +103,13 @@ class AttentionWeightsFunction(Function):
             product = _softmax_back(grad_weights, weights, -1)
             if wants_query:
                 grad_query = _fit(
-                    scale * (product @ key).sum_to_size(ctx.inputs[0].shape), ctx.inputs[0]
+                    scale * (product @ key).sum_to_size(ctx.shapes[0]), ctx.shapes[0], ctx.dtypes[0]
                 )
             if wants_key:
                 grad_key = _fit(
-                    scale * _matmul_right(product, query, ctx.inputs[1].shape), ctx.inputs[1]
+                    scale * _matmul_right(product, query, ctx.shapes[1]),
+                    ctx.shapes[1],
+                    ctx.dtypes[1],
                 )
             return grad_query, grad_key, None
 
@@ -146,11 +149,15 @@ class _AttentionWeightsPlain(Function):
             product = _softmax_back(grad_weights, weights, -1)
             if wants_query:
                 grad_query = _fit(
-                    (product @ key).sum_to_size(ctx.inputs[0].shape).mul_(scale), ctx.inputs[0]
+                    (product @ key).sum_to_size(ctx.shapes[0]).mul_(scale),
+                    ctx.shapes[0],
+                    ctx.dtypes[0],
                 )
             if wants_key:
                 grad_key = _fit(
-                    _matmul_right(product, query, ctx.inputs[1].shape).mul_(scale), ctx.inputs[1]
+                    _matmul_right(product, query, ctx.shapes[1]).mul_(scale),
+                    ctx.shapes[1],
+                    ctx.dtypes[1],
                 )
             return grad_query, grad_key, None
 
@@ -161,7 +168,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
@@ -289,11 +295,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -341,11 +342,11 @@ def _matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
     return (a.mT @ grad).sum_to_size(shape)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

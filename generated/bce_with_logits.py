@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 1613c825d9c357767f1ea06ef99708d06307554a7a376587440c1a418fcf2572
+# body-sha256: f5e37b8b08cd45ba6b910571d52e58111dba57a9f3f32b42422264e9ddbf48da
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
@@ -84,7 +84,9 @@ class BceWithLogitsFunction(Function):
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
-        grad_logits = _fit(torch.addcmul(sig_logits, diff, target) * grad_loss, saved[0])
+        grad_logits = _fit(
+            torch.addcmul(sig_logits, diff, target) * grad_loss, saved[0].shape, saved[0].dtype
+        )
         return grad_logits, None, None
 
     @staticmethod
@@ -117,7 +119,9 @@ class _BceWithLogitsPlain(Function):
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
         diff = (-logits).sigmoid_().mul_(-pos_weight).sub_(sig_logits)
-        grad_logits = _fit(torch.addcmul(sig_logits, diff, target).mul_(grad_loss), saved[0])
+        grad_logits = _fit(
+            torch.addcmul(sig_logits, diff, target).mul_(grad_loss), saved[0].shape, saved[0].dtype
+        )
         return grad_logits, None, None
 
 
@@ -238,11 +242,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bias_add.yaml
 # spec-sha256: 3bc055b11646ca5f2d6d02964deee36857ed73b19b5798c0991d37eb6041fe66
-# body-sha256: 19efe81e4397447e92db54cee7d85f036865ee8f49d9fde49f80bbd9c36f2afe
+# body-sha256: b9e49fd61c9a522fb79b0f8c2bf264a3fa0a30adf0d973355f00c08eb029b727
 """Adds one bias to each channel of a batch of images.
 
     y = x + bias
@@ -18,7 +18,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -61,7 +60,8 @@ class BiasAddFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, bias = inputs
-        ctx.inputs = _like(x, bias)
+        ctx.shapes = (x.shape, bias.shape)
+        ctx.dtypes = (x.dtype, bias.dtype)
         ctx.set_materialize_grads(False)
         if _forward_mode():
             _save_for_jvp(ctx, (y,))
@@ -73,9 +73,9 @@ class BiasAddFunction(Function):
         wants_x, wants_bias = ctx.needs_input_grad
         grad_x = grad_bias = None
         if wants_x:
-            grad_x = _fit(grad_y, ctx.inputs[0])
+            grad_x = _fit(grad_y, ctx.shapes[0], ctx.dtypes[0])
         if wants_bias:
-            grad_bias = _fit(grad_y.sum(dim=(0, 2, 3)), ctx.inputs[1])
+            grad_bias = _fit(grad_y.sum(dim=(0, 2, 3)), ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_bias
 
     @staticmethod
@@ -124,7 +124,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -206,16 +205,11 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

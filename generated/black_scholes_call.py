@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 416a2b74769b098cbbbdf900066f1c09a2e133a23f1dfd224a1fafff5014c4db
+# body-sha256: d9b7d5d76d8f6d6c398bd12c4d3f124b8ad9e7536e90b45e26d9e75bdeceedc1
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -163,7 +163,7 @@ class BlackScholesCallFunction(Function):
             exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
             ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
             diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-            grad_spot = _fit(diff * grad_price, saved[0])
+            grad_spot = _fit(diff * grad_price, saved[0].shape, saved[0].dtype)
         if wants_strike:
             total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
             ratio7 = total2 / spread
@@ -177,7 +177,9 @@ class BlackScholesCallFunction(Function):
         if wants_strike:
             product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
             grad_strike = _fit(
-                torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * grad_price, saved[1]
+                torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * grad_price,
+                saved[1].shape,
+                saved[1].dtype,
             )
         if wants_time or wants_rate:
             product6 = torch.exp(-0.5 * (d1 * d1)) * spot
@@ -196,19 +198,22 @@ class BlackScholesCallFunction(Function):
             ratio14 = product9 / _SQRT_2_SQRT_PI
             grad_time = _fit(
                 torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike) * grad_price,
-                saved[2],
+                saved[2].shape,
+                saved[2].dtype,
             )
         if wants_rate:
             product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
             product11 = grad_price * time * torch.addcmul(product6, product10 - exp3, strike)
-            grad_rate = _fit(product11 / spread / _SQRT_2_SQRT_PI, saved[3])
+            grad_rate = _fit(product11 / spread / _SQRT_2_SQRT_PI, saved[3].shape, saved[3].dtype)
         if wants_volatility:
             square = ratio2 * ratio2
             product12 = 0.5 * total
             product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
             exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
             diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
-            grad_volatility = _fit(grad_price * root_time * diff4 / _SQRT_2_SQRT_PI, saved[4])
+            grad_volatility = _fit(
+                grad_price * root_time * diff4 / _SQRT_2_SQRT_PI, saved[4].shape, saved[4].dtype
+            )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
     @staticmethod
@@ -358,7 +363,7 @@ class _BlackScholesCallPlain(Function):
             exp = (1 - ratio3).mul_(total).mul_(0.5).sub_(product2).sub_(rate_time).exp_()
             ratio6 = exp.div_(spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
             diff = ratio5.add_((-d1).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio6)
-            grad_spot = _fit(diff.mul_(grad_price), saved[0])
+            grad_spot = _fit(diff.mul_(grad_price), saved[0].shape, saved[0].dtype)
         if wants_strike:
             total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
             ratio7 = total2 / spread
@@ -372,7 +377,9 @@ class _BlackScholesCallPlain(Function):
         if wants_strike:
             product5 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
             grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product5, alpha=0.5).mul_(grad_price), saved[1]
+                diff3.div_(_SQRT_PI).sub_(product5, alpha=0.5).mul_(grad_price),
+                saved[1].shape,
+                saved[1].dtype,
             )
         if wants_time or wants_rate:
             product6 = d1.square_().mul_(-0.5).exp_().mul_(spot)
@@ -393,12 +400,15 @@ class _BlackScholesCallPlain(Function):
                 ratio13.addcmul_((product8 * rate).mul_(0.5).sub_(ratio14), strike).mul_(
                     grad_price
                 ),
-                saved[2],
+                saved[2].shape,
+                saved[2].dtype,
             )
         if wants_rate:
             product10 = product8.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
             product11 = (grad_price * time).mul_(product6.addcmul_(product10.sub_(exp3), strike))
-            grad_rate = _fit(product11.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3])
+            grad_rate = _fit(
+                product11.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3].shape, saved[3].dtype
+            )
         if wants_volatility:
             square = ratio2.square_()
             product12 = 0.5 * total
@@ -408,7 +418,9 @@ class _BlackScholesCallPlain(Function):
                 exp4.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff4).div_(_SQRT_2_SQRT_PI), saved[4]
+                (grad_price * root_time).mul_(diff4).div_(_SQRT_2_SQRT_PI),
+                saved[4].shape,
+                saved[4].dtype,
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
@@ -523,11 +535,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

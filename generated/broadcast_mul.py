@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: c7d067f4cccc2c9d859dc99d33d48184f00b7d79fbe8354a2139a50fd53c2999
+# body-sha256: 8fd600022d168f8164fc8b285c5a9e3c3d28ebd526de2adc45bebbf9ecf25f8b
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -18,7 +18,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -55,7 +54,8 @@ class BroadcastMulFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], z: Any) -> None:
         x, y = inputs
-        ctx.inputs = _like(x, y)
+        ctx.shapes = (x.shape, y.shape)
+        ctx.dtypes = (x.dtype, y.dtype)
         wants_x, wants_y = _wanted(ctx)
         saved = [x if wants_y else None, y if wants_x else None]
         ctx.set_materialize_grads(False)
@@ -71,9 +71,9 @@ class BroadcastMulFunction(Function):
         x, y = ctx.saved_tensors
         grad_x = grad_y = None
         if wants_x:
-            grad_x = _fit(grad_z * y, ctx.inputs[0])
+            grad_x = _fit(grad_z * y, ctx.shapes[0], ctx.dtypes[0])
         if wants_y:
-            grad_y = _fit(grad_z * x, ctx.inputs[1])
+            grad_y = _fit(grad_z * x, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_y
 
     @staticmethod
@@ -94,7 +94,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -159,16 +158,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 8c11e30f2b2df3ee94acd3b73db5b867ec97181eb2027427de69abee0c9b4924
+# body-sha256: 5483836ba72a0e19e6b88e5deb3d539a294b2e2d5a1dca18fbf8ff851d1564a8
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -20,7 +20,6 @@ computed imaging", 1994
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -89,7 +88,9 @@ class CharbonnierFunction(Function):
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         diff = input - target
         grad_input = _fit(
-            diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)), saved[0]
+            diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)),
+            saved[0].shape,
+            saved[0].dtype,
         )
         return grad_input, None, None
 
@@ -119,7 +120,8 @@ class _CharbonnierKeeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         input, _, epsilon = inputs
         _, diff = outputs
-        ctx.inputs = _like(input)
+        ctx.shapes = (input.shape,)
+        ctx.dtypes = (input.dtype,)
         ctx.epsilon = epsilon
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(diff)
@@ -136,11 +138,11 @@ class _CharbonnierKeeping(Function):
         grad_input = None
         if grad_loss is not None:
             grad_input = _summed(
-                diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)), ctx.inputs[0]
+                diff * grad_loss / torch.hypot(diff, diff.new_full((), epsilon)), ctx.shapes[0]
             )
         if grad_diff is not None:
-            grad_input = _plus(grad_input, _summed(grad_diff, ctx.inputs[0]))
-        return _rounded(grad_input, ctx.inputs[0]), None, None
+            grad_input = _plus(grad_input, _summed(grad_diff, ctx.shapes[0]))
+        return _rounded(grad_input, ctx.dtypes[0]), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, *_: Any) -> Any:
@@ -164,7 +166,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -251,26 +252,21 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

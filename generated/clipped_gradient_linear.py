@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: 4430809794e24d695f2d9ca01582d21b9add86ad8cbe5be6ca381087b38fba9e
+# body-sha256: fdd3eb443884c0842cab3d1877ed122dacda86068f69338da47ee4bedd8a02d2
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -73,7 +73,8 @@ class ClippedGradientLinearFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, limit = inputs
-        ctx.inputs = _like(x, weight)
+        ctx.shapes = (x.shape, weight.shape)
+        ctx.dtypes = (x.dtype, weight.dtype)
         ctx.autocast = _autocast(x)
         ctx.limit = limit
         wants_x, wants_weight, _ = _wanted(ctx)
@@ -94,9 +95,13 @@ class ClippedGradientLinearFunction(Function):
             x, weight, grad_y, _ = _widen(x, weight, grad_y)
             grad_x = grad_weight = None
             if wants_x:
-                grad_x = _fit(torch.clamp(grad_y @ weight, min=-limit, max=limit), ctx.inputs[0])
+                grad_x = _fit(
+                    torch.clamp(grad_y @ weight, min=-limit, max=limit),
+                    ctx.shapes[0],
+                    ctx.dtypes[0],
+                )
             if wants_weight:
-                grad_weight = _fit(_rows(grad_y).mT @ _rows(x), ctx.inputs[1])
+                grad_weight = _fit(_rows(grad_y).mT @ _rows(x), ctx.shapes[1], ctx.dtypes[1])
             return grad_x, grad_weight, None
 
     @staticmethod
@@ -120,7 +125,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 
 
@@ -230,11 +234,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -262,11 +261,11 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _is_exporting() -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: c885d2e97587a8778351ff1196f9f2a6addcc8d8004b98db20a4cfa664dfd6f0
+# body-sha256: 1cf4b3bd931068a093a6874b5e085172b1142430c93d754904eed4bc0b4d1cbe
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -94,7 +94,8 @@ class Conv1dFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, bias, stride, padding = inputs
-        ctx.inputs = _like(x, weight, bias)
+        ctx.shapes = (x.shape, weight.shape, None if bias is None else bias.shape)
+        ctx.dtypes = (x.dtype, weight.dtype, None if bias is None else bias.dtype)
         ctx.autocast = _autocast(x)
         ctx.stride = stride
         ctx.padding = padding
@@ -117,18 +118,18 @@ class Conv1dFunction(Function):
             grad_x = grad_weight = grad_bias = None
             if wants_x:
                 grad_x = _fit(
-                    _conv1d_input(
-                        ctx.inputs[0].shape, weight, grad_y, stride=stride, padding=padding
-                    ),
-                    ctx.inputs[0],
+                    _conv1d_input(ctx.shapes[0], weight, grad_y, stride=stride, padding=padding),
+                    ctx.shapes[0],
+                    ctx.dtypes[0],
                 )
             if wants_weight:
                 grad_weight = _fit(
-                    _conv1d_weight(x, ctx.inputs[1].shape, grad_y, stride=stride, padding=padding),
-                    ctx.inputs[1],
+                    _conv1d_weight(x, ctx.shapes[1], grad_y, stride=stride, padding=padding),
+                    ctx.shapes[1],
+                    ctx.dtypes[1],
                 )
             if wants_bias:
-                grad_bias = _fit(grad_y.sum(dim=(0, -1)), ctx.inputs[2])
+                grad_bias = _fit(grad_y.sum(dim=(0, -1)), ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_weight, grad_bias, None, None
 
     @staticmethod
@@ -161,7 +162,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _nn_grad: Any = nn_grad  # torch gives it no types
 
@@ -272,11 +272,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -322,11 +317,11 @@ def _conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
     return _nn_grad.conv1d_weight(x, shape, grad, **how)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

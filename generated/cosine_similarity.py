@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: c473489d75a51837c5e12385588adf9d0baebc09b19beaf1074fc148a5516101
+# body-sha256: 0953ac229953929e33f6bfb1a640c8616c062075a9629572bffc8518428ba0bc
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -122,13 +122,21 @@ class CosineSimilarityFunction(Function):
             column = (ratio / upper_norm_a / upper_norm_a).sum_to_size(norm_a.shape).unsqueeze(-1)
             norm_a_column = norm_a.unsqueeze(-1)
             ratio2 = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit(torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio2), saved[0])
+            grad_a = _fit(
+                torch.addcmul((spread * b).sum_to_size(a.shape), a, ratio2),
+                saved[0].shape,
+                saved[0].dtype,
+            )
         if wants_b:
             ratio3 = -0.5 * (product * (torch.sign(norm_b - eps) + 1)) / upper_norm_b
             column2 = (ratio3 / upper_norm_b / upper_norm_a).sum_to_size(norm_b.shape).unsqueeze(-1)
             norm_b_column = norm_b.unsqueeze(-1)
             ratio4 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit(torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio4), saved[1])
+            grad_b = _fit(
+                torch.addcmul((spread * a).sum_to_size(b.shape), b, ratio4),
+                saved[1].shape,
+                saved[1].dtype,
+            )
         return grad_a, grad_b, None
 
     @staticmethod
@@ -221,7 +229,11 @@ class _CosineSimilarityPlain(Function):
             )
             norm_a_column = norm_a.unsqueeze(-1)
             ratio2 = column / torch.where(norm_a_column == 0, 1, norm_a_column)
-            grad_a = _fit((spread * b).sum_to_size(a.shape).addcmul_(a, ratio2), saved[0])
+            grad_a = _fit(
+                (spread * b).sum_to_size(a.shape).addcmul_(a, ratio2),
+                saved[0].shape,
+                saved[0].dtype,
+            )
         if wants_b:
             ratio3 = product.mul_(torch.sign(norm_b - eps) + 1).mul_(-0.5).div_(upper_norm_b)
             column2 = (
@@ -229,7 +241,11 @@ class _CosineSimilarityPlain(Function):
             )
             norm_b_column = norm_b.unsqueeze(-1)
             ratio4 = column2 / torch.where(norm_b_column == 0, 1, norm_b_column)
-            grad_b = _fit((spread * a).sum_to_size(b.shape).addcmul_(b, ratio4), saved[1])
+            grad_b = _fit(
+                (spread * a).sum_to_size(b.shape).addcmul_(b, ratio4),
+                saved[1].shape,
+                saved[1].dtype,
+            )
         return grad_a, grad_b, None
 
 
@@ -353,11 +369,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: fe791bc13c1a448aec70f378bda217f8f1378397fdf630b01ec79cb65122d988
+# body-sha256: 46c07aa97132e7495edfa4bc14a142d35642c291dba34186d05b66fe86b67e23
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -107,7 +107,8 @@ class CrossEntropySmoothedFunction(Function):
         ratio2 = grad_loss / logits.shape[1] / count
         grad_logits = _fit(
             torch.sub(torch.addcmul(product2, target, product, value=-1), ratio2, alpha=smoothing),
-            saved[0],
+            saved[0].shape,
+            saved[0].dtype,
         )
         return grad_logits, None, None
 
@@ -149,7 +150,9 @@ class _CrossEntropySmoothedPlain(Function):
         ).add_(ratio, alpha=smoothing)
         ratio2 = (grad_loss / logits.shape[1]).div_(count)
         grad_logits = _fit(
-            product2.addcmul_(target, product, value=-1).sub_(ratio2, alpha=smoothing), saved[0]
+            product2.addcmul_(target, product, value=-1).sub_(ratio2, alpha=smoothing),
+            saved[0].shape,
+            saved[0].dtype,
         )
         return grad_logits, None, None
 
@@ -294,11 +297,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 5e70d8682e66cec143c111d7d5dc58e81229111869b272f4991f408f24b18d56
+# body-sha256: 5c5112d64887493726902f51a4144df10997faf259519317f105e141498f2e40
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -104,7 +104,7 @@ class DiceLossFunction(Function):
         conformed = _conform(target * (-2 * (grad_loss / total)), logits.shape)
         ratio = (2 * (p * target).sum() + smooth) * grad_loss / total
         total2 = torch.addcmul(conformed, p, 2 * ratio / total)
-        grad_logits = _fit(p * torch.sigmoid(-logits) * total2, saved[0])
+        grad_logits = _fit(p * torch.sigmoid(-logits) * total2, saved[0].shape, saved[0].dtype)
         return grad_logits, None, None
 
     @staticmethod
@@ -155,7 +155,9 @@ class _DiceLossPlain(Function):
         total3 = torch.addcmul(
             _conform(target * (grad_loss / total).mul_(-2), logits.shape), p, product
         )
-        grad_logits = _fit(total3.mul_(p.mul_((-logits).sigmoid_())), saved[0])
+        grad_logits = _fit(
+            total3.mul_(p.mul_((-logits).sigmoid_())), saved[0].shape, saved[0].dtype
+        )
         return grad_logits, None, None
 
 
@@ -265,11 +267,11 @@ def _conform(value: Tensor, shape: Any) -> Tensor:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 73d083d1d2bb555b7242b65cac33e34a04126b3b50cb4ce918772ac69427f40c
+# body-sha256: d64abea09739c28c4c4ede29ea09adde56b3a4d0987fc72511baafc87bc90ac3
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -21,7 +21,6 @@ Reference: Perez et al., "FiLM: Visual Reasoning with a General Conditioning Lay
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -77,7 +76,8 @@ class FilmFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, gamma, beta = inputs
-        ctx.inputs = _like(x, gamma, beta)
+        ctx.shapes = (x.shape, gamma.shape, beta.shape)
+        ctx.dtypes = (x.dtype, gamma.dtype, beta.dtype)
         wants_x, wants_gamma, _ = _wanted(ctx)
         saved = [x if wants_gamma else None, gamma if wants_x else None]
         ctx.set_materialize_grads(False)
@@ -94,11 +94,11 @@ class FilmFunction(Function):
         x, gamma, grad_y, _ = _widen(x, gamma, grad_y)
         grad_x = grad_gamma = grad_beta = None
         if wants_x:
-            grad_x = _fit(gamma[..., None, None] * grad_y, ctx.inputs[0])
+            grad_x = _fit(gamma[..., None, None] * grad_y, ctx.shapes[0], ctx.dtypes[0])
         if wants_gamma:
-            grad_gamma = _fit((grad_y * x).sum(dim=(-2, -1)), ctx.inputs[1])
+            grad_gamma = _fit((grad_y * x).sum(dim=(-2, -1)), ctx.shapes[1], ctx.dtypes[1])
         if wants_beta:
-            grad_beta = _fit(grad_y.sum(dim=(-2, -1)), ctx.inputs[2])
+            grad_beta = _fit(grad_y.sum(dim=(-2, -1)), ctx.shapes[2], ctx.dtypes[2])
         return grad_x, grad_gamma, grad_beta
 
     @staticmethod
@@ -129,7 +129,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -238,16 +237,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 88aa6d22b84d6ee894619ef6960fbc0fb74edaf195c52352598b002834fa2ec6
+# body-sha256: 972242af44b72e9217ca7938fe24db19a8ff6634548b4044119634eb7de96fc3
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -122,7 +122,7 @@ class FocalLossWithLogitsFunction(Function):
             alpha=gamma * (1 - alpha),
         )
         diff3 = torch.sub(diff2, sig_neg_logits ** (gamma + 1) * target, alpha=alpha)
-        grad_logits = _fit(diff3 * grad_loss, saved[0])
+        grad_logits = _fit(diff3 * grad_loss, saved[0].shape, saved[0].dtype)
         return grad_logits, None, None, None
 
     @staticmethod
@@ -186,7 +186,7 @@ class _FocalLossWithLogitsPlain(Function):
             (p.pow_(gamma).mul_(sig_neg_logits) * diff).mul_(log_sig), alpha=gamma * (1 - alpha)
         )
         diff3 = diff2.sub_(sig_neg_logits.pow_(gamma + 1) * target, alpha=alpha)
-        grad_logits = _fit(diff3.mul_(grad_loss), saved[0])
+        grad_logits = _fit(diff3.mul_(grad_loss), saved[0].shape, saved[0].dtype)
         return grad_logits, None, None, None
 
 
@@ -286,11 +286,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

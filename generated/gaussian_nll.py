@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 4af2db292f526b5893faf63d4cd52aa95c01d4b4efa96a8dda9789960a28cdd0
+# body-sha256: 86a4821dbb746243c01ab18bce0b061b051bf36d1550a7b951efda0d3b5d00a7
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -21,7 +21,6 @@ distribution", 1994
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -93,11 +92,11 @@ class GaussianNllFunction(Function):
         grad_mean = grad_variance = None
         diff = target - mean
         if wants_mean:
-            grad_mean = _fit(-(diff * grad_loss / variance), saved[0])
+            grad_mean = _fit(-(diff * grad_loss / variance), saved[0].shape, saved[0].dtype)
         if wants_variance:
             finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
             ratio = 0.5 * (finite_variance - diff * diff) * grad_loss / finite_variance
-            grad_variance = _fit(ratio / finite_variance, saved[2])
+            grad_variance = _fit(ratio / finite_variance, saved[2].shape, saved[2].dtype)
         return grad_mean, None, grad_variance, None
 
     @staticmethod
@@ -130,7 +129,8 @@ class _GaussianNllKeeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         mean, _, variance, _ = inputs
         _, diff = outputs
-        ctx.inputs = _like(mean)
+        ctx.shapes = (mean.shape,)
+        ctx.dtypes = (mean.dtype,)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(variance, diff)
         if _forward_mode():
@@ -147,9 +147,9 @@ class _GaussianNllKeeping(Function):
         variance, diff, grad_loss, grad_diff, _ = _widen(variance, diff, grad_loss, grad_diff)
         grad_mean = grad_variance = None
         if wants_mean and grad_loss is not None:
-            grad_mean = _summed(-(diff * grad_loss / variance), ctx.inputs[0])
+            grad_mean = _summed(-(diff * grad_loss / variance), ctx.shapes[0])
         if wants_mean and grad_diff is not None:
-            grad_mean = _plus(grad_mean, _summed(-grad_diff, ctx.inputs[0]))
+            grad_mean = _plus(grad_mean, _summed(-grad_diff, ctx.shapes[0]))
         if wants_variance and grad_loss is not None:
             finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
             grad_variance = _fit(
@@ -158,9 +158,10 @@ class _GaussianNllKeeping(Function):
                 * grad_loss
                 / finite_variance
                 / finite_variance,
-                saved[0],
+                saved[0].shape,
+                saved[0].dtype,
             )
-        return _rounded(grad_mean, ctx.inputs[0]), None, grad_variance, None
+        return _rounded(grad_mean, ctx.dtypes[0]), None, grad_variance, None
 
     @staticmethod
     def gradients(ctx: Any, grad_loss: Tensor) -> Any:
@@ -171,7 +172,7 @@ class _GaussianNllKeeping(Function):
             variance, diff, grad_loss, _ = _widen(variance, diff, grad_loss)
         grad_mean = grad_variance = None
         if wants_mean:
-            grad_mean = _fit((diff * grad_loss).div_(variance).neg_(), ctx.inputs[0])
+            grad_mean = _fit((diff * grad_loss).div_(variance).neg_(), ctx.shapes[0], ctx.dtypes[0])
         if wants_variance:
             finite_variance = torch.nan_to_num(variance, torch.nan, 1e30, -1e30)
             grad_variance = _fit(
@@ -180,7 +181,8 @@ class _GaussianNllKeeping(Function):
                 .mul_(0.5)
                 .div_(finite_variance)
                 .div_(finite_variance),
-                saved[0],
+                saved[0].shape,
+                saved[0].dtype,
             )
         return grad_mean, None, grad_variance, None
 
@@ -209,7 +211,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -307,26 +308,21 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

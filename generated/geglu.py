@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: a8c183ffc3e800784475a0aef65d6fc34400a1e3be4b73f63c5af1b098aa34ca
+# body-sha256: 874b3af914720fdd9262968e6104859ee359acc49817abd291303ab7a61380b7
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -96,7 +96,8 @@ class GegluFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, gate, up = inputs
-        ctx.inputs = _like(None, None, up)
+        ctx.shapes = (None, None, up.shape)
+        ctx.dtypes = (None, None, up.dtype)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
         saved = [
@@ -129,11 +130,11 @@ class GegluFunction(Function):
             if wants_x or wants_up:
                 product2 = 0.5 * erfc * x_gate * grad_y
             if wants_x:
-                grad_x = _fit(product @ gate + product2 @ up, saved[0])
+                grad_x = _fit(product @ gate + product2 @ up, saved[0].shape, saved[0].dtype)
             if wants_gate:
-                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
+                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1].shape, saved[1].dtype)
             if wants_up:
-                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
+                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_gate, grad_up
 
     @staticmethod
@@ -202,11 +203,13 @@ class _GegluPlain(Function):
             if wants_x or wants_up:
                 product2 = erfc.mul_(x_gate).mul_(grad_y).mul_(0.5)
             if wants_x:
-                grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
+                grad_x = _fit(
+                    _plus_product(product @ gate, product2, up), saved[0].shape, saved[0].dtype
+                )
             if wants_gate:
-                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
+                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1].shape, saved[1].dtype)
             if wants_up:
-                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
+                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_gate, grad_up
 
 
@@ -216,7 +219,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
@@ -342,11 +344,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -382,11 +379,11 @@ def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

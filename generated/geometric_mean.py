@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 8d679c5e60a03a7c5139252620f77e6f308290be79e53721005f80fd147ae2da
+# body-sha256: 5a4a60db2d630a1fdfe0f4d43e0068de8c2dd5aca12af6f25eff39e62b48b07d
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -74,9 +74,9 @@ class GeometricMeanFunction(Function):
         root_b = torch.sqrt(b)
         root_a = torch.sqrt(a)
         if wants_a:
-            grad_a = _fit(0.5 * root_b * grad_y / root_a, saved[0])
+            grad_a = _fit(0.5 * root_b * grad_y / root_a, saved[0].shape, saved[0].dtype)
         if wants_b:
-            grad_b = _fit(0.5 * root_a * grad_y / root_b, saved[1])
+            grad_b = _fit(0.5 * root_a * grad_y / root_b, saved[1].shape, saved[1].dtype)
         return grad_a, grad_b
 
     @staticmethod
@@ -113,9 +113,9 @@ class _GeometricMeanPlain(Function):
         root_b = torch.sqrt(b)
         root_a = torch.sqrt(a)
         if wants_a:
-            grad_a = _fit((root_b * grad_y).mul_(0.5).div_(root_a), saved[0])
+            grad_a = _fit((root_b * grad_y).mul_(0.5).div_(root_a), saved[0].shape, saved[0].dtype)
         if wants_b:
-            grad_b = _fit((root_a * grad_y).mul_(0.5).div_(root_b), saved[1])
+            grad_b = _fit((root_a * grad_y).mul_(0.5).div_(root_b), saved[1].shape, saved[1].dtype)
         return grad_a, grad_b
 
 
@@ -215,11 +215,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: 4c51100e5b582c89f92ca187f4c7aca8e4b95759ae3112e2d3d633d1182b459b
+# body-sha256: ffddee8ec45130a761361087eed2a8b2fbce92519a6299cc78a9e0a4f03882fd
 """Huber loss.
 
     d    = input - target
@@ -21,7 +21,6 @@ Reference: Huber, "Robust Estimation of a Location Parameter", 1964
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -94,9 +93,9 @@ class HuberFunction(Function):
         grad_input = grad_target = None
         product = torch.clamp(input - target, min=-delta, max=delta) * grad_loss
         if wants_input:
-            grad_input = _fit(product, saved[0])
+            grad_input = _fit(product, saved[0].shape, saved[0].dtype)
         if wants_target:
-            grad_target = _fit(-product, saved[1])
+            grad_target = _fit(-product, saved[1].shape, saved[1].dtype)
         return grad_input, grad_target, None
 
     @staticmethod
@@ -126,7 +125,8 @@ class _HuberKeeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         input, target, delta = inputs
         _, d = outputs
-        ctx.inputs = _like(input, target)
+        ctx.shapes = (input.shape, target.shape)
+        ctx.dtypes = (input.dtype, target.dtype)
         ctx.delta = delta
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(d)
@@ -145,14 +145,14 @@ class _HuberKeeping(Function):
         if grad_loss is not None:
             product = torch.clamp(d, min=-delta, max=delta) * grad_loss
         if wants_input and grad_loss is not None:
-            grad_input = _summed(product, ctx.inputs[0])
+            grad_input = _summed(product, ctx.shapes[0])
         if wants_input and grad_d is not None:
-            grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
+            grad_input = _plus(grad_input, _summed(grad_d, ctx.shapes[0]))
         if wants_target and grad_loss is not None:
-            grad_target = _summed(-product, ctx.inputs[1])
+            grad_target = _summed(-product, ctx.shapes[1])
         if wants_target and grad_d is not None:
-            grad_target = _plus(grad_target, _summed(-grad_d, ctx.inputs[1]))
-        return _rounded(grad_input, ctx.inputs[0]), _rounded(grad_target, ctx.inputs[1]), None
+            grad_target = _plus(grad_target, _summed(-grad_d, ctx.shapes[1]))
+        return _rounded(grad_input, ctx.dtypes[0]), _rounded(grad_target, ctx.dtypes[1]), None
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, tangent_target: Tensor | None, *_: Any) -> Any:
@@ -192,7 +192,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -279,26 +278,21 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

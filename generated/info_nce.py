@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: fdaa02c280bd385a3f61ce00f84fd6cd0be9356d6c3e2e61ff619f7e8362e316
+# body-sha256: 3746f3812246b68a960ab565ba48ab029647d6323079aa7af3abd308825d14ad
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -113,9 +113,17 @@ class InfoNceFunction(Function):
             ratio = grad_loss / query.shape[0] / temperature
             product = torch.exp(scores - scores.logsumexp(dim=-1).unsqueeze(-1)) * ratio
             if wants_query:
-                grad_query = _fit(torch.addcmul(product @ key, key, ratio, value=-1), saved[0])
+                grad_query = _fit(
+                    torch.addcmul(product @ key, key, ratio, value=-1),
+                    saved[0].shape,
+                    saved[0].dtype,
+                )
             if wants_key:
-                grad_key = _fit(torch.addcmul(product.mT @ query, query, ratio, value=-1), saved[1])
+                grad_key = _fit(
+                    torch.addcmul(product.mT @ query, query, ratio, value=-1),
+                    saved[1].shape,
+                    saved[1].dtype,
+                )
             return grad_query, grad_key, None
 
     @staticmethod
@@ -171,9 +179,15 @@ class _InfoNcePlain(Function):
             ratio = (grad_loss / query.shape[0]).div_(temperature)
             product = (scores - logsumexp.unsqueeze(-1)).exp_().mul_(ratio)
             if wants_query:
-                grad_query = _fit((product @ key).addcmul_(key, ratio, value=-1), saved[0])
+                grad_query = _fit(
+                    (product @ key).addcmul_(key, ratio, value=-1), saved[0].shape, saved[0].dtype
+                )
             if wants_key:
-                grad_key = _fit((product.mT @ query).addcmul_(query, ratio, value=-1), saved[1])
+                grad_key = _fit(
+                    (product.mT @ query).addcmul_(query, ratio, value=-1),
+                    saved[1].shape,
+                    saved[1].dtype,
+                )
             return grad_query, grad_key, None
 
 
@@ -317,11 +331,11 @@ def _autocast_as(state: _Autocast) -> Any:
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 03e6a2f0e441b37fa6d20c236a2c91f09ca9e433a3896aba4b08c50402059ca0
+# body-sha256: 4fbb7503b1a889ad21e62feada4022f5858aae2378a037b7011793d8fde5e27c
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -26,7 +26,6 @@ Reference: Ba et al., "Layer Normalization", 2016
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -92,7 +91,8 @@ class LayerNormFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, bias, eps = inputs
-        ctx.inputs = _like(None, weight, bias)
+        ctx.shapes = (None, weight.shape, bias.shape)
+        ctx.dtypes = (None, weight.dtype, bias.dtype)
         ctx.eps = eps
         wants_x, wants_weight, *_ = _wanted(ctx)
         saved = [x if wants_x or wants_weight else None, weight if wants_x else None]
@@ -120,11 +120,15 @@ class LayerNormFunction(Function):
         if wants_x:
             ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
             diff = torch.addcmul(product / root, centred, ratio, value=-1)
-            grad_x = _fit(diff - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root, saved[0])
+            grad_x = _fit(
+                diff - product.sum(dim=-1, keepdim=True) / x.shape[-1] / root,
+                saved[0].shape,
+                saved[0].dtype,
+            )
         if wants_weight:
-            grad_weight = _fit(centred / root * grad_y, ctx.inputs[1])
+            grad_weight = _fit(centred / root * grad_y, ctx.shapes[1], ctx.dtypes[1])
         if wants_bias:
-            grad_bias = _fit(grad_y, ctx.inputs[2])
+            grad_bias = _fit(grad_y, ctx.shapes[2], ctx.dtypes[2])
         return grad_x, grad_weight, grad_bias, None
 
     @staticmethod
@@ -189,12 +193,14 @@ class _LayerNormPlain(Function):
             ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
             diff = (product / root).addcmul_(centred, ratio, value=-1)
             grad_x = _fit(
-                diff.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root), saved[0]
+                diff.sub_(product.sum(dim=-1, keepdim=True).div_(x.shape[-1]) / root),
+                saved[0].shape,
+                saved[0].dtype,
             )
         if wants_weight:
-            grad_weight = _fit(centred / root * grad_y, ctx.inputs[1])
+            grad_weight = _fit(centred / root * grad_y, ctx.shapes[1], ctx.dtypes[1])
         if wants_bias:
-            grad_bias = _fit(grad_y, ctx.inputs[2])
+            grad_bias = _fit(grad_y, ctx.shapes[2], ctx.dtypes[2])
         return grad_x, grad_weight, grad_bias, None
 
 
@@ -245,7 +251,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -372,16 +377,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 43d1feb88c62b01d529d4f7379fbafe4dbfea8d0b6136e71cb37cecaca04e7b8
+# body-sha256: 3eb3c8dfb4df209c1adbdc7073c4f6742a049f5e356264192a1fd3c4f31e0863
 """Affine map.
 
     y = x @ weight.T + bias
@@ -78,7 +78,8 @@ class LinearFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, bias = inputs
-        ctx.inputs = _like(x, weight, bias)
+        ctx.shapes = (x.shape, weight.shape, None if bias is None else bias.shape)
+        ctx.dtypes = (x.dtype, weight.dtype, None if bias is None else bias.dtype)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, _ = _wanted(ctx)
         saved = [x if wants_weight else None, weight if wants_x else None]
@@ -97,11 +98,11 @@ class LinearFunction(Function):
             x, weight, grad_y = _alike(torch.float32, x, weight, grad_y)
             grad_x = grad_weight = grad_bias = None
             if wants_x:
-                grad_x = _fit(grad_y @ weight, ctx.inputs[0])
+                grad_x = _fit(grad_y @ weight, ctx.shapes[0], ctx.dtypes[0])
             if wants_weight:
-                grad_weight = _fit(_rows(grad_y).mT @ _rows(x), ctx.inputs[1])
+                grad_weight = _fit(_rows(grad_y).mT @ _rows(x), ctx.shapes[1], ctx.dtypes[1])
             if wants_bias:
-                grad_bias = _fit(grad_y, ctx.inputs[2])
+                grad_bias = _fit(grad_y, ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_weight, grad_bias
 
     @staticmethod
@@ -132,7 +133,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 
 
@@ -254,11 +254,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -286,11 +281,11 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

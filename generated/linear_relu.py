@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 4c7d12f012a7560499a6bc642536fd608caa8a71a0928caf12d009108833c269
+# body-sha256: 0f50f1d4ca8abe171e820090a567cd287b26508528003723afa790780d82abe7
 """Affine map and ReLU; keeps a mask, not the activation.
 
     y = relu(x @ weight.T + bias)
@@ -80,7 +80,8 @@ class LinearReluFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, bias = inputs
-        ctx.inputs = _like(x, weight, bias)
+        ctx.shapes = (x.shape, weight.shape, None if bias is None else bias.shape)
+        ctx.dtypes = (x.dtype, weight.dtype, None if bias is None else bias.dtype)
         ctx.autocast = _autocast(x)
         wants_x, wants_weight, wants_bias = _wanted(ctx)
         saved = [
@@ -104,11 +105,11 @@ class LinearReluFunction(Function):
             grad_x = grad_weight = grad_bias = None
             chosen = _masked(grad_y, positive)
             if wants_x:
-                grad_x = _fit(chosen @ weight, ctx.inputs[0])
+                grad_x = _fit(chosen @ weight, ctx.shapes[0], ctx.dtypes[0])
             if wants_weight:
-                grad_weight = _fit(_rows(chosen).mT @ _rows(x), ctx.inputs[1])
+                grad_weight = _fit(_rows(chosen).mT @ _rows(x), ctx.shapes[1], ctx.dtypes[1])
             if wants_bias:
-                grad_bias = _fit(chosen, ctx.inputs[2])
+                grad_bias = _fit(chosen, ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_weight, grad_bias
 
     @staticmethod
@@ -139,7 +140,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 
 
@@ -261,11 +261,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -301,11 +296,11 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: cdc97751a566a3f5e683a837b7a4a1da9e2137a0f08af99b4b3f4ee26c7e9c3b
+# body-sha256: 086c2304ecde3a2394fe2e05f70834e9e02d3819642c55079ce8375af332ebc5
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -76,7 +76,10 @@ class LogSumExpFunction(Function):
         x, *_ = saved = ctx.saved_tensors
         if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, _ = _widen(x, grad_y)
-        return _fit(torch.exp(x - x.flatten().logsumexp(dim=0)) * grad_y, saved[0])
+        grad_x = _fit(
+            torch.exp(x - x.flatten().logsumexp(dim=0)) * grad_y, saved[0].shape, saved[0].dtype
+        )
+        return grad_x
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None) -> Any:
@@ -112,7 +115,7 @@ class _LogSumExpPlain(Function):
         x, y = saved = ctx.saved_tensors
         if y is None:
             return LogSumExpFunction.backward(_Unpacked(ctx, saved), grad_y)
-        return _fit((x - y).exp_().mul_(grad_y), saved[0])
+        return _fit((x - y).exp_().mul_(grad_y), saved[0].shape, saved[0].dtype)
 
 
 # ----------------------------------------------------------------------------------------- plumbing
@@ -177,11 +180,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

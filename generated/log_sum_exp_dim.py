@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: a78c6b7dfa8b8d5a80b6d089277259111e22e21431b08614b27417d05607e917
+# body-sha256: be1e456f3b022393a738919674d6b29876ec92dc497b99226d29d51066ec6dc1
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -88,7 +88,8 @@ class LogSumExpDimFunction(Function):
         grad_x = _fit(
             torch.exp(x - _restore(x.logsumexp(dim=dim, keepdim=keepdim), dim, x.shape))
             * _restore(grad_y, dim, x.shape),
-            saved[0],
+            saved[0].shape,
+            saved[0].dtype,
         )
         return grad_x, None, None
 
@@ -139,7 +140,9 @@ class _LogSumExpDimPlain(Function):
         if y is None:
             return LogSumExpDimFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = _fit(
-            (x - _restore(y, dim, x.shape)).exp_().mul_(_restore(grad_y, dim, x.shape)), saved[0]
+            (x - _restore(y, dim, x.shape)).exp_().mul_(_restore(grad_y, dim, x.shape)),
+            saved[0].shape,
+            saved[0].dtype,
         )
         return grad_x, None, None
 
@@ -224,11 +227,11 @@ def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     return value
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

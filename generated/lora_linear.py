@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 7680145e5a3457b7fd0e782d95c7b692d51dc60a450612bafa8b8e4c9180b6eb
+# body-sha256: 0ec5cddf1627f142a88d88de67be2cb1b0c84ea2f00eb1ee2ac432e45b31f4d9
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -105,7 +105,8 @@ class LoraLinearFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, weight, down, up, scale = inputs
-        ctx.inputs = _like(x, None, down, up)
+        ctx.shapes = (x.shape, None, down.shape, up.shape)
+        ctx.dtypes = (x.dtype, None, down.dtype, up.dtype)
         ctx.autocast = _autocast(x)
         ctx.scale = scale
         wants_x, _, wants_down, wants_up, _ = _wanted(ctx)
@@ -134,11 +135,13 @@ class LoraLinearFunction(Function):
             if wants_x or wants_down:
                 product = scale * (grad_y @ up)
             if wants_x:
-                grad_x = _fit(product @ down + grad_y @ weight, ctx.inputs[0])
+                grad_x = _fit(product @ down + grad_y @ weight, ctx.shapes[0], ctx.dtypes[0])
             if wants_down:
-                grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
+                grad_down = _fit(_rows(product).mT @ _rows(x), ctx.shapes[2], ctx.dtypes[2])
             if wants_up:
-                grad_up = _fit(scale * (_rows(grad_y).mT @ _rows(x @ down.T)), ctx.inputs[3])
+                grad_up = _fit(
+                    scale * (_rows(grad_y).mT @ _rows(x @ down.T)), ctx.shapes[3], ctx.dtypes[3]
+                )
             return grad_x, None, grad_down, grad_up, None
 
     @staticmethod
@@ -200,11 +203,15 @@ class _LoraLinearPlain(Function):
             if wants_x or wants_down:
                 product = (grad_y @ up).mul_(scale)
             if wants_x:
-                grad_x = _fit(_plus_product(product @ down, grad_y, weight), ctx.inputs[0])
+                grad_x = _fit(
+                    _plus_product(product @ down, grad_y, weight), ctx.shapes[0], ctx.dtypes[0]
+                )
             if wants_down:
-                grad_down = _fit(_rows(product).mT @ _rows(x), ctx.inputs[2])
+                grad_down = _fit(_rows(product).mT @ _rows(x), ctx.shapes[2], ctx.dtypes[2])
             if wants_up:
-                grad_up = _fit((_rows(grad_y).mT @ _rows(x_down)).mul_(scale), ctx.inputs[3])
+                grad_up = _fit(
+                    (_rows(grad_y).mT @ _rows(x_down)).mul_(scale), ctx.shapes[3], ctx.dtypes[3]
+                )
             return grad_x, None, grad_down, grad_up, None
 
 
@@ -214,7 +221,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
@@ -347,11 +353,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -387,11 +388,11 @@ def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 183f8b1878c1e5dd0651573dd473c6a096be5673c023c4c109454847b25e1312
+# body-sha256: 46acbea18f5f45d0297fd0b1bae0a4d0409f80e1523cf9e0534fdc1e33a7cee3
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -105,10 +105,10 @@ class LsqFakeQuantiseFunction(Function):
         grad_x = grad_step = None
         v = x / step
         if wants_x:
-            grad_x = _fit(_masked(grad_y, (v > low) & (v < high)), saved[0])
+            grad_x = _fit(_masked(grad_y, (v > low) & (v < high)), saved[0].shape, saved[0].dtype)
         if wants_step:
             chosen = torch.where(v <= low, low, torch.where(v >= high, high, torch.round(v) - v))
-            grad_step = _fit(grad_scale * (chosen * grad_y), saved[1])
+            grad_step = _fit(grad_scale * (chosen * grad_y), saved[1].shape, saved[1].dtype)
         return grad_x, grad_step, None, None, None
 
     @staticmethod
@@ -159,10 +159,10 @@ class _LsqFakeQuantisePlain(Function):
         grad_x = grad_step = None
         v = x / step
         if wants_x:
-            grad_x = _fit(_masked(grad_y, (v > low) & (v < high)), saved[0])
+            grad_x = _fit(_masked(grad_y, (v > low) & (v < high)), saved[0].shape, saved[0].dtype)
         if wants_step:
             chosen = torch.where(v <= low, low, torch.where(v >= high, high, rounded - v))
-            grad_step = _fit(chosen.mul_(grad_y).mul_(grad_scale), saved[1])
+            grad_step = _fit(chosen.mul_(grad_y).mul_(grad_scale), saved[1].shape, saved[1].dtype)
         return grad_x, grad_step, None, None, None
 
 
@@ -293,11 +293,11 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     return chosen
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _straight_through(y: Tensor, surrogate: Tensor) -> Tensor:

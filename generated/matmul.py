@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/matmul.yaml
 # spec-sha256: 12f7050b24a56f68750844df3fd8a1bfe35bfe916f8e45db3f135d943f0081e2
-# body-sha256: 6d58578bdce363f884751a9c57c72a99540a2d1b30d6025e8573d7b8b6539a21
+# body-sha256: b70be9c38ef4038d8edd7081fb777accb896cef36b99296a829f57643f8b2383
 """Batched matrix product; leading dimensions broadcast.
 
     y = a @ b
@@ -63,7 +63,8 @@ class MatmulFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         a, b = inputs
-        ctx.inputs = _like(a, b)
+        ctx.shapes = (a.shape, b.shape)
+        ctx.dtypes = (a.dtype, b.dtype)
         ctx.autocast = _autocast(a)
         wants_a, wants_b = _wanted(ctx)
         saved = [a if wants_b else None, b if wants_a else None]
@@ -82,9 +83,9 @@ class MatmulFunction(Function):
             a, b, grad_y, _ = _widen(a, b, grad_y)
             grad_a = grad_b = None
             if wants_a:
-                grad_a = _fit(grad_y @ b.mT, ctx.inputs[0])
+                grad_a = _fit(grad_y @ b.mT, ctx.shapes[0], ctx.dtypes[0])
             if wants_b:
-                grad_b = _fit(_matmul_right(a, grad_y, ctx.inputs[1].shape), ctx.inputs[1])
+                grad_b = _fit(_matmul_right(a, grad_y, ctx.shapes[1]), ctx.shapes[1], ctx.dtypes[1])
             return grad_a, grad_b
 
     @staticmethod
@@ -106,7 +107,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 
 
@@ -209,11 +209,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -253,11 +248,11 @@ def _matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
     return (a.mT @ grad).sum_to_size(shape)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 2d9146448c9abe244e4a18e924d4d0d0a9cc0ce8f11089a9e435a4b6f6fad2ec
+# body-sha256: 8f4f708033ec78722ad4f26a08a78317f2377357b60cbd77a55dd72c2a2ffc12
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -19,7 +19,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -61,7 +60,8 @@ class MaxAlongDimFunction(Function):
         x, dim = inputs
         _, indices = outputs
         ctx.mark_non_differentiable(indices)
-        ctx.inputs = _like(x)
+        ctx.shapes = (x.shape,)
+        ctx.dtypes = (x.dtype,)
         ctx.dim = dim
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(indices)
@@ -76,12 +76,13 @@ class MaxAlongDimFunction(Function):
         (indices,) = ctx.saved_tensors
         grad_x = _fit(
             _put_along(
-                _restore(grad_values, dim, ctx.inputs[0].shape),
-                _restore(indices, dim, ctx.inputs[0].shape),
-                ctx.inputs[0].shape,
+                _restore(grad_values, dim, ctx.shapes[0]),
+                _restore(indices, dim, ctx.shapes[0]),
+                ctx.shapes[0],
                 dim,
             ),
-            ctx.inputs[0],
+            ctx.shapes[0],
+            ctx.dtypes[0],
         )
         return grad_x, None
 
@@ -94,10 +95,7 @@ class MaxAlongDimFunction(Function):
             if tangent_x is not None:
                 terms_values.append(
                     _drop(
-                        tangent_x.gather(
-                            dim=dim, index=_restore(indices, dim, ctx.inputs[0].shape)
-                        ),
-                        dim,
+                        tangent_x.gather(dim=dim, index=_restore(indices, dim, ctx.shapes[0])), dim
                     )
                 )
             return _total(ctx, terms_values), None
@@ -108,7 +106,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -144,11 +141,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _drop(value: Tensor, dim: Any) -> Tensor:
     """Remove the dimensions ``dim``, of size 1; a scalar has none (squeeze raises under vmap)."""
     return value.squeeze(dim) if value.dim() else value
@@ -173,11 +165,11 @@ def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     return value
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

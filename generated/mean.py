@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: fe3d4a6a32be0fbbd5e0dc29f6ed8d060f7594643d7ead8508b4d6232bd10bfb
+# body-sha256: 0210c0ff0a7914c031969057d6a3d8104405f1cd2d407158caa924b526c2b929
 """Mean over the last two dimensions.
 
     y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -18,7 +18,6 @@ rounded elementary functions.
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -57,7 +56,8 @@ class MeanFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, keepdim = inputs
-        ctx.inputs = _like(x)
+        ctx.shapes = (x.shape,)
+        ctx.dtypes = (x.dtype,)
         ctx.keepdim = keepdim
         ctx.set_materialize_grads(False)
         if _forward_mode():
@@ -68,11 +68,11 @@ class MeanFunction(Function):
         if grad_y is None:
             return None, None
         grad_x = _fit(
-            (
-                _restore(grad_y, (-2, -1), ctx.inputs[0].shape)
-                / _count(ctx.inputs[0].shape, -2, -1)
-            ).expand(ctx.inputs[0].shape),
-            ctx.inputs[0],
+            (_restore(grad_y, (-2, -1), ctx.shapes[0]) / _count(ctx.shapes[0], -2, -1)).expand(
+                ctx.shapes[0]
+            ),
+            ctx.shapes[0],
+            ctx.dtypes[0],
         )
         return grad_x, None
 
@@ -90,7 +90,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -121,11 +120,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _count(shape: Any, *dims: int) -> int:
     """Return the number of elements along ``dims``; a scalar has one."""
     return math.prod([shape[d] for d in dims]) if shape else 1
@@ -142,11 +136,11 @@ def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     return value
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

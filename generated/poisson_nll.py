@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: fa24b1e3a09b8cf58772c462e200af71827bc3d5f7b4fb018ffa817832744ff2
+# body-sha256: ab0e6f6a9acd471fabd281996031db11beed745149867c993337dba14e0788cf
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -87,10 +87,12 @@ class PoissonNllFunction(Function):
         if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         if log_input:
-            grad_input = _fit((torch.exp(input) - target) * grad_loss, saved[0])
+            grad_input = _fit(
+                (torch.exp(input) - target) * grad_loss, saved[0].shape, saved[0].dtype
+            )
             return grad_input, None, None, None
         finite = torch.nan_to_num(eps + input, torch.nan, 1e30, -1e30)
-        grad_input = _fit((finite - target) * grad_loss / finite, saved[0])
+        grad_input = _fit((finite - target) * grad_loss / finite, saved[0].shape, saved[0].dtype)
         return grad_input, None, None, None
 
     @staticmethod
@@ -123,10 +125,14 @@ class _PoissonNllPlain(Function):
         if input.dtype in _HALF or not input.dtype == target.dtype == grad_loss.dtype:
             input, target, grad_loss, _ = _widen(input, target, grad_loss)
         if log_input:
-            grad_input = _fit((torch.exp(input) - target).mul_(grad_loss), saved[0])
+            grad_input = _fit(
+                (torch.exp(input) - target).mul_(grad_loss), saved[0].shape, saved[0].dtype
+            )
             return grad_input, None, None, None
         finite = (eps + input).nan_to_num_(torch.nan, 1e30, -1e30)
-        grad_input = _fit((finite - target).mul_(grad_loss).div_(finite), saved[0])
+        grad_input = _fit(
+            (finite - target).mul_(grad_loss).div_(finite), saved[0].shape, saved[0].dtype
+        )
         return grad_input, None, None, None
 
 
@@ -247,11 +253,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

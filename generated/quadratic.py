@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 65308ba4346a0e63ce163990abca63a96b8339e6e385e151da8e1aae1c25f97b
+# body-sha256: 68bc4becd457f767ac67ed564447fea68811efcc189e34714d86793d67fee225
 """Quadratic polynomial with learnable coefficients.
 
     y = a*x**2 + b*x + c
@@ -20,7 +20,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -62,7 +61,8 @@ class QuadraticFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, a, b, c = inputs
-        ctx.inputs = _like(None, a, b, c)
+        ctx.shapes = (None, a.shape, b.shape, c.shape)
+        ctx.dtypes = (None, a.dtype, b.dtype, c.dtype)
         wants_x, wants_a, wants_b, _ = _wanted(ctx)
         saved = [
             x if wants_x or wants_a or wants_b else None,
@@ -83,15 +83,15 @@ class QuadraticFunction(Function):
         x, a, b, grad_y, _ = _widen(x, a, b, grad_y)
         grad_x = grad_a = grad_b = grad_c = None
         if wants_x:
-            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[0])
+            grad_x = _fit(torch.addcmul(b, a, x, value=2) * grad_y, saved[0].shape, saved[0].dtype)
         if wants_a or wants_b:
             grad_y_x = grad_y * x
         if wants_a:
-            grad_a = _fit(grad_y_x * x, ctx.inputs[1])
+            grad_a = _fit(grad_y_x * x, ctx.shapes[1], ctx.dtypes[1])
         if wants_b:
-            grad_b = _fit(grad_y_x, ctx.inputs[2])
+            grad_b = _fit(grad_y_x, ctx.shapes[2], ctx.dtypes[2])
         if wants_c:
-            grad_c = _fit(grad_y, ctx.inputs[3])
+            grad_c = _fit(grad_y, ctx.shapes[3], ctx.dtypes[3])
         return grad_x, grad_a, grad_b, grad_c
 
     @staticmethod
@@ -123,7 +123,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -209,16 +208,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

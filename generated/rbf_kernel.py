@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 6aaf428dac9ccde6e57f3ddedd24667107cc4182b6b767e5a9f3e624048e1e21
+# body-sha256: 02a34abc5ec0f4a285e7b723b4e3bf192b7454c51adf7b3739be854bfcaf1f65
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -113,13 +113,18 @@ class RbfKernelFunction(Function):
                     torch.addcmul(
                         2 * product2 @ y, x, 2 * product.sum(dim=-1, keepdim=True) * gamma, value=-1
                     ),
-                    saved[0],
+                    saved[0].shape,
+                    saved[0].dtype,
                 )
             if wants_y:
                 column = (-(product.sum(dim=0) * gamma)).unsqueeze(-1)
-                grad_y = _fit(torch.addcmul(2 * product2.mT @ x, column, y, value=2), saved[1])
+                grad_y = _fit(
+                    torch.addcmul(2 * product2.mT @ x, column, y, value=2),
+                    saved[1].shape,
+                    saved[1].dtype,
+                )
             if wants_gamma:
-                grad_gamma = _fit(-(product * diff), saved[2])
+                grad_gamma = _fit(-(product * diff), saved[2].shape, saved[2].dtype)
             return grad_x, grad_y, grad_gamma
 
     @staticmethod
@@ -198,13 +203,18 @@ class _RbfKernelPlain(Function):
                     (product2 @ y)
                     .mul_(2)
                     .addcmul_(x, product.sum(dim=-1, keepdim=True).mul_(gamma).mul_(2), value=-1),
-                    saved[0],
+                    saved[0].shape,
+                    saved[0].dtype,
                 )
             if wants_y:
                 column = product.sum(dim=0).mul_(gamma).neg_().unsqueeze(-1)
-                grad_y = _fit((product2.mT @ x).mul_(2).addcmul_(column, y, value=2), saved[1])
+                grad_y = _fit(
+                    (product2.mT @ x).mul_(2).addcmul_(column, y, value=2),
+                    saved[1].shape,
+                    saved[1].dtype,
+                )
             if wants_gamma:
-                grad_gamma = _fit(product.mul_(total).neg_(), saved[2])
+                grad_gamma = _fit(product.mul_(total).neg_(), saved[2].shape, saved[2].dtype)
             return grad_x, grad_y, grad_gamma
 
 
@@ -353,11 +363,11 @@ def _autocast_as(state: _Autocast) -> Any:
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: de6b286c1538d8473b6dc4dce63d877a28295eb4e5b1678b6d768eac246d9ce7
+# body-sha256: b48219efd2e8880e808947875b8b75e19fe895116d97c1ac8f53e617367aa492
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -23,7 +23,6 @@ Reference: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -77,7 +76,8 @@ class RmsNormFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, eps = inputs
-        ctx.inputs = _like(None, weight)
+        ctx.shapes = (None, weight.shape)
+        ctx.dtypes = (None, weight.dtype)
         ctx.eps = eps
         wants_x, *_ = _wanted(ctx)
         saved = [x, weight if wants_x else None]
@@ -102,9 +102,11 @@ class RmsNormFunction(Function):
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
-            grad_x = _fit(torch.addcmul(product / rms, x, ratio, value=-1), saved[0])
+            grad_x = _fit(
+                torch.addcmul(product / rms, x, ratio, value=-1), saved[0].shape, saved[0].dtype
+            )
         if wants_weight:
-            grad_weight = _fit(grad_y * x / rms, ctx.inputs[1])
+            grad_weight = _fit(grad_y * x / rms, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_weight, None
 
     @staticmethod
@@ -154,9 +156,11 @@ class _RmsNormPlain(Function):
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
-            grad_x = _fit(product.div_(rms).addcmul_(x, ratio, value=-1), saved[0])
+            grad_x = _fit(
+                product.div_(rms).addcmul_(x, ratio, value=-1), saved[0].shape, saved[0].dtype
+            )
         if wants_weight:
-            grad_weight = _fit((grad_y * x).div_(rms), ctx.inputs[1])
+            grad_weight = _fit((grad_y * x).div_(rms), ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_weight, None
 
 
@@ -197,7 +201,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -324,16 +327,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: daf2b31ed0fd96ada671aae0e22fa974c9b9a2fdcba08e99417443b23ed801ec
+# body-sha256: 3701a632ef3fded6518e94283a0acaa3133b35ee8071fd019439eb7a6084d1e6
 """Smooth L1 loss.
 
     d    = input - target
@@ -30,7 +30,6 @@ Reference: Girshick, "Fast R-CNN", 2015
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -119,9 +118,9 @@ class SmoothL1Function(Function):
         d = input - target
         chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
         if reduction == "mean":
-            grad_input = _fit(chosen * (grad_loss / d.numel()), saved[0])
+            grad_input = _fit(chosen * (grad_loss / d.numel()), saved[0].shape, saved[0].dtype)
             return grad_input, None, None, None
-        grad_input = _fit(chosen * grad_loss, saved[0])
+        grad_input = _fit(chosen * grad_loss, saved[0].shape, saved[0].dtype)
         return grad_input, None, None, None
 
     @staticmethod
@@ -153,7 +152,8 @@ class _SmoothL1Keeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         input, _, beta, reduction = inputs
         _, d = outputs
-        ctx.inputs = _like(input)
+        ctx.shapes = (input.shape,)
+        ctx.dtypes = (input.dtype,)
         ctx.beta = beta
         ctx.reduction = reduction
         ctx.set_materialize_grads(False)
@@ -174,16 +174,16 @@ class _SmoothL1Keeping(Function):
         if reduction == "mean":
             if grad_loss is not None:
                 chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
-                grad_input = _summed(chosen * (grad_loss / d.numel()), ctx.inputs[0])
+                grad_input = _summed(chosen * (grad_loss / d.numel()), ctx.shapes[0])
             if grad_d is not None:
-                grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
-            return _rounded(grad_input, ctx.inputs[0]), None, None, None
+                grad_input = _plus(grad_input, _summed(grad_d, ctx.shapes[0]))
+            return _rounded(grad_input, ctx.dtypes[0]), None, None, None
         if grad_loss is not None:
             chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
-            grad_input = _summed(chosen * grad_loss, ctx.inputs[0])
+            grad_input = _summed(chosen * grad_loss, ctx.shapes[0])
         if grad_d is not None:
-            grad_input = _plus(grad_input, _summed(grad_d, ctx.inputs[0]))
-        return _rounded(grad_input, ctx.inputs[0]), None, None, None
+            grad_input = _plus(grad_input, _summed(grad_d, ctx.shapes[0]))
+        return _rounded(grad_input, ctx.dtypes[0]), None, None, None
 
     @staticmethod
     def gradients(ctx: Any, grad_loss: Tensor) -> Any:
@@ -194,9 +194,9 @@ class _SmoothL1Keeping(Function):
             d, grad_loss, _ = _widen(d, grad_loss)
         chosen = torch.where(torch.abs(d) >= beta, torch.sign(d), d / beta)
         if reduction == "mean":
-            grad_input = _fit(chosen.mul_(grad_loss / d.numel()), ctx.inputs[0])
+            grad_input = _fit(chosen.mul_(grad_loss / d.numel()), ctx.shapes[0], ctx.dtypes[0])
             return grad_input, None, None, None
-        grad_input = _fit(chosen.mul_(grad_loss), ctx.inputs[0])
+        grad_input = _fit(chosen.mul_(grad_loss), ctx.shapes[0], ctx.dtypes[0])
         return grad_input, None, None, None
 
     @staticmethod
@@ -259,7 +259,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -357,26 +356,21 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

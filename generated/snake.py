@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 5f13c1489d0f9b481baa56b622f6246b23df7060f64a110a23abd24f3bc99cd5
+# body-sha256: 6ef20152fe1c748bb85efad955fb9a098c39024120230197ed8955eddf2d6f0d
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -93,10 +93,12 @@ class SnakeFunction(Function):
         sin = torch.sin(product)
         if wants_x:
             total = cos + sin
-            grad_x = _fit(total * total * grad_y, saved[0])
+            grad_x = _fit(total * total * grad_y, saved[0].shape, saved[0].dtype)
         if wants_alpha:
             product2 = sin * (2 * cos * x - sin / alpha_column) * grad_y
-            grad_alpha = _fit((product2 / alpha_column).sum(dim=(0, 2)), saved[1])
+            grad_alpha = _fit(
+                (product2 / alpha_column).sum(dim=(0, 2)), saved[1].shape, saved[1].dtype
+            )
         return grad_x, grad_alpha
 
     @staticmethod
@@ -139,10 +141,12 @@ class _SnakePlain(Function):
         sin = product.sin_()
         if wants_x:
             total = cos + sin
-            grad_x = _fit((total * total).mul_(grad_y), saved[0])
+            grad_x = _fit((total * total).mul_(grad_y), saved[0].shape, saved[0].dtype)
         if wants_alpha:
             product2 = cos.mul_(x).mul_(2).sub_(sin / alpha_column).mul_(sin).mul_(grad_y)
-            grad_alpha = _fit(product2.div_(alpha_column).sum(dim=(0, 2)), saved[1])
+            grad_alpha = _fit(
+                product2.div_(alpha_column).sum(dim=(0, 2)), saved[1].shape, saved[1].dtype
+            )
         return grad_x, grad_alpha
 
 
@@ -310,11 +314,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: e84b047ca474850213980b2d6f83ca21857e1f6f1ae3aeb2d3cfbc38db3df264
+# body-sha256: 8cb6d281928f18f0b06b685c4d3a541ae12d31f3e791bdfd1d67bf7c0190ce5b
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -18,7 +18,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -60,7 +59,8 @@ class SortFunction(Function):
         x, dim = inputs
         _, indices = outputs
         ctx.mark_non_differentiable(indices)
-        ctx.inputs = _like(x)
+        ctx.shapes = (x.shape,)
+        ctx.dtypes = (x.dtype,)
         ctx.dim = dim
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(indices)
@@ -73,7 +73,9 @@ class SortFunction(Function):
             return None, None
         dim = ctx.dim
         (indices,) = ctx.saved_tensors
-        grad_x = _fit(_put_along(grad_values, indices, ctx.inputs[0].shape, dim), ctx.inputs[0])
+        grad_x = _fit(
+            _put_along(grad_values, indices, ctx.shapes[0], dim), ctx.shapes[0], ctx.dtypes[0]
+        )
         return grad_x, None
 
     @staticmethod
@@ -92,7 +94,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -128,11 +129,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` at ``index`` along ``dim``; no place twice."""
     zeros = value.new_zeros(shape)
@@ -141,11 +137,11 @@ def _put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     return zeros.scatter_(dim, index, value)
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

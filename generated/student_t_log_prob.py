@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 61ec12c6d6c01a8ce56bb6b121403ac7848a7240d29cbc216b0d392b2032f0b4
+# body-sha256: e9cf9315878f8db39264a5e479ebe7bae32ea2ba9c59ff54dcf85a48b35aec13
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -104,7 +104,7 @@ class StudentTLogProbFunction(Function):
             ratio = total * diff * grad_log_prob / scale / scale / length
             ratio2 = ratio / length
         if wants_x:
-            grad_x = _fit(-ratio2, saved[0])
+            grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
             below = torch.abs(z) < 1
             z_squared = z * z
@@ -122,14 +122,14 @@ class StudentTLogProbFunction(Function):
             diff2 = torch.sub(
                 total2, torch.log(torch.hypot(ratio5, ratio5.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
-            grad_df = _fit(0.5 * (diff2 - ratio4) * grad_log_prob, saved[1])
+            grad_df = _fit(0.5 * (diff2 - ratio4) * grad_log_prob, saved[1].shape, saved[1].dtype)
         if wants_loc:
-            grad_loc = _fit(ratio2, saved[2])
+            grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
         if wants_scale:
             ratio6 = diff * diff * total / df / scale**3
             ratio7 = ratio6 / torch.where(below, (z_squared + df) / df, 1)
             chosen4 = torch.where(below, ratio7, (ratio4 + 1) / scale / chosen2)
-            grad_scale = _fit((chosen4 - 1 / scale) * grad_log_prob, saved[3])
+            grad_scale = _fit((chosen4 - 1 / scale) * grad_log_prob, saved[3].shape, saved[3].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -204,7 +204,7 @@ class _StudentTLogProbPlain(Function):
             ratio = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
             ratio2 = ratio.div_(length)
         if wants_x:
-            grad_x = _fit(-ratio2, saved[0])
+            grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
             below = torch.abs(z) < 1
             z_squared = z * z
@@ -222,14 +222,18 @@ class _StudentTLogProbPlain(Function):
             diff2 = total2.sub_(torch.hypot(ratio5, ratio5.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
-            grad_df = _fit(diff2.sub_(ratio4).mul_(grad_log_prob).mul_(0.5), saved[1])
+            grad_df = _fit(
+                diff2.sub_(ratio4).mul_(grad_log_prob).mul_(0.5), saved[1].shape, saved[1].dtype
+            )
         if wants_loc:
-            grad_loc = _fit(ratio2, saved[2])
+            grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
         if wants_scale:
             ratio6 = diff * diff * total / df / scale**3
             ratio7 = ratio6.div_(torch.where(below, (z_squared + df).div_(df), 1))
             chosen4 = torch.where(below, ratio7, (ratio4 + 1) / scale / chosen2)
-            grad_scale = _fit(chosen4.sub_(1 / scale).mul_(grad_log_prob), saved[3])
+            grad_scale = _fit(
+                chosen4.sub_(1 / scale).mul_(grad_log_prob), saved[3].shape, saved[3].dtype
+            )
         return grad_x, grad_df, grad_loc, grad_scale
 
 
@@ -343,11 +347,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

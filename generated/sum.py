@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: 374aa033289235fa1838c44ec447c9d3888179d7284243c4b5a4b8b7547b7031
+# body-sha256: 3629e42d96af3fa12dd8e54969aa0be6151f9cdc642426f022eb755beaf44fb8
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -17,7 +17,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -58,7 +57,8 @@ class SumFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, dim, keepdim = inputs
-        ctx.inputs = _like(x)
+        ctx.shapes = (x.shape,)
+        ctx.dtypes = (x.dtype,)
         ctx.dim = dim
         ctx.keepdim = keepdim
         ctx.set_materialize_grads(False)
@@ -71,7 +71,7 @@ class SumFunction(Function):
             return None, None, None
         dim = ctx.dim
         grad_x = _fit(
-            _restore(grad_y, dim, ctx.inputs[0].shape).expand(ctx.inputs[0].shape), ctx.inputs[0]
+            _restore(grad_y, dim, ctx.shapes[0]).expand(ctx.shapes[0]), ctx.shapes[0], ctx.dtypes[0]
         )
         return grad_x, None, None
 
@@ -89,7 +89,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -120,11 +119,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     """Give a reduced ``value`` the dimensions ``dim`` again, of size 1, if they are gone."""
     if value.dim() == len(shape):
@@ -136,11 +130,11 @@ def _restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
     return value
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: e1175bc8c008200a34d611ddd138cc9b4aaaa8658a1aa342c7a80044b1c26989
+# body-sha256: 87854dd99e0c78582f8cf15a2cf667f26523d1e693600b2f3154faf52f9b3543
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -89,7 +89,8 @@ class SwigluFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, gate, up = inputs
-        ctx.inputs = _like(None, None, up)
+        ctx.shapes = (None, None, up.shape)
+        ctx.dtypes = (None, None, up.dtype)
         ctx.autocast = _autocast(x)
         wants_x, wants_gate, _ = _wanted(ctx)
         saved = [
@@ -120,11 +121,11 @@ class SwigluFunction(Function):
             if wants_x or wants_up:
                 product3 = sig_g * g * grad_y
             if wants_x:
-                grad_x = _fit(product2 @ gate + product3 @ up, saved[0])
+                grad_x = _fit(product2 @ gate + product3 @ up, saved[0].shape, saved[0].dtype)
             if wants_gate:
-                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1])
+                grad_gate = _fit(_rows(product2).mT @ _rows(x), saved[1].shape, saved[1].dtype)
             if wants_up:
-                grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.inputs[2])
+                grad_up = _fit(_rows(product3).mT @ _rows(x), ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_gate, grad_up
 
     @staticmethod
@@ -187,11 +188,13 @@ class _SwigluPlain(Function):
             if wants_x or wants_up:
                 product2 = sig_g.mul_(g).mul_(grad_y)
             if wants_x:
-                grad_x = _fit(_plus_product(product @ gate, product2, up), saved[0])
+                grad_x = _fit(
+                    _plus_product(product @ gate, product2, up), saved[0].shape, saved[0].dtype
+                )
             if wants_gate:
-                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1])
+                grad_gate = _fit(_rows(product).mT @ _rows(x), saved[1].shape, saved[1].dtype)
             if wants_up:
-                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.inputs[2])
+                grad_up = _fit(_rows(product2).mT @ _rows(x), ctx.shapes[2], ctx.dtypes[2])
             return grad_x, grad_gate, grad_up
 
 
@@ -201,7 +204,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
@@ -327,11 +329,6 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _casts(device: str) -> bool:
     """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
     return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
@@ -367,11 +364,11 @@ def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: c0d89c5fa4962665ba0a13cfe00a2a1c45c502b9f3f415ca56b71e014fc55869
+# body-sha256: 8a018ae16ded2cbfd50ae250095e36be31b156dedec7adbeb52ead833695c4f4
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -89,9 +89,11 @@ class SwishFunction(Function):
         sig_beta_x = torch.sigmoid(beta_x)
         product = sig_beta_x * torch.sigmoid(-beta_x) * grad_y * x
         if wants_x:
-            grad_x = _fit(torch.addcmul(sig_beta_x * grad_y, product, beta), saved[0])
+            grad_x = _fit(
+                torch.addcmul(sig_beta_x * grad_y, product, beta), saved[0].shape, saved[0].dtype
+            )
         if wants_beta:
-            grad_beta = _fit(product * x, saved[1])
+            grad_beta = _fit(product * x, saved[1].shape, saved[1].dtype)
         return grad_x, grad_beta
 
     @staticmethod
@@ -138,9 +140,9 @@ class _SwishPlain(Function):
         grad_x = grad_beta = None
         product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(grad_y).mul_(x)
         if wants_x:
-            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0])
+            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0].shape, saved[0].dtype)
         if wants_beta:
-            grad_beta = _fit(product.mul_(x), saved[1])
+            grad_beta = _fit(product.mul_(x), saved[1].shape, saved[1].dtype)
         return grad_x, grad_beta
 
 
@@ -260,11 +262,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 2dfcf50b185dd3bf9d04c90196d74c22f1206376208ddeb51431a3f5fee2cba7
+# body-sha256: 06a5146af192acea75776c358baf1ec9664115f1992f38bbb14c3b085683ba59
 """Sum and product of two tensors.
 
     total   = x + y
@@ -21,7 +21,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -60,7 +59,8 @@ class TwoOutputsFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         x, y = inputs
-        ctx.inputs = _like(x, y)
+        ctx.shapes = (x.shape, y.shape)
+        ctx.dtypes = (x.dtype, y.dtype)
         wants_x, wants_y = _wanted(ctx)
         saved = [x if wants_y else None, y if wants_x else None]
         ctx.set_materialize_grads(False)
@@ -77,14 +77,14 @@ class TwoOutputsFunction(Function):
         x, y, grad_total, grad_product, _ = _widen(x, y, grad_total, grad_product)
         grad_x = grad_y = None
         if wants_x and grad_total is not None:
-            grad_x = _summed(grad_total, ctx.inputs[0])
+            grad_x = _summed(grad_total, ctx.shapes[0])
         if wants_x and grad_product is not None:
-            grad_x = _plus(grad_x, _summed(grad_product * y, ctx.inputs[0]))
+            grad_x = _plus(grad_x, _summed(grad_product * y, ctx.shapes[0]))
         if wants_y and grad_total is not None:
-            grad_y = _summed(grad_total, ctx.inputs[1])
+            grad_y = _summed(grad_total, ctx.shapes[1])
         if wants_y and grad_product is not None:
-            grad_y = _plus(grad_y, _summed(grad_product * x, ctx.inputs[1]))
-        return _rounded(grad_x, ctx.inputs[0]), _rounded(grad_y, ctx.inputs[1])
+            grad_y = _plus(grad_y, _summed(grad_product * x, ctx.shapes[1]))
+        return _rounded(grad_x, ctx.dtypes[0]), _rounded(grad_y, ctx.dtypes[1])
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
@@ -108,7 +108,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -187,19 +186,14 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

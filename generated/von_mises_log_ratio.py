@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: ee9e3082bc6bbd08f6df58646b7e56ae22cb07f41f064ed57d6824a4ebe71357
+# body-sha256: 588c03b1d4d64164e89917b2efca103cac35c1fb49c91ec26f3dd5b74a1e90d4
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -19,7 +19,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -76,7 +75,8 @@ class VonMisesLogRatioFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, loc, concentration = inputs
-        ctx.inputs = _like(None, None, concentration)
+        ctx.shapes = (None, None, concentration.shape)
+        ctx.dtypes = (None, None, concentration.dtype)
         wants_x, wants_loc, _ = _wanted(ctx)
         saved = [x, loc, concentration if wants_x or wants_loc else None]
         ctx.set_materialize_grads(False)
@@ -96,12 +96,12 @@ class VonMisesLogRatioFunction(Function):
         if wants_x or wants_loc:
             product = torch.sin(diff) * concentration * grad_y
         if wants_x:
-            grad_x = _fit(-product, saved[0])
+            grad_x = _fit(-product, saved[0].shape, saved[0].dtype)
         if wants_loc:
-            grad_loc = _fit(product, saved[1])
+            grad_loc = _fit(product, saved[1].shape, saved[1].dtype)
         if wants_concentration:
             sin = torch.sin(0.5 * diff)
-            grad_concentration = _fit(-2 * (sin * sin * grad_y), ctx.inputs[2])
+            grad_concentration = _fit(-2 * (sin * sin * grad_y), ctx.shapes[2], ctx.dtypes[2])
         return grad_x, grad_loc, grad_concentration
 
     @staticmethod
@@ -140,7 +140,8 @@ class _VonMisesLogRatioKeeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         x, loc, concentration = inputs
         _, diff = outputs
-        ctx.inputs = _like(x, loc, concentration)
+        ctx.shapes = (x.shape, loc.shape, concentration.shape)
+        ctx.dtypes = (x.dtype, loc.dtype, concentration.dtype)
         wants_x, wants_loc, _ = _wanted(ctx)
         saved = [concentration if wants_x or wants_loc else None, diff]
         ctx.set_materialize_grads(False)
@@ -161,19 +162,19 @@ class _VonMisesLogRatioKeeping(Function):
         if (wants_x or wants_loc) and grad_y is not None:
             product = torch.sin(diff) * concentration * grad_y
         if wants_x and grad_y is not None:
-            grad_x = _summed(-product, ctx.inputs[0])
+            grad_x = _summed(-product, ctx.shapes[0])
         if wants_x and grad_diff is not None:
-            grad_x = _plus(grad_x, _summed(grad_diff, ctx.inputs[0]))
+            grad_x = _plus(grad_x, _summed(grad_diff, ctx.shapes[0]))
         if wants_loc and grad_y is not None:
-            grad_loc = _summed(product, ctx.inputs[1])
+            grad_loc = _summed(product, ctx.shapes[1])
         if wants_loc and grad_diff is not None:
-            grad_loc = _plus(grad_loc, _summed(-grad_diff, ctx.inputs[1]))
+            grad_loc = _plus(grad_loc, _summed(-grad_diff, ctx.shapes[1]))
         if wants_concentration and grad_y is not None:
             sin = torch.sin(0.5 * diff)
-            grad_concentration = _fit(-2 * (sin * sin * grad_y), ctx.inputs[2])
+            grad_concentration = _fit(-2 * (sin * sin * grad_y), ctx.shapes[2], ctx.dtypes[2])
         return (
-            _rounded(grad_x, ctx.inputs[0]),
-            _rounded(grad_loc, ctx.inputs[1]),
+            _rounded(grad_x, ctx.dtypes[0]),
+            _rounded(grad_loc, ctx.dtypes[1]),
             grad_concentration,
         )
 
@@ -187,12 +188,12 @@ class _VonMisesLogRatioKeeping(Function):
         if wants_x or wants_loc:
             product = (torch.sin(diff) * concentration).mul_(grad_y)
         if wants_x:
-            grad_x = _fit(-product, ctx.inputs[0])
+            grad_x = _fit(-product, ctx.shapes[0], ctx.dtypes[0])
         if wants_loc:
-            grad_loc = _fit(product, ctx.inputs[1])
+            grad_loc = _fit(product, ctx.shapes[1], ctx.dtypes[1])
         if wants_concentration:
             sin = torch.sin(0.5 * diff)
-            grad_concentration = _fit((sin * sin * grad_y).mul_(-2), ctx.inputs[2])
+            grad_concentration = _fit((sin * sin * grad_y).mul_(-2), ctx.shapes[2], ctx.dtypes[2])
         return grad_x, grad_loc, grad_concentration
 
     @staticmethod
@@ -227,7 +228,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -324,26 +324,21 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: e6a3cc9daa9486c5404f92ef6a03a43f0a1f580f72f2626de519b216867722a1
+# body-sha256: 8a2d71a35f4cb70a66ffde55c325c0ca052040e81ffd4d5567c7d063a695ed1a
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -19,7 +19,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -68,7 +67,8 @@ class WeightedMseFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         input, target, weight = inputs
-        ctx.inputs = _like(None, None, weight)
+        ctx.shapes = (None, None, weight.shape)
+        ctx.dtypes = (None, None, weight.dtype)
         wants_input, *_ = _wanted(ctx)
         saved = [input, target, weight if wants_input else None]
         ctx.set_materialize_grads(False)
@@ -85,17 +85,16 @@ class WeightedMseFunction(Function):
         input, target, weight, grad_loss, _ = _widen(input, target, weight, grad_loss)
         grad_input = grad_weight = None
         diff = input - target
-        ratio = (
-            grad_loss / _broadcast_shapes(input.shape, target.shape, ctx.inputs[2].shape).numel()
-        )
+        ratio = grad_loss / _broadcast_shapes(input.shape, target.shape, ctx.shapes[2]).numel()
         if wants_input:
-            grad_input = _fit(diff * weight * (2 * ratio), saved[0])
+            grad_input = _fit(diff * weight * (2 * ratio), saved[0].shape, saved[0].dtype)
         if wants_weight:
             grad_weight = _fit(
                 diff
                 * diff
-                * ratio.expand(_broadcast_shapes(input.shape, target.shape, ctx.inputs[2].shape)),
-                ctx.inputs[2],
+                * ratio.expand(_broadcast_shapes(input.shape, target.shape, ctx.shapes[2])),
+                ctx.shapes[2],
+                ctx.dtypes[2],
             )
         return grad_input, None, grad_weight
 
@@ -127,7 +126,8 @@ class _WeightedMseKeeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         input, target, weight = inputs
         _, diff = outputs
-        ctx.inputs = _like(input, target, weight)
+        ctx.shapes = (input.shape, target.shape, weight.shape)
+        ctx.dtypes = (input.dtype, None, weight.dtype)
         wants_input, *_ = _wanted(ctx)
         saved = [weight if wants_input else None, diff]
         ctx.set_materialize_grads(False)
@@ -145,25 +145,21 @@ class _WeightedMseKeeping(Function):
         grad_input = grad_weight = None
         if grad_loss is not None:
             ratio = (
-                grad_loss
-                / _broadcast_shapes(
-                    ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape
-                ).numel()
+                grad_loss / _broadcast_shapes(ctx.shapes[0], ctx.shapes[1], ctx.shapes[2]).numel()
             )
         if wants_input and grad_loss is not None:
-            grad_input = _summed(diff * weight * (2 * ratio), ctx.inputs[0])
+            grad_input = _summed(diff * weight * (2 * ratio), ctx.shapes[0])
         if wants_input and grad_diff is not None:
-            grad_input = _plus(grad_input, _summed(grad_diff, ctx.inputs[0]))
+            grad_input = _plus(grad_input, _summed(grad_diff, ctx.shapes[0]))
         if wants_weight and grad_loss is not None:
             grad_weight = _fit(
                 diff
                 * diff
-                * ratio.expand(
-                    _broadcast_shapes(ctx.inputs[0].shape, ctx.inputs[1].shape, ctx.inputs[2].shape)
-                ),
-                ctx.inputs[2],
+                * ratio.expand(_broadcast_shapes(ctx.shapes[0], ctx.shapes[1], ctx.shapes[2])),
+                ctx.shapes[2],
+                ctx.dtypes[2],
             )
-        return _rounded(grad_input, ctx.inputs[0]), None, grad_weight
+        return _rounded(grad_input, ctx.dtypes[0]), None, grad_weight
 
     @staticmethod
     def jvp(ctx: Any, tangent_input: Tensor | None, _1: Any, tangent_weight: Tensor | None) -> Any:
@@ -188,7 +184,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations
 
 
@@ -275,26 +270,21 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class Mutation:
     test: str
 
 
-_GRAD_TARGET = r"(_rounded\(grad_target, ctx\.inputs\[1\]\)|grad_target)"
+_GRAD_TARGET = r"(_rounded\(grad_target, ctx\.dtypes\[1\]\)|grad_target)"
 
 MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     "swish": (
@@ -42,7 +42,7 @@ MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
             "_set_fwd_grad_enabled(False)",
             "torch_func",
         ),
-        Mutation("no cast of gradients", r"else grad\.to\(like\.dtype\)", "else grad", "backward_returns"),
+        Mutation("no cast of gradients", r"else grad\.to\(dtype\)", "else grad", "backward_returns"),
         Mutation("no sum to the shape", r"grad = grad\.sum_to_size.*", "pass", "backward_returns"),
         Mutation("arithmetic in half precision", r"x, beta, dtype = _widen\(.*\)", "dtype = None", "half_precision"),
         Mutation("a changed cotangent", r"return grad_x, grad_beta", "grad_y.mul_(2)\n        \\g<0>", "left_alone"),

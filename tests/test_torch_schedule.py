@@ -252,7 +252,7 @@ def test_conditions_say_nothing_twice() -> None:
 
 
 def test_shapes_are_read_from_what_is_there() -> None:
-    gap, shapes = X - Y, {X: "ctx.inputs[0].shape", Y: "ctx.inputs[1].shape"}
+    gap, shapes = X - Y, {X: "ctx.shapes[0]", Y: "ctx.shapes[1]"}
     there = Scope(Names([]), {X: "x", Z: "z", gap: "d"}, shapes)
     both, one = (make("count", v, dim=None) for v in (make("sin", gap), X))
     lines = statements([Target("r1", Z / both), Target("r2", Z / one)], there, {})

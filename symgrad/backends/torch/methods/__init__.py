@@ -51,9 +51,7 @@ class Methods(Forward, Backward, Jvp):
         if undifferentiable:
             mark = "_mark_fixed(ctx, " if self._fixed(layout.variants[0]) else "ctx.mark_non_differentiable("
             lines.append(f"{mark}{', '.join(undifferentiable)})")
-        if shaped := self._shapes_read():
-            shown = [t if k in shaped else "None" for k, t in enumerate(layout.tensors)]
-            lines.append(f"ctx.inputs = _like({', '.join(shown[: max(shaped) + 1])})")
+        lines += [*self._of_inputs("shape"), *self._of_inputs("dtype")]
         if layout.multiplies:
             lines.append(f"ctx.autocast = _autocast({self._always_given()})")
         if any("_zeros(" in line for line in self.backward()):
@@ -71,10 +69,17 @@ class Methods(Forward, Backward, Jvp):
         tensors = self.layout.spec.tensors
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
-    def _shapes_read(self) -> set[int]:
-        """The places of the inputs of which a derivative reads shape or dtype."""
+    def _of_inputs(self, attribute: str) -> list[str]:
+        """Keep the shapes, or the dtypes, of the inputs of which a derivative reads them."""
         lines = (*self.backward(), *self.plain_backward(), *self.jvp())
-        return {int(place) for line in lines for place in re.findall(r"ctx\.inputs\[(\d+)\]", line)}
+        pattern = rf"ctx\.{attribute}s\[(\d+)\]"
+        read = {int(place) for line in lines for place in re.findall(pattern, line)}
+        kept = ["None"] * (max(read, default=-1) + 1)
+        for k in read:
+            tensor = self.layout.tensors[k]
+            optional = self.layout.spec.tensors[k].default is not None
+            kept[k] = f"None if {tensor} is None else {tensor}.{attribute}" if optional else f"{tensor}.{attribute}"
+        return [f"ctx.{attribute}s = {tuple_of(kept)}"] if kept else []
 
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout

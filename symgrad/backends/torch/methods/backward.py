@@ -134,7 +134,8 @@ class Backward(Common):
         name = f"grad_{tensor}"
         want = [f"wants_{tensor}"] if many else []
         alone = len(self.layout.spec.tensors) == 1 and self._fits(variant)
-        value = "{value}" if alone else f"_fit({{value}}, {self._like(tensor, variant)})"
+        shape, dtype = self._shape(tensor, variant), self._dtype(tensor, variant)
+        value = "{value}" if alone else f"_fit({{value}}, {shape}, {dtype})"
         override = variant.overrides.get(tensor)
         if override is not None:
             return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
@@ -142,7 +143,7 @@ class Backward(Common):
         if len(terms) == 1 and len(self._cotangents(variant)) == 1:
             return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
         if self._rounds_last(tensor, variant):
-            value = f"_summed({{value}}, {self._like(tensor, variant)})"
+            value = f"_summed({{value}}, {shape})"
         targets = []
         for i, (output, gradient) in enumerate(terms):
             condition = " and ".join([*want, f"grad_{output} is not None"])
@@ -162,14 +163,27 @@ class Backward(Common):
         """What each output contributes to a gradient."""
         return [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
 
-    def _like(self, tensor: str, variant: Variant) -> str:
-        """Where backward finds the shape and dtype of a tensor: with the tensor itself, if it is always saved."""
-        layout = self.layout
-        own = layout.symbol(tensor)
+    def _shape(self, tensor: str, variant: Variant) -> str:
+        """Where backward finds the shape of a tensor."""
+        saved = self._when_saved(tensor, variant)
+        return f"{saved}.shape" if saved else f"ctx.shapes[{self._place(tensor)}]"
+
+    def _dtype(self, tensor: str, variant: Variant) -> str:
+        """Where backward finds the dtype of a tensor."""
+        saved = self._when_saved(tensor, variant)
+        return f"{saved}.dtype" if saved else f"ctx.dtypes[{self._place(tensor)}]"
+
+    def _when_saved(self, tensor: str, variant: Variant) -> str:
+        """The tensor itself as backward finds it, if it is always saved, else an empty text."""
+        own = self.layout.symbol(tensor)
         for k, saved in enumerate(variant.plan.base):
             if saved.value is own and tensor in self._needed_by(own, variant):
                 return f"saved[{k}]"
-        return f"ctx.inputs[{[t.name for t in layout.spec.tensors].index(tensor)}]"
+        return ""
+
+    def _place(self, tensor: str) -> int:
+        """The place of a tensor among the arguments."""
+        return self.layout.argument_names.index(tensor)
 
     def _return(self, variant: Variant, *, rounds: bool, plain: bool) -> str:
         layout = self.layout
@@ -178,7 +192,7 @@ class Backward(Common):
         for t in layout.spec.tensors:
             grad = f"grad_{t.name}" if t.name in wanted else "None"
             last = self._rounds_last(t.name, variant)
-            grads.append(f"_rounded({grad}, {self._like(t.name, variant)})" if last else grad)
+            grads.append(f"_rounded({grad}, {self._dtype(t.name, variant)})" if last else grad)
         rest = ", None" * (len(layout.argument_names) - len(grads))
         if not wanted:
             return f"return {', '.join(grads)}{rest}"

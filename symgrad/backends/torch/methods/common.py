@@ -110,7 +110,7 @@ class Common:
             del scope.known[symbol]
         for i, tensor in enumerate(layout.spec.tensors):
             if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
-                scope.shapes[layout.symbol(tensor.name)] = f"ctx.inputs[{i}].shape"
+                scope.shapes[layout.symbol(tensor.name)] = f"ctx.shapes[{i}]"
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)

@@ -1,1 +1,0 @@
-_Like = namedtuple("_Like", ("shape", "dtype"))
