@@ -13,7 +13,6 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -60,7 +59,8 @@ class InPlaceFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, shift = inputs
-        ctx.inputs = _like(x, shift)
+        ctx.shapes = (x.shape, shift.shape)
+        ctx.dtypes = (x.dtype, shift.dtype)
         ctx.set_materialize_grads(False)
         if _forward_mode():
             _save_for_jvp(ctx, (y,))
@@ -72,9 +72,9 @@ class InPlaceFunction(Function):
         wants_x, wants_shift = ctx.needs_input_grad
         grad_x = grad_shift = None
         if wants_x:
-            grad_x = _fit(2 * grad_y, ctx.inputs[0])
+            grad_x = _fit(2 * grad_y, ctx.shapes[0], ctx.dtypes[0])
         if wants_shift:
-            grad_shift = _fit(grad_y, ctx.inputs[1])
+            grad_shift = _fit(grad_y, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_shift
 
     @staticmethod
@@ -109,7 +109,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -168,16 +167,11 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -69,7 +69,7 @@ class IntAndBoolFunction(Function):
         if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, _ = _widen(x, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else n * (count * grad_y * x ** (n - 1))
-        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0])
+        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0].shape, saved[0].dtype)
         return grad_x, None, None, None
 
     @staticmethod
@@ -102,7 +102,7 @@ class _IntAndBoolPlain(Function):
         if x.dtype in _HALF or x.dtype != grad_y.dtype:
             x, grad_y, _ = _widen(x, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else (count * grad_y).mul_(x ** (n - 1)).mul_(n)
-        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0])
+        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0].shape, saved[0].dtype)
         return grad_x, None, None, None
 
 
@@ -221,11 +221,11 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -13,7 +13,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -65,7 +64,8 @@ class KeptIntermediateFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
         x, scale = inputs
-        ctx.inputs = _like(None, scale)
+        ctx.shapes = (None, scale.shape)
+        ctx.dtypes = (None, scale.dtype)
         wants_x, _ = _wanted(ctx)
         saved = [x, scale if wants_x else None, *kept]
         ctx.set_materialize_grads(False)
@@ -84,9 +84,9 @@ class KeptIntermediateFunction(Function):
         erf_x = torch.erf(x)
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
-            grad_x = _fit(total * grad_y * scale, saved[0])
+            grad_x = _fit(total * grad_y * scale, saved[0].shape, saved[0].dtype)
         if wants_scale:
-            grad_scale = _fit(erf_x * grad_y * x, ctx.inputs[1])
+            grad_scale = _fit(erf_x * grad_y * x, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_scale
 
     @staticmethod
@@ -129,9 +129,9 @@ class _KeptIntermediatePlain(Function):
         grad_x = grad_scale = None
         if wants_x:
             total = 2 * torch.exp(-(x * x)) * x / _SQRT_PI + erf_x
-            grad_x = _fit((total * grad_y).mul_(scale), saved[0])
+            grad_x = _fit((total * grad_y).mul_(scale), saved[0].shape, saved[0].dtype)
         if wants_scale:
-            grad_scale = _fit((erf_x * grad_y).mul_(x), ctx.inputs[1])
+            grad_scale = _fit((erf_x * grad_y).mul_(x), ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_scale
 
 
@@ -168,7 +168,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -258,16 +257,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

@@ -13,7 +13,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -56,7 +55,8 @@ class NamedShapesFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, bias = inputs
-        ctx.inputs = _like(x, bias)
+        ctx.shapes = (x.shape, bias.shape)
+        ctx.dtypes = (x.dtype, bias.dtype)
         wants_x, wants_bias = _wanted(ctx)
         saved = [x if wants_bias else None, bias if wants_x else None]
         ctx.set_materialize_grads(False)
@@ -73,9 +73,9 @@ class NamedShapesFunction(Function):
         x, bias, grad_y, _ = _widen(x, bias, grad_y)
         grad_x = grad_bias = None
         if wants_x:
-            grad_x = _fit(bias.unsqueeze(-1) * grad_y, ctx.inputs[0])
+            grad_x = _fit(bias.unsqueeze(-1) * grad_y, ctx.shapes[0], ctx.dtypes[0])
         if wants_bias:
-            grad_bias = _fit((grad_y * x).sum(dim=(0, 2)), ctx.inputs[1])
+            grad_bias = _fit((grad_y * x).sum(dim=(0, 2)), ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_bias
 
     @staticmethod
@@ -97,7 +97,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -199,16 +198,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

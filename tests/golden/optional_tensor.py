@@ -17,7 +17,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -60,7 +59,8 @@ class OptionalTensorFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, offset = inputs
-        ctx.inputs = _like(None, offset)
+        ctx.shapes = (None, None if offset is None else offset.shape)
+        ctx.dtypes = (None, None if offset is None else offset.dtype)
         ctx.without_offset = offset is None
         wants_x, _ = _wanted(ctx)
         saved = [x if wants_x else None]
@@ -80,14 +80,14 @@ class OptionalTensorFunction(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0])
+                grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0].shape, saved[0].dtype)
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
             cosh_x = torch.cosh(x)
-            grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0])
+            grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0].shape, saved[0].dtype)
         if wants_offset:
-            grad_offset = _fit(grad_y, ctx.inputs[1])
+            grad_offset = _fit(grad_y, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_offset
 
     @staticmethod
@@ -124,14 +124,14 @@ class _OptionalTensorPlain(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
+                grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0].shape, saved[0].dtype)
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
             cosh_x = torch.cosh(x)
-            grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0])
+            grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0].shape, saved[0].dtype)
         if wants_offset:
-            grad_offset = _fit(grad_y, ctx.inputs[1])
+            grad_offset = _fit(grad_y, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_offset
 
 
@@ -141,7 +141,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -238,16 +237,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:

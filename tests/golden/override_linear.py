@@ -13,7 +13,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -50,7 +49,8 @@ class OverrideLinearFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, scale = inputs
-        ctx.inputs = _like(None, scale)
+        ctx.shapes = (None, scale.shape)
+        ctx.dtypes = (None, scale.dtype)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x)
         if _forward_mode():
@@ -64,9 +64,9 @@ class OverrideLinearFunction(Function):
         (x,) = saved = ctx.saved_tensors
         grad_x = grad_scale = None
         if wants_x:
-            grad_x = _fit(_masked(grad_y, torch.abs(x) <= 1), saved[0])
+            grad_x = _fit(_masked(grad_y, torch.abs(x) <= 1), saved[0].shape, saved[0].dtype)
         if wants_scale:
-            grad_scale = _fit(torch.sign(x) * grad_y, ctx.inputs[1])
+            grad_scale = _fit(torch.sign(x) * grad_y, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_scale
 
     @staticmethod
@@ -96,7 +96,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -155,11 +154,6 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
 def _masked(value: Tensor, mask: Tensor) -> Tensor:
     """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
     if not value.is_cpu:
@@ -168,11 +162,11 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     return chosen
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _straight_through(y: Tensor, surrogate: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -96,9 +95,9 @@ class StrChoicesFunction(Function):
             x, target, grad_loss, _ = _widen(x, target, grad_loss)
         diff = x - target
         if reduction == "mean":
-            grad_x = _fit(diff * (2 * grad_loss / diff.numel()), saved[0])
+            grad_x = _fit(diff * (2 * grad_loss / diff.numel()), saved[0].shape, saved[0].dtype)
             return grad_x, None, None
-        grad_x = _fit(2 * diff * grad_loss, saved[0])
+        grad_x = _fit(2 * diff * grad_loss, saved[0].shape, saved[0].dtype)
         return grad_x, None, None
 
     @staticmethod
@@ -129,7 +128,8 @@ class _StrChoicesKeeping(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         x, _, reduction = inputs
         _, diff = outputs
-        ctx.inputs = _like(x)
+        ctx.shapes = (x.shape,)
+        ctx.dtypes = (x.dtype,)
         ctx.reduction = reduction
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(diff)
@@ -148,15 +148,15 @@ class _StrChoicesKeeping(Function):
         grad_x = None
         if reduction == "mean":
             if grad_loss is not None:
-                grad_x = _summed(diff * (2 * grad_loss / diff.numel()), ctx.inputs[0])
+                grad_x = _summed(diff * (2 * grad_loss / diff.numel()), ctx.shapes[0])
             if grad_diff is not None:
-                grad_x = _plus(grad_x, _summed(grad_diff, ctx.inputs[0]))
-            return _rounded(grad_x, ctx.inputs[0]), None, None
+                grad_x = _plus(grad_x, _summed(grad_diff, ctx.shapes[0]))
+            return _rounded(grad_x, ctx.dtypes[0]), None, None
         if grad_loss is not None:
-            grad_x = _summed(2 * diff * grad_loss, ctx.inputs[0])
+            grad_x = _summed(2 * diff * grad_loss, ctx.shapes[0])
         if grad_diff is not None:
-            grad_x = _plus(grad_x, _summed(grad_diff, ctx.inputs[0]))
-        return _rounded(grad_x, ctx.inputs[0]), None, None
+            grad_x = _plus(grad_x, _summed(grad_diff, ctx.shapes[0]))
+        return _rounded(grad_x, ctx.dtypes[0]), None, None
 
     @staticmethod
     def gradients(ctx: Any, grad_loss: Tensor) -> Any:
@@ -166,9 +166,9 @@ class _StrChoicesKeeping(Function):
         if diff.dtype in _HALF or diff.dtype != grad_loss.dtype:
             diff, grad_loss, _ = _widen(diff, grad_loss)
         if reduction == "mean":
-            grad_x = _fit(diff * (grad_loss / diff.numel()).mul_(2), ctx.inputs[0])
+            grad_x = _fit(diff * (grad_loss / diff.numel()).mul_(2), ctx.shapes[0], ctx.dtypes[0])
             return grad_x, None, None
-        grad_x = _fit((diff * grad_loss).mul_(2), ctx.inputs[0])
+        grad_x = _fit((diff * grad_loss).mul_(2), ctx.shapes[0], ctx.dtypes[0])
         return grad_x, None, None
 
     @staticmethod
@@ -207,7 +207,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -305,26 +304,21 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

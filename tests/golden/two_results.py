@@ -86,14 +86,14 @@ class TwoResultsFunction(Function):
         grad_x = grad_y = None
         length = torch.hypot(x, y)
         if wants_x and grad_radius is not None:
-            grad_x = _summed(grad_radius * x / length, saved[0])
+            grad_x = _summed(grad_radius * x / length, saved[0].shape)
         if wants_x and grad_angle is not None:
-            grad_x = _plus(grad_x, _summed(-(grad_angle * y / length / length), saved[0]))
+            grad_x = _plus(grad_x, _summed(-(grad_angle * y / length / length), saved[0].shape))
         if wants_y and grad_radius is not None:
-            grad_y = _summed(grad_radius * y / length, saved[1])
+            grad_y = _summed(grad_radius * y / length, saved[1].shape)
         if wants_y and grad_angle is not None:
-            grad_y = _plus(grad_y, _summed(grad_angle * x / length / length, saved[1]))
-        return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
+            grad_y = _plus(grad_y, _summed(grad_angle * x / length / length, saved[1].shape))
+        return _rounded(grad_x, saved[0].dtype), _rounded(grad_y, saved[1].dtype)
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
@@ -138,14 +138,14 @@ class _TwoResultsPlain(Function):
             return TwoResultsFunction.backward(_Unpacked(ctx, saved), grad_radius, grad_angle, _2)
         grad_x = grad_y = None
         if wants_x and grad_radius is not None:
-            grad_x = _summed(grad_radius * x / radius, saved[0])
+            grad_x = _summed(grad_radius * x / radius, saved[0].shape)
         if wants_x and grad_angle is not None:
-            grad_x = _plus(grad_x, _summed(-(grad_angle * y / radius / radius), saved[0]))
+            grad_x = _plus(grad_x, _summed(-(grad_angle * y / radius / radius), saved[0].shape))
         if wants_y and grad_radius is not None:
-            grad_y = _summed(grad_radius * y / radius, saved[1])
+            grad_y = _summed(grad_radius * y / radius, saved[1].shape)
         if wants_y and grad_angle is not None:
-            grad_y = _plus(grad_y, _summed(grad_angle * x / radius / radius, saved[1]))
-        return _rounded(grad_x, saved[0]), _rounded(grad_y, saved[1])
+            grad_y = _plus(grad_y, _summed(grad_angle * x / radius / radius, saved[1].shape))
+        return _rounded(grad_x, saved[0].dtype), _rounded(grad_y, saved[1].dtype)
 
 
 # ----------------------------------------------------------------------------------------- plumbing
@@ -245,14 +245,14 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-def _summed(grad: Tensor, like: Any) -> Tensor:
+def _summed(grad: Tensor, shape: Any) -> Tensor:
     """Give one of several contributions to a gradient the shape of its input."""
-    return grad if grad.shape == like.shape else grad.sum_to_size(like.shape)
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def _rounded(grad: Tensor | None, like: Any) -> Tensor | None:
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
     """Give a gradient that was added up the dtype of its input."""
-    return grad if grad is None or grad.dtype == like.dtype else grad.to(like.dtype)
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
 
 
 def _plus(total: Tensor | None, term: Tensor) -> Tensor:

@@ -66,9 +66,9 @@ class WideEvaluationFunction(Function):
         x, y, grad_z, _ = _widen(x, y, grad_z)
         grad_x = grad_y = None
         if wants_x:
-            grad_x = _fit(torch.digamma(x) * grad_z, saved[0])
+            grad_x = _fit(torch.digamma(x) * grad_z, saved[0].shape, saved[0].dtype)
         if wants_y:
-            grad_y = _fit(-(torch.digamma(y) * grad_z), saved[1])
+            grad_y = _fit(-(torch.digamma(y) * grad_z), saved[1].shape, saved[1].dtype)
         return grad_x, grad_y
 
     @staticmethod
@@ -189,11 +189,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:
