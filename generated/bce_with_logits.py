@@ -2,14 +2,13 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: f5e37b8b08cd45ba6b910571d52e58111dba57a9f3f32b42422264e9ddbf48da
+# body-sha256: 39227c7d1aed7cb29f7d0e7c0b10975738dc1f34997f5399b01960fcf477f489
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
            + (1 - target) * log(1 - sigmoid(logits)))
 
-    dloss/dlogits = target * (-pos_weight * sigmoid(-logits) - sigmoid(logits))
-                    + sigmoid(logits)
+    dloss/dlogits = sigmoid(logits) - target * (pos_weight * sigmoid(-logits) + sigmoid(logits))
 
 Saved for backward: logits and target.
 
@@ -83,10 +82,13 @@ class BceWithLogitsFunction(Function):
         if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
-        diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
-        grad_logits = _fit(
-            torch.addcmul(sig_logits, diff, target) * grad_loss, saved[0].shape, saved[0].dtype
+        diff = torch.addcmul(
+            sig_logits,
+            torch.add(sig_logits, torch.sigmoid(-logits), alpha=pos_weight),
+            target,
+            value=-1,
         )
+        grad_logits = _fit(diff * grad_loss, saved[0].shape, saved[0].dtype)
         return grad_logits, None, None
 
     @staticmethod
@@ -98,8 +100,13 @@ class BceWithLogitsFunction(Function):
             logits, target = saved
             logits, target, tangent_logits, _ = _widen(logits, target, tangent_logits)
             sig_logits = torch.sigmoid(logits)
-            diff = -pos_weight * torch.sigmoid(-logits) - sig_logits
-            return _total(ctx, [torch.addcmul(sig_logits, diff, target) * tangent_logits])
+            diff = torch.addcmul(
+                sig_logits,
+                torch.add(sig_logits, torch.sigmoid(-logits), alpha=pos_weight),
+                target,
+                value=-1,
+            )
+            return _total(ctx, [diff * tangent_logits])
 
 
 class _BceWithLogitsPlain(Function):
@@ -118,10 +125,13 @@ class _BceWithLogitsPlain(Function):
         if logits.dtype in _HALF or not logits.dtype == target.dtype == grad_loss.dtype:
             logits, target, grad_loss, _ = _widen(logits, target, grad_loss)
         sig_logits = torch.sigmoid(logits)
-        diff = (-logits).sigmoid_().mul_(-pos_weight).sub_(sig_logits)
-        grad_logits = _fit(
-            torch.addcmul(sig_logits, diff, target).mul_(grad_loss), saved[0].shape, saved[0].dtype
+        diff = torch.addcmul(
+            sig_logits,
+            torch.add(sig_logits, (-logits).sigmoid_(), alpha=pos_weight),
+            target,
+            value=-1,
         )
+        grad_logits = _fit(diff.mul_(grad_loss), saved[0].shape, saved[0].dtype)
         return grad_logits, None, None
 
 

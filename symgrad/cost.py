@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -65,6 +66,14 @@ def scaled_cost(node: Expr, sizes: Sizes) -> float:
     return own * max(sizes.share(node), *(sizes.share(a) for a in node.args))
 
 
+def total(figures: Iterable[float]) -> float:
+    """The sum of costs or bytes, the same in any order and in any Python (3.12 adds floats in another way).
+
+    What decides between equal costs is then never how their sums were rounded.
+    """
+    return round(math.fsum(figures), 6)
+
+
 def is_product(node: Expr) -> bool:
     """Whether a node is a matrix product, a convolution or the like, whose cost its size does not tell."""
     return node.op in TENSOR_OPS and not TENSOR_OPS[node.op].recompute
@@ -73,7 +82,7 @@ def is_product(node: Expr) -> bool:
 def cost(*forms: Expr) -> float:
     """The cost of computing the forms together, shared operations counted once."""
     lowered = [machine_form(forms[0])] if len(forms) == 1 else machine(forms)
-    return sum(operation_cost(node) for node in topological(*lowered))
+    return total(operation_cost(node) for node in topological(*lowered))
 
 
 def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
@@ -122,15 +131,15 @@ def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()
     """The cost of the composite's backward: an operation for each varying operand, and sums where values fork."""
     order = topological(*machine(formulas))
     varying = _varying(order, fixed)
-    total, uses = 0.0, dict.fromkeys(varying, 0)
+    passes, uses = list[float](), dict.fromkeys(varying, 0)
     sizes = Sizes.of(order)
     for node in order:
         for argument in node.args:
             if node in varying and argument in varying:
                 uses[argument] += 1
                 share = max(sizes.share(node), sizes.share(argument))
-                total += TENSOR_OPS[node.op].cost if is_product(node) else share * _BACKWARD.get(node.op, 2.5)
-    return total + sum(count - 1 for count in uses.values() if count > 1)
+                passes.append(TENSOR_OPS[node.op].cost if is_product(node) else share * _BACKWARD.get(node.op, 2.5))
+    return total([*passes, *(count - 1 for count in uses.values() if count > 1)])
 
 
 # Passes of torch's own backward for each varying operand; 2.5 for what is not listed.

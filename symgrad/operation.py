@@ -12,6 +12,7 @@ from symgrad import expr as ex
 from symgrad.absence import without
 from symgrad.branches import Roots, Split, split
 from symgrad.candidates import Choice
+from symgrad.cost import total
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import jvp, vjp
 from symgrad.distribute import distribute_cotangents
@@ -190,7 +191,7 @@ def _serves_jvp(operation: Operation) -> bool:
 
 
 def _bytes(operation: Operation) -> float:
-    return sum(variant.plan.bytes for _, variant in operation.variants())
+    return total(variant.plan.bytes for _, variant in operation.variants())
 
 
 def _compile(program: Program) -> Operation:

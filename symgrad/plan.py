@@ -14,7 +14,7 @@ from itertools import combinations
 
 import networkx as nx
 
-from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost
+from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost, total
 from symgrad.expr import Expr
 from symgrad.fusion import fuse
 from symgrad.machine import machine
@@ -97,7 +97,7 @@ def plan(
         kept = frozenset(s.value for s in saved)
         spent = remaining_cost(gradients, kept, sizes)
         repeated = sum(is_product(n) and _carries_data(n) for n in read_by(gradients, kept) if n not in kept)
-        return Plan(saved, _rounded(sum(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
+        return Plan(saved, _rounded(total(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
 
     plans = []
     for masks in (False,) if fused else (True, False):
@@ -275,7 +275,7 @@ def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Siz
     at_hand = frozenset(lowered[len(gradients) :])
     roots = fuse(lowered[: len(gradients)], at_hand)
     sizes, read = sizes or Sizes.of(gradients), read_by(roots, at_hand)
-    return sum(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
+    return total(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
 
 
 def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:
@@ -288,11 +288,11 @@ def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: fro
     )
     beside = read_by(roots, frozenset((*kept, *own))) - frozenset(own)
     again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
-    return sum(scaled_cost(n, sizes) for n in again)
+    return total(scaled_cost(n, sizes) for n in again)
 
 
 def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
     """Bytes an element that autograd keeps for the formulas as written, in float32."""
     formulas = list(formulas)
     sizes = Sizes.of(formulas)
-    return _rounded(sum(sizes.bytes(value) for value in composite_saves(formulas, fixed)))
+    return _rounded(total(sizes.bytes(value) for value in composite_saves(formulas, fixed)))

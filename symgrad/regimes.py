@@ -101,7 +101,7 @@ def _between(low: float, high: float, size: bool) -> Expr | None:
         return ex.ZERO
     bounded = [v for v in (low, high) if math.isfinite(v)]
     middle = (
-        sum(bounded) / len(bounded)
+        (low + high) / 2
         if len(bounded) == 2
         else (bounded[0] * (2 if (bounded[0] > 0) == (bounded[0] == low) else 0.5))
     )

@@ -18,7 +18,7 @@ from symgrad.accuracy import Judge, Score
 from symgrad.approximate import Interval, Target, V, near, readings
 from symgrad.branches import may_need_guard
 from symgrad.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
-from symgrad.cost import cost
+from symgrad.cost import cost, total
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.exponentials import rational_forms
 from symgrad.expr import Expr
@@ -265,7 +265,7 @@ class _Search:
         forms = list(dict.fromkeys(c.form for c in (*self.leading(half), *self.promising(half))))
         for formats in ((FLOAT32, FLOAT64), (FLOAT32,)):
             found = list(joined(forms, self.judge, formats))
-            found.sort(key=lambda choice: sum(self.measured[f].cost for f in choice[1:]))
+            found.sort(key=lambda choice: total(self.measured[f].cost for f in choice[1:]))
             for condition, below, above in found[:_MOST_MEASURED]:
                 form = truth.where(condition, below, above)
                 steps = dict.fromkeys((*self.origin[below], *self.origin[above]))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from random import Random
+
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_expressions import ALPHA, TABLE, TENSORS, X, Y, Z, expressions
 from test_plan import stored
 
 from symgrad import expr as ex
 from symgrad import truth
 from symgrad.backends.torch.printer import Printer
-from symgrad.cost import backward_cost, composite_saves, cost, operation_cost
+from symgrad.cost import backward_cost, composite_saves, cost, operation_cost, total
 from symgrad.expr import Expr, make, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine
@@ -74,3 +78,11 @@ def test_a_choice_keeps_its_condition() -> None:
     condition = truth.compare("gt", X, 0)
     assert composite_saves([truth.where(condition, Y, Z)]) == {condition}
     assert composite_saves([truth.where(condition, ex.ONE, ex.ZERO)]) == frozenset()
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.6, 0.7, 0.9, 1.0, 1.3, 2.5, 30.0]), max_size=40), st.randoms())
+@settings(max_examples=50, deadline=None)
+def test_equal_costs_have_equal_sums_in_any_order(figures: list[float], random: Random) -> None:
+    exact = sum(Fraction(str(figure)) for figure in figures)
+    shuffled = random.sample(figures, len(figures))
+    assert total(figures) == total(shuffled) == total([float(exact)])
