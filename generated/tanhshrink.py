@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanhshrink.yaml
 # spec-sha256: 20b2b6f92646db75acf66c85415a56c3815b5bc85ca8f69a4739ea3b258d1643
-# body-sha256: d55aae6ef99205a5f625ffc29a589b3612a914de2794196a3d4b348250f52daa
+# body-sha256: 718169b1edbd870b5e5ec2fd4fd3c5888accab03c60bf7e1d40f1ed6a9dbd4af
 """What tanh takes away.
 
     y = x - tanh(x)
@@ -52,12 +52,13 @@ class TanhshrinkFunction(Function):
             x, dtype = _widen(x)
         x_squared = x * x
         total = (
-            (1.729000050965129e-08 * x_squared + 0.00024335983464687737) * x * x
+            (1.729000050965129e-08 * x_squared + 0.00024335983464687737) * x_squared
             + 0.021411216572484067
-        ) * x * x + 1 / 3
+        ) * x_squared + 1 / 3
         total2 = (
-            (0.00025438994722044904 * x_squared + 0.02451877748616198) * x * x + 0.4642336497174522
-        ) * x * x + 1
+            (0.00025438994722044904 * x_squared + 0.02451877748616198) * x_squared
+            + 0.4642336497174522
+        ) * x_squared + 1
         return _round(
             torch.where(torch.abs(x) < 1, total * x**3 / total2, x - torch.tanh(x)), dtype
         )

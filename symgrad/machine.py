@@ -211,7 +211,7 @@ def _is_divisor(factor: Expr) -> bool:
 
 
 def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
-    """Bounded values, other values, variables; squares beside other factors as two factors.
+    """Bounded values, other values, variables; squares as two factors, but in polynomials of the square.
 
     Beyond the bounded ones, factors that another product has too come first.
     """
@@ -222,11 +222,25 @@ def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
         base, exponent = ex.split_power(f)
         growth = _growth(base)
         rank = (growth > 0, base not in shared, growth)
-        if exponent.number == 2 and len(numerators) > 1:
+        beside = [lowered[g] for g in numerators if g is not f]
+        if exponent.number == 2 and beside and not all(_is_polynomial(g, lowered[f]) for g in beside):
             operands += [(rank, lowered[base])] * 2
         else:
             operands.append((rank, lowered[f]))
     return [operand for _, operand in sorted(operands, key=lambda item: item[0])]
+
+
+def _is_polynomial(value: Expr, square: Expr) -> bool:
+    """Whether a value in machine form is a polynomial that reads a square, which is at hand then and overflows anyway."""
+    pending, seen = [value] if value.op in ("add", "sub") else [], set[Expr]()
+    while pending:
+        node = pending.pop()
+        if node is square:
+            return True
+        if node.op in ("add", "sub", "mul", "neg") and node not in seen:
+            seen.add(node)
+            pending += node.args
+    return False
 
 
 def _growth(factor: Expr) -> int:

@@ -167,6 +167,13 @@ def test_a_square_over_a_divisor_divides_first() -> None:
     assert value == pytest.approx(1e30, rel=1e-6)
 
 
+def test_a_square_stays_whole_in_polynomials_of_it() -> None:
+    form = machine_form((3 * X**2 + 1) * X**2 + 2)  # (3 * x**2 + 1) * x**2 + 2
+    assert [n.op for n in topological(form) if n.args] == ["pow", "mul", "add", "mul", "add"]
+    (value,) = Simulation([{X: 1e-23, Y: 1e30}], FLOAT32)(machine_form((X**2 + 1) * X**2 * Y))
+    assert value == pytest.approx(1e-16, rel=1e-6)  # where the square vanishes alone
+
+
 def test_negative_terms_are_subtracted_and_dyadic_constants_multiply() -> None:
     assert [n.op for n in topological(machine_form(X - Y)) if n.args] == ["sub"]
     assert [n.op for n in topological(machine_form(X / 2)) if n.args] == ["mul"]
