@@ -231,7 +231,7 @@ def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
 
 
 def _is_polynomial(value: Expr, square: Expr) -> bool:
-    """Whether a value in machine form is a polynomial that reads a square, which is at hand then and overflows anyway."""
+    """Whether a value in machine form is a polynomial in a square, which is at hand then and overflows anyway."""
     pending, seen = [value] if value.op in ("add", "sub") else [], set[Expr]()
     while pending:
         node = pending.pop()
