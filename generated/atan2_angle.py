@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: d581ba34f25d839b632ebe16f672842be92b7bd2ef1789bf70b94badb3a076d7
+# body-sha256: 14c9d47d6390e3853d59ac5b1f6b0a8a074e5f8aafb18e540af9a152f0c85133
 """Angle of a vector in the plane, in (-pi, pi].
 
     angle = atan2(y, x)
@@ -191,6 +191,15 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _is_watched(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with ``args``, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -248,15 +257,21 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
+    function: Any,
+    plain: Any = None,
+    compiled: Any = None,
+    shown: Any = None,
+    inferred: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
+    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
+    index of the outputs of ``plain``, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
+    inferred = inferred or function.forward
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
@@ -267,6 +282,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if not _is_watched(args):
+            return inferred(*args)
         outputs = direct(*args)
         return outputs if shown is None else outputs[shown]
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 39227c7d1aed7cb29f7d0e7c0b10975738dc1f34997f5399b01960fcf477f489
+# body-sha256: e7a431124de0b7babe5629851493b00d14fb7af6555d6a119a2f563a7c52cab5
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
@@ -237,6 +237,15 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _is_watched(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with ``args``, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -294,15 +303,21 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
+    function: Any,
+    plain: Any = None,
+    compiled: Any = None,
+    shown: Any = None,
+    inferred: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
+    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
+    index of the outputs of ``plain``, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
+    inferred = inferred or function.forward
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
@@ -313,6 +328,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if not _is_watched(args):
+            return inferred(*args)
         outputs = direct(*args)
         return outputs if shown is None else outputs[shown]
 

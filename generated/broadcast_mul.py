@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: 8fd600022d168f8164fc8b285c5a9e3c3d28ebd526de2adc45bebbf9ecf25f8b
+# body-sha256: 72a9b5f4e4fd40cedba519fa3a5017d3dbd0e9fa92afd55dbae71b15222d9e99
 """Product of two tensors whose shapes broadcast.
 
     z = x * y
@@ -147,6 +147,15 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _is_watched(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with ``args``, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -200,15 +209,21 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
+    function: Any,
+    plain: Any = None,
+    compiled: Any = None,
+    shown: Any = None,
+    inferred: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
+    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
+    index of the outputs of ``plain``, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
+    inferred = inferred or function.forward
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
@@ -219,6 +234,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if not _is_watched(args):
+            return inferred(*args)
         outputs = direct(*args)
         return outputs if shown is None else outputs[shown]
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 8db1d4fac32d1a633fe6bab9a5587dd1abe01da1f2540851bc7ddfc77aca1bae
+# body-sha256: 0c7562f40d0a1894d8efb2de2eb905b8c5034abb90bd8f9a348c5f37b83777a4
 """Cube that can be differentiated once; a second derivative is an error.
 
     y = x**3
@@ -158,6 +158,15 @@ def _differentiated() -> bool:
     return torch.is_grad_enabled() or _forward_mode()
 
 
+def _is_watched(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with ``args``, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -223,15 +232,21 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
+    function: Any,
+    plain: Any = None,
+    compiled: Any = None,
+    shown: Any = None,
+    inferred: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
+    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
+    index of the outputs of ``plain``, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
+    inferred = inferred or function.forward
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
@@ -242,6 +257,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if not _is_watched(args):
+            return inferred(*args)
         outputs = direct(*args)
         return outputs if shown is None else outputs[shown]
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanhshrink.yaml
 # spec-sha256: 20b2b6f92646db75acf66c85415a56c3815b5bc85ca8f69a4739ea3b258d1643
-# body-sha256: 718169b1edbd870b5e5ec2fd4fd3c5888accab03c60bf7e1d40f1ed6a9dbd4af
+# body-sha256: 66bc54b6f73751145445ae7928238034ecdb418e0bd978fa6c8a8ec11022c880
 """What tanh takes away.
 
     y = x - tanh(x)
@@ -146,6 +146,15 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _is_watched(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with ``args``, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -172,15 +181,21 @@ def _primal(t: Any) -> Any:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
+    function: Any,
+    plain: Any = None,
+    compiled: Any = None,
+    shown: Any = None,
+    inferred: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
+    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
+    index of the outputs of ``plain``, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
+    inferred = inferred or function.forward
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
@@ -191,6 +206,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if not _is_watched(args):
+            return inferred(*args)
         outputs = direct(*args)
         return outputs if shown is None else outputs[shown]
 

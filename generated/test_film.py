@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: 20fcdc3d39664dc06e4746034a8474c6fde60933500b519bc41a01d507fea97b
+# body-sha256: a3744be13f1f728814359dfeb713ecc5e21e78fb4156558e8f5f63e2df0262cf
 """Tests of film: it must agree with its formula under autograd in every mode.
 
 y = gamma * x + beta
@@ -554,9 +554,13 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
     arguments = leaves(inputs())
     before = [t.detach().clone() for t in arguments]
     outputs = pytree.tree_leaves(op(*arguments, *settings))
-    own = [t.untyped_storage().data_ptr() for t in outputs]
-    assert len(set(own)) == len(own), "outputs share memory"
-    assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    with torch.no_grad():
+        inferred = pytree.tree_leaves(op(*arguments, *settings))
+    for found in (outputs, inferred):
+        own = [t.untyped_storage().data_ptr() for t in found]
+        assert len(set(own)) == len(own), "outputs share memory"
+        assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    assert_equal(inferred, [y.detach() for y in outputs])
     roots = [y for y in outputs if y.requires_grad]
     cotangents = [3 * torch.ones_like(y) for y in roots]
     wrt = [t for t in arguments if t.requires_grad]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 349b8b7a8af93883efaf1e20ea9bbc614fdec914856602d508ba54968e35841d
+# body-sha256: 9b8578ea6ce799173b50fbb43d8e7d7360ff5ab9cbd0e562ce9c7885f86fda47
 """Tests of lora_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -564,9 +564,13 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
     arguments = leaves(inputs())
     before = [t.detach().clone() for t in arguments]
     outputs = pytree.tree_leaves(op(*arguments, *settings))
-    own = [t.untyped_storage().data_ptr() for t in outputs]
-    assert len(set(own)) == len(own), "outputs share memory"
-    assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    with torch.no_grad():
+        inferred = pytree.tree_leaves(op(*arguments, *settings))
+    for found in (outputs, inferred):
+        own = [t.untyped_storage().data_ptr() for t in found]
+        assert len(set(own)) == len(own), "outputs share memory"
+        assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    assert_equal(inferred, [y.detach() for y in outputs])
     roots = [y for y in outputs if y.requires_grad]
     cotangents = [3 * torch.ones_like(y) for y in roots]
     wrt = [t for t in arguments if t.requires_grad]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mean.yaml
 # spec-sha256: 7228ff5067ee52a7a558990ea12e033b0839fefd71a82f69920f710101c21327
-# body-sha256: 52481c21f9688bb7e48a7b1a6b18d4a5f7d714bd0d8c9a0cee3488c3bd1d045e
+# body-sha256: a646c8cc049dde54f25dbaeebb50d4b0da390eb383aab4d7d9d83ef3259d4001
 """Tests of mean: it must agree with its formula under autograd in every mode.
 
 y = mean(x, dim=[-2, -1], keepdim=keepdim)
@@ -522,9 +522,13 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
     arguments = leaves(inputs())
     before = [t.detach().clone() for t in arguments]
     outputs = pytree.tree_leaves(op(*arguments, *settings))
-    own = [t.untyped_storage().data_ptr() for t in outputs]
-    assert len(set(own)) == len(own), "outputs share memory"
-    assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    with torch.no_grad():
+        inferred = pytree.tree_leaves(op(*arguments, *settings))
+    for found in (outputs, inferred):
+        own = [t.untyped_storage().data_ptr() for t in found]
+        assert len(set(own)) == len(own), "outputs share memory"
+        assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    assert_equal(inferred, [y.detach() for y in outputs])
     roots = [y for y in outputs if y.requires_grad]
     cotangents = [3 * torch.ones_like(y) for y in roots]
     wrt = [t for t in arguments if t.requires_grad]

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: ac4ec5075df6204f3ed25675aae094aba43e9870f3c07069dd976d9d2aaa28b6
+# body-sha256: e446d94caf7ba1877ba8eda3cb822e35bac6ce5ab77f538945bd8a00584ecf15
 """Tests of scaled_activation: it must agree with its formula under autograd in every mode.
 
 y = scale * where(use_relu, relu(x), tanh(x))
@@ -668,9 +668,13 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
     arguments = leaves(inputs())
     before = [t.detach().clone() for t in arguments]
     outputs = pytree.tree_leaves(op(*arguments, *settings))
-    own = [t.untyped_storage().data_ptr() for t in outputs]
-    assert len(set(own)) == len(own), "outputs share memory"
-    assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    with torch.no_grad():
+        inferred = pytree.tree_leaves(op(*arguments, *settings))
+    for found in (outputs, inferred):
+        own = [t.untyped_storage().data_ptr() for t in found]
+        assert len(set(own)) == len(own), "outputs share memory"
+        assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    assert_equal(inferred, [y.detach() for y in outputs])
     roots = [y for y in outputs if y.requires_grad]
     cotangents = [3 * torch.ones_like(y) for y in roots]
     wrt = [t for t in arguments if t.requires_grad]

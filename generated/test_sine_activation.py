@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 3363746d6133f7502675d5fbf641360e11c7938f62196f708b93fa016e72ef54
+# body-sha256: ac2ff22b51727782d965f959295d9b33a15a4a8be2d04a983fbfbbc9bba8ab4f
 """Tests of sine_activation: it must agree with its formula under autograd in every mode.
 
 y = sin(omega * x)
@@ -629,9 +629,13 @@ def test_inputs_and_cotangents_are_left_alone(settings: Any) -> None:
     arguments = leaves(inputs())
     before = [t.detach().clone() for t in arguments]
     outputs = pytree.tree_leaves(op(*arguments, *settings))
-    own = [t.untyped_storage().data_ptr() for t in outputs]
-    assert len(set(own)) == len(own), "outputs share memory"
-    assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    with torch.no_grad():
+        inferred = pytree.tree_leaves(op(*arguments, *settings))
+    for found in (outputs, inferred):
+        own = [t.untyped_storage().data_ptr() for t in found]
+        assert len(set(own)) == len(own), "outputs share memory"
+        assert not set(own) & {t.untyped_storage().data_ptr() for t in arguments}
+    assert_equal(inferred, [y.detach() for y in outputs])
     roots = [y for y in outputs if y.requires_grad]
     cotangents = [3 * torch.ones_like(y) for y in roots]
     wrt = [t for t in arguments if t.requires_grad]

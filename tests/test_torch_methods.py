@@ -285,6 +285,31 @@ def test_only_the_shapes_that_are_read_are_kept() -> None:
     assert "ctx.shapes = (input.shape,)" in item.text and "target.shape" not in item.text
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_call_that_nothing_differentiates_goes_past_the_function(
+    requires_grad: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = compiled_text("{op: product, tensors: {x: , y: }, outputs: {z: x * y}}")
+    function = item.module.ProductFunction
+    calls = list[Any]()
+    own = function.setup_context
+
+    def spied(*arguments: Any) -> None:
+        calls.append(arguments)
+        own(*arguments)
+
+    monkeypatch.setattr(function, "setup_context", staticmethod(spied))
+    x, y = torch.rand(2, 3)
+    with torch.set_grad_enabled(not requires_grad):
+        z = item.function(x.requires_grad_(requires_grad), y)
+        assert torch.equal(z, x * y)
+        assert not calls and not z.requires_grad
+        _, tangent = torch.func.jvp(item.function, (x.detach(), y), (torch.ones(3), torch.zeros(3)))
+        assert torch.equal(tangent, y)
+    assert item.function(x.detach(), y.requires_grad_()).requires_grad
+    assert calls
+
+
 @pytest.mark.parametrize("formula", ["x.T", "x.mT", "transpose(x, 0, 1)", "einsum('ij->ji', x)", "einsum('ii->i', x)"])
 def test_no_output_is_a_view(formula: str) -> None:
     item = compiled_text(f'{{op: f, tensors: {{x: }}, outputs: {{y: "{formula}", z: "2 * x", w: "2 * x.T"}}}}')

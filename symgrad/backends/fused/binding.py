@@ -114,9 +114,9 @@ class _Binding:
     def _forward(self, variant: Variant) -> list[str]:
         kernel = self.by_variant[id(variant)].forward
         if kernel is None:
-            return ["fused = None"]
+            return ["return None"]
         given = tuple_of(self.layout.tensors)
-        return [f"fused = _kernels.run({_constant(kernel)}, {given}{self._numbers(kernel)})"]
+        return [f"return _kernels.run({_constant(kernel)}, {given}{self._numbers(kernel)})"]
 
     def _backward(self, variant: Variant) -> list[str]:
         kernel = self.by_variant[id(variant)].backward

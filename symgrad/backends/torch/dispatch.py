@@ -25,6 +25,8 @@ def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> s
         name += f", _{layout.class_name}Keeping, shown={0 if count == 1 else f'slice({count})'}"
     if detached(layout):
         name += ", compiled=_detached"
+    if fused:
+        name += f", inferred=_{layout.class_name}Fused.inferred"
     return name
 
 
