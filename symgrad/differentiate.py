@@ -83,8 +83,8 @@ def _log_of_base(base: Expr) -> Expr:
 
 def partials(root: Expr, leaves: Iterable[Expr]) -> dict[Expr, Expr]:
     """The symbolic partial derivatives of a pointwise region with respect to its `leaves`."""
-    boundary = frozenset(leaves)
-    stops = boundary | frozenset(region_leaves(root))
+    boundary = list(dict.fromkeys(leaves))
+    stops = frozenset((*boundary, *region_leaves(root)))
     order = topological(root, leaves=stops)
     below: dict[Expr, frozenset[Expr]] = {}
     for node in order:

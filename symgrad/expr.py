@@ -2,8 +2,9 @@
 
 Every value of symgrad, from the parsed formula to the last partial derivative, is an `Expr`: an operation, its
 arguments and its attributes. Structurally equal expressions are one object, so equality is identity, sharing is
-visible, and a set of expressions is a graph. Pointwise functions and tensor operations are nodes of the same kind; what
-they mean stands in the tables `functions` and `tensor_ops`.
+visible, and a set of expressions is a graph. Hashes come from the structure, not from addresses: a set is walked in the
+same order in every process. Pointwise functions and tensor operations are nodes of the same kind; what they mean stands
+in the tables `functions` and `tensor_ops`.
 
 The constructors normalise only what is exact in floating point or harmless (flattening, rational constants, like terms,
 integer powers): they never distribute a product over a sum and never merge exponentials, because such steps decide
@@ -37,13 +38,18 @@ _numbers: WeakValueDictionary[tuple[int, int], Expr] = WeakValueDictionary()  # 
 class Expr:
     """One node of the DAG: `op` applied to `args`, with constant `attrs`; created through `make` only.
 
-    Equality is identity. Arithmetic operators build normalised expressions; comparisons are built with `compare`.
+    Equality is identity, and the hash that of the structure. Arithmetic operators build normalised expressions;
+    comparisons are built with `compare`.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "args", "attrs", "op")
+    __slots__ = ("__dict__", "__weakref__", "_hash", "args", "attrs", "op")
     op: str
     args: tuple[Expr, ...]
     attrs: tuple[tuple[str, Any], ...]
+    _hash: int
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __getitem__(self, attr: str) -> Any:
         """The constant attribute `attr`; KeyError if the node has none of that name."""
@@ -170,6 +176,7 @@ def make(op: str, *args: Expr, **attrs: Any) -> Expr:
     if found is None:
         found = Expr()
         found.op, found.args, found.attrs = op, args, items
+        found._hash = int.from_bytes(found.digest[:7], "big")
         # Read now, while the arguments have theirs: later these properties would recurse down a long chain.
         _ = found.digest, found.size, found.symbols
         _interned[key] = found

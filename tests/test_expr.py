@@ -228,7 +228,7 @@ def test_digests_and_order_are_the_same_in_every_process() -> None:
         "from symgrad import truth\nfrom symgrad.expr import make, symbol\n{before}\n"
         "x, a = symbol('x'), symbol('a', 'float')\n"
         "e = truth.where(truth.compare('gt', x, a), make('exp', -x) * a + x**2, 1 / (1 + make('tanh', x)) + a)\n"
-        "print(e.digest.hex(), e)"
+        "print(e.digest.hex(), e, list(e.symbols | {{make('sin', n) for n in e.symbols}}))"
     )
     seen = set()
     for seed, before in (("1", ""), ("77", "unrelated = [make('exp', symbol(n)) * symbol('a') for n in 'zax']")):
