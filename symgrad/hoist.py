@@ -121,7 +121,7 @@ def _without_terms(node: Expr) -> Expr:
     (operand,) = node.args
     outside = [t for t in operand.args if not t.is_static and _is_constant(t, node)]
     inside = ex.add(*(t for t in operand.args if t not in outside))
-    if not outside or not same_shape(shape_sources(inside), operand):
+    if not outside or inside.is_static or not same_shape(shape_sources(inside), operand):
         return node
     rest = _simplified(make("sum", inside, **dict(node.attrs)))
     # A count of the same elements cancels.

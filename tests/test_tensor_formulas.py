@@ -196,6 +196,46 @@ FORMULAS = {
         test:
           values: {degree: [0, 2, 3]}
     """,
+    "two reductions along a dimension that has size 1 anyway": """
+        op: peak_energy
+        tensors:
+          x: {shape: [..., 1]}
+        outputs:
+          y: cumsum(amax(x, dim=-1, keepdim=True) * sum(x**2, dim=-1, keepdim=True), dim=-1)
+        test:
+          shapes: {x: [3, 1]}
+    """,
+    "the shape of what a mask chooses, which is not there": """
+        op: masked_rows
+        tensors:
+          x: {shape: [D, C]}
+          mask: {shape: [D, C], dtype: bool, grad: false}
+          y:
+          z:
+        outputs:
+          r: sum(x) * z * sum(where(mask, y, 0), dim=-1)
+        test:
+          shapes: {x: [3, 4], mask: [3, 4], y: [4], z: [1]}
+    """,
+    "a size as a factor of one term": """
+        op: spread_of_logits
+        tensors:
+          x: {shape: [N, D]}
+        let: {p: "log_softmax(sum(x, dim=0), dim=-1)"}
+        outputs:
+          y: exp(p)
+          spread: var(p, correction=0)
+    """,
+    "a sum of totals": """
+        op: totals
+        tensors:
+          y: {shape: [B, D, A]}
+        hyperparameters:
+          reduction: {type: str, default: sum, choices: [sum, none]}
+        let: {s: 'einsum("bda,bdd->", y, y @ y.mT)'}
+        outputs:
+          z: 'where(reduction == "sum", sum(s), s)'
+    """,
 }
 
 
