@@ -226,6 +226,16 @@ FORMULAS = {
           y: exp(p)
           spread: var(p, correction=0)
     """,
+    "a mask beside what is evaluated in float64": """
+        op: contrast
+        tensors:
+          x: {shape: [N, D]}
+          mask: {shape: [N, D], dtype: bool, grad: false}
+        let:
+          p: exp(softmax(where(mask, x, -100), dim=-1))
+        outputs:
+          y: p * rsqrt(mean(p**2, dim=-1, keepdim=True) + 0.01)
+    """,
     "a sum of totals": """
         op: totals
         tensors:
@@ -311,6 +321,18 @@ def test_the_mean_of_nothing_has_a_logarithm(shape: tuple[int, ...]) -> None:
     item = compiled_text("{op: f, tensors: {x: }, outputs: {y: 'log(mean(exp(x), dim=-1))'}}")
     x = torch.ones(shape)
     torch.testing.assert_close(item.function(x), item.composite(x), equal_nan=True)
+
+
+def test_a_share_of_nothing_has_a_gradient_without_elements() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {x: }
+        outputs:
+          loss: mean(exp(log_softmax(x, dim=-1)))
+          p: log_softmax(x, dim=-1)
+    """)
+    x = torch.ones(0, 3, requires_grad=True)
+    assert torch.autograd.grad(item.function(x)[0], x)[0].shape == (0, 3)
 
 
 @pytest.mark.parametrize(
