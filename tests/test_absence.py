@@ -32,6 +32,7 @@ WHOLE = [
     "b.T @ x",
     "einsum('ij,kj->ik', b, x) + x",
     "x + atan2(sum(b, dim=-1) + 3, sum(b, dim=-1))",
+    "atan2(x, 2 + sum(b))",
     "sum(where(least > 0, b, x))",
     "cumsum(tanh(where(least > 0, x, b)), dim=0)",
 ]

@@ -108,9 +108,9 @@ class Printer:
         row = FUNCTIONS[node.op]
         arguments = [self._at(a, _CONDITIONAL) for a in node.args]
         if row.tensor_args:
-            like = self._lender(next(a for a in node.args if not a.is_static))
+            like = self._lender(next(a for a in node.args if not is_number(a)))
             arguments = [
-                f"{like}.new_full((), {text})" if a.is_static else text
+                f"{like}.new_full((), {text})" if is_number(a) else text
                 for a, text in zip(node.args, arguments, strict=True)
             ]
         return row.torch.format(*arguments), ATOM
