@@ -236,6 +236,16 @@ FORMULAS = {
         outputs:
           y: p * rsqrt(mean(p**2, dim=-1, keepdim=True) + 0.01)
     """,
+    "zeros in the shape of a masked tensor": """
+        op: share_of_nothing
+        tensors:
+          x: {shape: [N, D]}
+          mask: {shape: [N, D], dtype: bool, grad: false}
+        let:
+          p: log_softmax(where(mask, x, 0), dim=0)
+        outputs:
+          y: 'softmax(sum(p - p, dim=0), dim=-1) * x'
+    """,
     "a sum of totals": """
         op: totals
         tensors:

@@ -161,11 +161,12 @@ def _expand(printer: Printer, node: Expr) -> str:
 
 
 def _lender(printer: Printer, like: Expr) -> Expr | None:
-    """A tensor that surely is there: one that `like` is made of, else a cotangent or tangent, else any of floats."""
-    own = [n for n in printer.names if n in like.tensors]
+    """A tensor that surely is there: of floats that `like` is made of, else a cotangent or tangent, else another."""
     floats = [n for n in printer.names if n.op == "sym" and n["kind"] in ("tensor", "cotangent", "tangent")]
+    own = [n for n in floats if n in like.tensors]
     differential = [n for n in floats if n in printer.shapes and n.is_differential]
-    found = own or differential or [n for n in floats if not n.is_differential]
+    others = [n for n in floats if not n.is_differential]
+    found = own or differential or others or [n for n in printer.names if n in like.tensors]
     return min(found, key=lambda n: n.name, default=None)
 
 
