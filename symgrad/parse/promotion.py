@@ -15,5 +15,9 @@ def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast
     by_float = any(isinstance(o, ast.Constant) and isinstance(o.value, float) for o in operands)
     if not by_float and not any(isinstance(operator, ast.Div) for operator, _ in rest):
         return value
-    whole = any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
-    return make("floated", value) if whole else value
+    return make("floated", value) if is_whole_tensor(value) else value
+
+
+def is_whole_tensor(value: Expr) -> bool:
+    """Whether torch has a value of declared integers as a tensor of integers."""
+    return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
