@@ -246,6 +246,14 @@ FORMULAS = {
         outputs:
           y: 'softmax(sum(p - p, dim=0), dim=-1) * x'
     """,
+    "an input that is an output without a gradient": """
+        op: gram_and_input
+        tensors:
+          x: {shape: [C, D]}
+        outputs:
+          gram: x @ x.mT
+          same: {expr: x, grad: false}
+    """,
     "a sum of totals": """
         op: totals
         tensors:

@@ -79,7 +79,8 @@ class Methods(Forward, Backward, Jvp):
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        scope.known |= {form: layout.outputs[n] for n, form in variant.outputs.items()}
+        # An output that is an input is a copy of it, which may have no derivative.
+        scope.known |= {form: layout.outputs[n] for n, form in variant.outputs.items() if form.op != "sym"}
         lines, arguments = list[str](), list[str]()
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
