@@ -254,6 +254,15 @@ FORMULAS = {
           gram: x @ x.mT
           same: {expr: x, grad: false}
     """,
+    "an output twice, once without a gradient": """
+        op: shares_twice
+        tensors:
+          x: {shape: [C, D]}
+        outputs:
+          p: exp(x)
+          same: {expr: exp(x), grad: false}
+        options: {save: memory}
+    """,
     "a sum of totals": """
         op: totals
         tensors:
