@@ -263,6 +263,14 @@ FORMULAS = {
           same: {expr: exp(x), grad: false}
         options: {save: memory}
     """,
+    "a mean of integers times a total": """
+        op: weighted_peak
+        tensors:
+          x: {shape: [N]}
+          k: {shape: [N], dtype: int}
+        outputs:
+          y: mean(k * max(x, dim=-1).values)
+    """,
     "a sum of totals": """
         op: totals
         tensors:

@@ -13,9 +13,9 @@ from symgrad.errors import shown
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
+from symgrad.integers import is_whole_tensor
 from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
-from symgrad.parse.promotion import is_whole_tensor
 from symgrad.parse.scope import Bound
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
 

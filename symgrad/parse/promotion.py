@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from symgrad.expr import Expr, make
-from symgrad.integers import is_integer
+from symgrad.integers import is_whole_tensor
 
 
 def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast.expr]]) -> Expr:
@@ -16,8 +16,3 @@ def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast
     if not by_float and not any(isinstance(operator, ast.Div) for operator, _ in rest):
         return value
     return make("floated", value) if is_whole_tensor(value) else value
-
-
-def is_whole_tensor(value: Expr) -> bool:
-    """Whether torch has a value of declared integers as a tensor of integers."""
-    return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
