@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 679b570939fd2c84594967253776d0a653bb5084c7a0939600be1fe883486fcc
+# body-sha256: cccdafc2e98d237af280fb5923272983d8191a49a64de5de0f9ab4e1036c44ad
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -180,14 +180,14 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64:
+        if t is not None and t.dtype not in (torch.float64, torch.bool):
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

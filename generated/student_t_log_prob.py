@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: ec307dec05a6d86b1dc6bf05616b5cacc00bfe88678aff5185dd91a629471edb
+# body-sha256: 4048ede06cc893326cbb84964b965c4ac167e59d6b28c401e73f0eb92e7d46f4
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -315,14 +315,14 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 def _widen_all(*tensors: Any) -> Any:
     """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
-        if t is not None and t.dtype != torch.float64:
+        if t is not None and t.dtype not in (torch.float64, torch.bool):
             break
     else:
         return *tensors, None
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from symgrad import expr as ex
+from symgrad.branches import first_condition
 from symgrad.expr import Expr, make, num
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.tensor_ops.extent import ShapeConflict
 from symgrad.tensor_ops.shaping import unsqueeze
-from symgrad.traversal import rebuild, topological
+from symgrad.traversal import rebuild, substitute, topological
 
 __all__ = ["without"]
 
@@ -35,9 +36,10 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
 
     Raises ShapeConflict where the value depends on a shape that nothing tells.
     """
-    if root.op == "where" and root.args[0].is_static:  # a branch of Python, whose shape is that of the side taken
-        sides = (without(side, tensor, default, given) for side in root.args[1:])
-        return make("where", root.args[0], *sides)
+    condition = first_condition([root]) if tensor in root.symbols else None
+    if condition is not None:  # a branch of Python, whose shape is that of the side taken
+        sides = (substitute(root, {condition: holds}) for holds in (ex.TRUE, ex.FALSE))
+        return make("where", condition, *(without(side, tensor, default, given) for side in sides))
 
     def like(value: Expr) -> Expr:
         return _like(value, tensor, given)

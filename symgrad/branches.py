@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,7 +34,7 @@ def split(roots: Roots, choices: Mapping[Expr, Sequence[str]], most: int = _MOST
 
     `choices` are the values that a `str` hyperparameter can have.
     """
-    condition = _first_condition(roots.values())
+    condition = first_condition(roots.values())
     if condition is None or most < 2:
         return roots
     then, otherwise, rest = _decide(condition, choices)
@@ -45,9 +45,9 @@ def split(roots: Roots, choices: Mapping[Expr, Sequence[str]], most: int = _MOST
     )
 
 
-def _first_condition(roots: Sequence[Expr] | object) -> Expr | None:
+def first_condition(roots: Iterable[Expr]) -> Expr | None:
     """The first undecided Python condition of a choice between tensors."""
-    for node in topological(*roots):  # type: ignore[misc]
+    for node in topological(*roots):
         if node.op == "where" and node.args[0].is_static and not node.is_static:
             return _atom(node.args[0])
     return None

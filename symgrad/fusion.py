@@ -13,6 +13,7 @@ from symgrad import expr as ex
 from symgrad import truth
 from symgrad.expr import ONE, ZERO, Expr, make
 from symgrad.pattern import match, wild
+from symgrad.tensor_ops import is_number
 from symgrad.traversal import topological
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
@@ -113,7 +114,7 @@ def _interior(node: Expr, arguments: frozenset[Expr]) -> list[Expr]:
 
 
 def _tensors(arguments: tuple[Expr, ...]) -> bool:
-    return all(not a.is_static and not a.is_boolean for a in arguments)
+    return not any(is_number(a) or a.is_boolean for a in arguments)
 
 
 def _is_scalar(value: Expr) -> bool:

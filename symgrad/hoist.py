@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from symgrad import expr as ex
 from symgrad.cost import is_product
 from symgrad.expr import Expr, make
+from symgrad.integers import is_whole_tensor
 from symgrad.shapes import ShapeConflict, extent, same_shape, shape_sources
 from symgrad.sizes import elements
 from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
@@ -113,6 +114,8 @@ def _without_factors(node: Expr) -> Expr:
     if not outside or len(outside) == len(operand.args):
         return node
     inside = ex.mul(*(f for f in operand.args if f not in outside))
+    if TENSOR_OPS[node.op].floats and is_whole_tensor(inside):
+        return node
     return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
 
 
@@ -121,7 +124,7 @@ def _without_terms(node: Expr) -> Expr:
     (operand,) = node.args
     outside = [t for t in operand.args if not t.is_static and _is_constant(t, node)]
     inside = ex.add(*(t for t in operand.args if t not in outside))
-    if not outside or not same_shape(shape_sources(inside), operand):
+    if not outside or inside.is_static or not same_shape(shape_sources(inside), operand):
         return node
     rest = _simplified(make("sum", inside, **dict(node.attrs)))
     # A count of the same elements cancels.

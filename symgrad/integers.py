@@ -6,7 +6,7 @@ from symgrad.expr import Expr
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.traversal import topological
 
-__all__ = ["WHOLE", "is_integer"]
+__all__ = ["WHOLE", "is_integer", "is_whole_tensor"]
 
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
@@ -28,6 +28,11 @@ def is_integer(root: Expr) -> bool:
     for node in topological(root):
         found[node] = _is_integer(node, found)
     return bool(root.tensors) and found[root]
+
+
+def is_whole_tensor(value: Expr) -> bool:
+    """Whether torch has a value of declared integers as a tensor of integers."""
+    return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
 
 
 def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:

@@ -27,6 +27,7 @@ from symgrad.plan import Plan, plan, readable, remaining_cost
 from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.rewrite import Step
 from symgrad.second import Second, second_derivatives, total_gradients
+from symgrad.shapes import ShapeConflict
 from symgrad.sizes import Sizes
 from symgrad.spec import Spec
 from symgrad.traversal import substitute
@@ -376,10 +377,13 @@ def _named_forms(program: Program, bench: Workbench) -> dict[Expr, str]:
 
 
 def _as_tensor(program: Program, output: str, root: Expr) -> Expr:
-    """The formula of an output; where the branch taken leaves a number, in the shape that all of its tensors have."""
+    """The formula of an output; where the branch taken leaves a number, in the shape that its tensors have."""
     if root.tensors:
         return root
     given = program.given
     own = [s for s in given if s in program.outputs[output].tensors]
     floats = [s for s in own or given if s["kind"] == "tensor"]
-    return with_shape(root, floats or own or given)
+    try:
+        return with_shape(root, floats or own or given)
+    except ShapeConflict:  # nothing that the number is about is there
+        return make("expand", root, make("sum", (floats or given)[0], dim=None, keepdim=False))

@@ -227,11 +227,16 @@ def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:
 
 
 def _is_choice(node: Expr) -> bool:
-    """Whether a value is the indices of elements of an input, which have no derivative to lose.
+    """Whether a value is the indices of elements of an input or its transposed, which have no derivative to lose.
 
     Those of anything else may differ when they are computed again: in half precision from values that were rounded.
     """
-    return node.op.endswith("_indices") and node.args[0].op == "sym"
+    if not node.op.endswith("_indices"):
+        return False
+    (operand,) = node.args
+    while operand.op in ("transpose", "T", "mT"):
+        operand = operand.args[0]
+    return operand.op == "sym"
 
 
 def _bytes(value: Expr, sizes: Sizes) -> float:

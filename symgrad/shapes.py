@@ -51,8 +51,12 @@ def _shape_sources(root: Expr) -> frozenset[Expr]:
 
 def absorbed(sources: frozenset[Expr]) -> frozenset[Expr]:
     """The sources without those that broadcast to others: what is reduced with `keepdim`, beside what it reduces."""
-    whole = {s: reduced_from(s) for s in sources}
-    return sources - {s for s, of in whole.items() if of is not None and covers(sources - {s}, shape_sources(of))}
+    left = set(sources)
+    for source in sorted(sources, key=lambda s: s.order):  # one by one: of two that cover each other, one stays
+        of = reduced_from(source)
+        if of is not None and covers(frozenset(left - {source}), shape_sources(of)):
+            left.remove(source)
+    return frozenset(left)
 
 
 def covers(sources: frozenset[Expr], others: frozenset[Expr]) -> bool:

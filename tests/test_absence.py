@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from compiled import compiled_text
@@ -29,6 +31,10 @@ WHOLE = [
     "x @ b + x",
     "b.T @ x",
     "einsum('ij,kj->ik', b, x) + x",
+    "x + atan2(sum(b, dim=-1) + 3, sum(b, dim=-1))",
+    "atan2(x, 2 + sum(b))",
+    "sum(where(least > 0, b, x))",
+    "cumsum(tanh(where(least > 0, x, b)), dim=0)",
 ]
 
 
@@ -37,12 +43,12 @@ WHOLE = [
 def test_none_is_a_tensor_of_the_default(formula: str, default: int) -> None:
     item = compiled_text(
         f"{{op: f, tensors: {{x: {{shape: [N, N]}}, b: {{shape: [N, N], default: {default}}}}}, "
-        f'outputs: {{y: "{formula}"}}}}'
+        f'hyperparameters: {{least: 1.0}}, outputs: {{y: "{formula}"}}}}'
     )
     x = torch.rand(3, 3, dtype=torch.float64, requires_grad=True)
     full = torch.full((3, 3), default, dtype=torch.float64)
     for f in item.function, item.composite:
-        found, right = (_value_and_gradient(f(x, b), x) for b in (None, full))
+        found, right = (_value_and_gradient(f(x, b, 1.0), x) for b in (None, full))
         torch.testing.assert_close(found, right)
 
 
@@ -60,6 +66,16 @@ def test_the_shape_of_what_is_absent_comes_from_several_tensors() -> None:
     x, w = torch.rand(2, 3), torch.rand(4, 3)
     found, right = (item.function(x, w, scale) for scale in (None, torch.ones(2, 4)))
     torch.testing.assert_close(found, right)
+
+
+def test_of_nothing_but_what_is_absent_a_number_is_left() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {x: {shape: [..., A]}, w: {shape: [C, D]}, b: {shape: [..., A], default: 2}}
+        outputs: {y: exp(b)}
+    """)
+    y = item.function(torch.rand(2, 3), torch.rand(4, 5), None)
+    torch.testing.assert_close(y, torch.tensor(math.exp(2)))
 
 
 @pytest.mark.parametrize(

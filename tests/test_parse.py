@@ -293,6 +293,16 @@ MISTAKES: dict[str, tuple[int, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("call", ["mean({})", "var({}, dim=0)", "norm({})", "softmax({}, dim=-1)"])
+def test_what_torch_has_of_floats_alone_is_refused_of_integers(call: str) -> None:
+    k = symbol("k", "int_tensor")
+    name = call.partition("(")[0]
+    message = f"{name} works on floats, and k + 1 is of integers; multiply it by 1.0"
+    assert faults(call.format("k + 1"), k) == [Fault(0, message)]
+    assert parse_expression(call.format("1.0 * (k + 1)"), [k]).op == name
+    assert parse_expression(call.format("where(mask, 1, 0)"), [MASK]).op == name
+
+
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistake(text: str) -> None:
     assert fault(text) == MISTAKES[text]

@@ -325,6 +325,8 @@ def test_the_plan_of_a_spec(path: Path) -> None:
         ("max(x, dim=-1).values", "max_indices"),
         ("min(x, dim=0, keepdim=True).values", "min_indices"),
         ("sort(x, dim=-1).values", "sort_indices"),
+        ("min(x.mT, dim=-1).values", "min_indices"),
+        ("max(transpose(x.T, 0, 1), dim=0).values", "max_indices"),
         ("max(exp(x) + x, dim=-1).values", "sym"),  # recomputed in half precision it might choose otherwise
     ],
 )

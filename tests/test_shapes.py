@@ -34,6 +34,12 @@ def test_what_is_kept_beside_its_operand_adds_nothing() -> None:
     assert mean.op == "mean"
 
 
+def test_of_two_values_of_one_shape_one_is_a_source() -> None:
+    column = symbol("x", "tensor", ("...", 1))
+    kept = parsed("sum(x, dim=-1, keepdim=True) * amax(x, dim=-1, keepdim=True)", column)
+    assert len(shape_sources(kept)) == 1
+
+
 def test_declared_shapes_that_are_equal() -> None:
     other = symbol("y", "tensor", ("N", "C", "H", "W"))
     assert same_shape(frozenset({IMAGE, other}), IMAGE)

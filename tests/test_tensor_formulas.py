@@ -196,6 +196,91 @@ FORMULAS = {
         test:
           values: {degree: [0, 2, 3]}
     """,
+    "two reductions along a dimension that has size 1 anyway": """
+        op: peak_energy
+        tensors:
+          x: {shape: [..., 1]}
+        outputs:
+          y: cumsum(amax(x, dim=-1, keepdim=True) * sum(x**2, dim=-1, keepdim=True), dim=-1)
+        test:
+          shapes: {x: [3, 1]}
+    """,
+    "the shape of what a mask chooses, which is not there": """
+        op: masked_rows
+        tensors:
+          x: {shape: [D, C]}
+          mask: {shape: [D, C], dtype: bool, grad: false}
+          y:
+          z:
+        outputs:
+          r: sum(x) * z * sum(where(mask, y, 0), dim=-1)
+        test:
+          shapes: {x: [3, 4], mask: [3, 4], y: [4], z: [1]}
+    """,
+    "a size as a factor of one term": """
+        op: spread_of_logits
+        tensors:
+          x: {shape: [N, D]}
+        let: {p: "log_softmax(sum(x, dim=0), dim=-1)"}
+        outputs:
+          y: exp(p)
+          spread: var(p, correction=0)
+    """,
+    "a mask beside what is evaluated in float64": """
+        op: contrast
+        tensors:
+          x: {shape: [N, D]}
+          mask: {shape: [N, D], dtype: bool, grad: false}
+        let:
+          p: exp(softmax(where(mask, x, -100), dim=-1))
+        outputs:
+          y: p * rsqrt(mean(p**2, dim=-1, keepdim=True) + 0.01)
+    """,
+    "zeros in the shape of a masked tensor": """
+        op: share_of_nothing
+        tensors:
+          x: {shape: [N, D]}
+          mask: {shape: [N, D], dtype: bool, grad: false}
+        let:
+          p: log_softmax(where(mask, x, 0), dim=0)
+        outputs:
+          y: 'softmax(sum(p - p, dim=0), dim=-1) * x'
+    """,
+    "an input that is an output without a gradient": """
+        op: gram_and_input
+        tensors:
+          x: {shape: [C, D]}
+        outputs:
+          gram: x @ x.mT
+          same: {expr: x, grad: false}
+    """,
+    "an output twice, once without a gradient": """
+        op: shares_twice
+        tensors:
+          x: {shape: [C, D]}
+        outputs:
+          p: exp(x)
+          same: {expr: exp(x), grad: false}
+        options: {save: memory}
+    """,
+    "a mean of integers times a total": """
+        op: weighted_peak
+        tensors:
+          x: {shape: [N]}
+          k: {shape: [N], dtype: int}
+        outputs:
+          y: mean(k * max(x, dim=-1).values)
+    """,
+    "a sum of totals": """
+        op: totals
+        tensors:
+          y: {shape: [B, D, A]}
+        hyperparameters:
+          reduction: {type: str, default: sum, choices: [sum, none]}
+        let: {s: 'einsum("bda,bdd->", y, y @ y.mT)'}
+        outputs:
+          z: 'where(reduction == "sum", sum(s), s)'
+    """,
 }
 
 
@@ -271,6 +356,18 @@ def test_the_mean_of_nothing_has_a_logarithm(shape: tuple[int, ...]) -> None:
     item = compiled_text("{op: f, tensors: {x: }, outputs: {y: 'log(mean(exp(x), dim=-1))'}}")
     x = torch.ones(shape)
     torch.testing.assert_close(item.function(x), item.composite(x), equal_nan=True)
+
+
+def test_a_share_of_nothing_has_a_gradient_without_elements() -> None:
+    item = compiled_text("""
+        op: f
+        tensors: {x: }
+        outputs:
+          loss: mean(exp(log_softmax(x, dim=-1)))
+          p: log_softmax(x, dim=-1)
+    """)
+    x = torch.ones(0, 3, requires_grad=True)
+    assert torch.autograd.grad(item.function(x)[0], x)[0].shape == (0, 3)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
         (K / 2, "_result_dtype(_floated(k))"),
         (total(X * call("log", K)), "_result_dtype(_floated(k), x)"),
         (1 / K, "_result_dtype(_floated(k))"),
+        (X / (1 + K), "_result_dtype(k, x)"),
+        (X / call("sqrt", K), "_result_dtype(_floated(k), x)"),
         (X * K / 2, "_result_dtype(k, x)"),
         (N * K**2 - call("abs", K), "_result_dtype(k)"),
         (call("maximum", K, ONE), "_result_dtype(k)"),
@@ -103,7 +105,9 @@ def test_functions_of_whole_numbers_are_floats(formula: Expr, text: str) -> None
     assert printed(promoted(formula), {X: "x", K: "k"}) == text
 
 
-@pytest.mark.parametrize("formula", ["exp(x*k)", "sigmoid(x + k)", "x*k/2", "x/k", "where(k > 2, exp(x), x)"])
+@pytest.mark.parametrize(
+    "formula", ["exp(x*k)", "sigmoid(x + k)", "x*k/2", "x/k", "exp(x)/(1 + k**2)", "where(k > 2, exp(x), x)"]
+)
 def test_an_integer_beside_half_precision_leaves_its_dtype_alone(formula: str) -> None:
     op = compiled_text(
         f"{{op: f, tensors: {{x: , k: {{dtype: int, grad: false}}}}, outputs: {{y: '{formula}'}}}}"

@@ -13,6 +13,7 @@ from symgrad.errors import shown
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
+from symgrad.integers import is_whole_tensor
 from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
 from symgrad.parse.scope import Bound
@@ -139,6 +140,8 @@ def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequ
     for value in operands:
         if not value.tensors:
             builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
+        if row.floats and is_whole_tensor(value):
+            builder.fail(node, f"{row.name} works on floats, and {value} is of integers; multiply it by 1.0")
 
 
 def operation_with_fields(name: str, node: ast.Call) -> str | None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from symgrad.expr import Expr, make
-from symgrad.integers import is_integer
+from symgrad.integers import is_whole_tensor
 
 
 def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast.expr]]) -> Expr:
@@ -15,5 +15,4 @@ def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast
     by_float = any(isinstance(o, ast.Constant) and isinstance(o.value, float) for o in operands)
     if not by_float and not any(isinstance(operator, ast.Div) for operator, _ in rest):
         return value
-    whole = any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
-    return make("floated", value) if whole else value
+    return make("floated", value) if is_whole_tensor(value) else value

@@ -144,6 +144,7 @@ ROWS = (
         vjp=lambda node, g: (expand(restore(g, node) / count(node), node.args[0]),),
         jvp=_same_reduction,
         extent=reduced,
+        floats=True,
         linear=True,
     ),
     TensorOp(
@@ -163,6 +164,7 @@ ROWS = (
         torch="{0}.var({attributes})",
         **_weighted(_var_slope),
         extent=reduced,
+        floats=True,
         cost=2.0,
         saves="x",
         definition=_var,
@@ -182,6 +184,7 @@ ROWS = (
         torch="torch.linalg.vector_norm({0}{comma})",
         **_weighted(_norm_slope),
         extent=reduced,
+        floats=True,
         saves="xy",
         definition=_norm,
     ),

@@ -60,6 +60,7 @@ class TensorOp:
         aliases: other accepted spellings.
         method: accepted as an attribute of a tensor expression, such as `x.T`.
         differentiable: False for results without derivatives, such as indices.
+        floats: whether torch refuses it of integers.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
     """
 
@@ -82,6 +83,7 @@ class TensorOp:
     aliases: tuple[str, ...] = ()
     method: str = ""
     differentiable: bool = True
+    floats: bool = False
     definition: Callable[..., Expr] | None = None
 
 

@@ -83,15 +83,27 @@ def _flat(operands: Operands) -> Operands:
 
 def floated_in(root: Expr) -> frozenset[Expr]:
     """The tensors of whole numbers, as declared, of which a function is computed that is not whole."""
-    nodes = [n for n in topological(root) if not n.is_static and not n.is_boolean and not _keeps_whole(n)]
+    order = topological(root)
+    # A divisor beside a float is no float of its own.
+    beside = {a for n in order if n.op == "mul" and _has_float(n) for a in n.args if _is_divisor(a)}
+    nodes = [n for n in order if not (n.is_static or n.is_boolean or n in beside or _keeps_whole(n))]
     return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
+
+
+def _has_float(node: Expr) -> bool:
+    return any(s["kind"] == "tensor" for s in node.tensors)
+
+
+def _is_divisor(factor: Expr) -> bool:
+    n = factor.args[1].number if factor.op == "pow" else None
+    return n is not None and n < 0 and n.denominator == 1
 
 
 def _keeps_whole(node: Expr) -> bool:
     """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
     if node.op == "floated":
         return False
-    if node.op in TENSOR_OPS or node.op in _CHOSEN or any(s["kind"] == "tensor" for s in node.tensors):
+    if node.op in TENSOR_OPS or node.op in _CHOSEN or _has_float(node):
         return True
     numbers = [a for a in node.args if a.is_static]
     if node.op == "pow" and _is_negative(numbers):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import ZERO, Expr
+from symgrad.expr import ZERO, Expr, symbol
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, Ref, is_number
 from symgrad.tensor_ops.extent import Dim
-from symgrad.traversal import topological
+from symgrad.traversal import substitute, topological
+from symgrad.truth import compare
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer
@@ -128,9 +129,12 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     leaves = [n for n in topological(node, leaves=at_hand) if n in at_hand or (n.op == "sym" and n.tensors)]
     names = {n: printer.names.get(n) or n.name for n in sorted(leaves, key=lambda n: n.order)}
     numbers = {n: text for n, text in printer.names.items() if n.is_static}
-    inner = printer.anew({**numbers, **names})
+    # Every argument is a tensor of floats, which is no condition.
+    floats = {n: symbol(name) if n.is_boolean else n for n, name in names.items()}
+    conditions = {n: compare("ne", own, 0) for n, own in floats.items() if own is not n}
+    inner = printer.anew({**numbers, **{own: names[n] for n, own in floats.items()}})
     shapes = ", ".join(print_shape(printer, n) for n in names)
-    return f"_shape_of(lambda {', '.join(names.values())}: {inner(node)}, {shapes})"
+    return f"_shape_of(lambda {', '.join(names.values())}: {inner(substitute(node, conditions))}, {shapes})"
 
 
 def _is_at_hand(printer: Printer, value: Expr) -> bool:
@@ -157,11 +161,12 @@ def _expand(printer: Printer, node: Expr) -> str:
 
 
 def _lender(printer: Printer, like: Expr) -> Expr | None:
-    """A tensor that surely is there: one that `like` is made of, else a cotangent or tangent, else any of floats."""
-    own = [n for n in printer.names if n in like.tensors]
+    """A tensor that surely is there: of floats that `like` is made of, else a cotangent or tangent, else another."""
     floats = [n for n in printer.names if n.op == "sym" and n["kind"] in ("tensor", "cotangent", "tangent")]
+    own = [n for n in floats if n in like.tensors]
     differential = [n for n in floats if n in printer.shapes and n.is_differential]
-    found = own or differential or [n for n in floats if not n.is_differential]
+    others = [n for n in floats if not n.is_differential]
+    found = own or differential or others or [n for n in printer.names if n in like.tensors]
     return min(found, key=lambda n: n.name, default=None)
 
 

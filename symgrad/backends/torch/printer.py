@@ -90,7 +90,7 @@ class Printer:
             return node.op.capitalize(), ATOM
         if not node.symbols:
             return self._constant(node)
-        return self._scalar(node) if _is_scalar(node) else self._tensor(node)
+        return self._scalar(node) if is_number(node) and node.op != "count" else self._tensor(node)
 
     # ------------------------------------------------------------------------------------------ tensors
     def _tensor(self, node: Expr) -> tuple[str, int]:
@@ -108,9 +108,9 @@ class Printer:
         row = FUNCTIONS[node.op]
         arguments = [self._at(a, _CONDITIONAL) for a in node.args]
         if row.tensor_args:
-            like = self._lender(next(a for a in node.args if not a.is_static))
+            like = self._lender(next(a for a in node.args if not is_number(a)))
             arguments = [
-                f"{like}.new_full((), {text})" if a.is_static else text
+                f"{like}.new_full((), {text})" if is_number(a) else text
                 for a, text in zip(node.args, arguments, strict=True)
             ]
         return row.torch.format(*arguments), ATOM
@@ -264,14 +264,20 @@ class Printer:
             return self._scalar_product(node)
         if node.op == "pow":
             return self._scalar_power(node)
+        if node.op == "div" and _has_size(node.args[1]):
+            return self._size_quotient(*(self._at(a, _CONDITIONAL) for a in node.args))
         if node.op in ("sub", "div"):  # of sizes, which are lowered like tensors
             return self._infix(node)
         if node.op == "neg":
             return self._neg(node)
         python = FUNCTIONS[node.op].python
-        if node.op == "log" and any(n.op == "count" for n in topological(node)):
+        if node.op == "log" and _has_size(node):
             python = "_log_of_size({0})"
         return python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
+
+    def _size_quotient(self, over: str, under: str) -> tuple[str, int]:
+        """A quotient of Python numbers by a size, which may be 0."""
+        return f"_size_quotient({over}, {under})", ATOM
 
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:
         text = self._at(node.args[0], _SUM)
@@ -312,6 +318,8 @@ class Printer:
         if exponent.number == Fraction(1, 2):
             return f"math.sqrt({self(base)})", ATOM
         if exponent.number is not None and exponent.number < 0:
+            if _has_size(base):
+                return self._size_quotient("1", self(base) if exponent.number == -1 else self._inverse_power(node))
             return (
                 f"1 / {self._inverse_power(node) if exponent.number != -1 else self._at(base, _UNARY)}",
                 _PRODUCT,
@@ -335,11 +343,8 @@ class Printer:
         return self.constants[node], ATOM
 
 
-def _is_scalar(node: Expr) -> bool:
-    """Whether a value is a Python number: of hyperparameters and of sizes."""
-    if node.is_static or not node.args or node.op not in FUNCTIONS:
-        return node.is_static
-    return all(_is_scalar(a) or a.op == "count" for a in node.args)
+def _has_size(number: Expr) -> bool:
+    return number.op != "maximum" and any(n.op == "count" for n in topological(number))  # a least size is none of 0
 
 
 def constant_value(node: Expr) -> float | None:

@@ -84,7 +84,10 @@ class Methods(Forward, Backward, Jvp):
     def _setup(self, variant: Variant) -> list[str]:
         layout = self.layout
         scope = self._scope()
-        scope.known |= {form: layout.outputs[n] for n, form in variant.outputs.items()}
+        # What is without a derivative stands for nothing that has one: neither for an input nor for another output.
+        ordered = sorted(layout.spec.outputs, key=lambda o: o.grad)
+        named = {variant.outputs[o.name]: layout.outputs[o.name] for o in ordered}
+        scope.known |= {form: name for form, name in named.items() if form.op != "sym"}
         lines, arguments = list[str](), list[str]()
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
