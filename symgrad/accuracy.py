@@ -76,10 +76,12 @@ class Sample:
         """Compares expressions at all points, and far outside: for forms that are not identities."""
         points = [dict(p) for p in self.points[FLOAT64]]
         for base in self.points[FLOAT64][:: max(1, len(points) // 6)]:
-            for symbol in base:
-                if symbol.tensors and symbol["kind"] == "tensor":
-                    points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
-                    points += [{**base, symbol: 1 / size} for size in _FAR]
+            tensors = [s for s in base if s.tensors and s["kind"] == "tensor"]
+            for symbol in tensors:
+                points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
+                points += [{**base, symbol: 1 / size} for size in _FAR]
+            scales = (*_FAR, *(1 / size for size in _FAR))
+            points += [{**base, **{s: scale * base[s] for s in tensors}} for scale in scales]  # of ordinary ratios
         return Check(points)
 
     def simulation(self, target: Format, arithmetic: Format) -> Simulation:

@@ -187,6 +187,15 @@ def test_a_thorough_check_looks_far_outside() -> None:
     assert sample.thorough_check(2 * X, X * 2 * make("exp", 0 * X))
 
 
+def test_a_thorough_check_looks_where_all_tensors_are_large_or_small() -> None:
+    points = [{X: 0.5, Y: 0.7}, {X: 1.0, Y: 3.0}]
+    sample = Sample({FLOAT32: points, FLOAT64: points})
+    vanishing = make("exp", -((X / Y) ** 2)) / Y**2
+    for growing in (X**2, X**-2):
+        clamped = make("clamp", growing, ex.num(-(10**9)), ex.num(10**9))
+        assert not sample.thorough_check(growing * vanishing, clamped * vanishing)
+
+
 def test_failing_where_nothing_is_extreme_weighs_more() -> None:
     formula = make("exp", X) / (1 + make("exp", X))
     far, close = (judge(formula, [v]).score(formula, FLOAT32) for v in (1e4, 100.0))
