@@ -135,7 +135,7 @@ ROWS = (
     Function(
         "heaviside",
         ("x", "values"),
-        torch="torch.heaviside({0}.detach(), {1})",  # autograd knows no derivative of it
+        torch="torch.heaviside(torch.detach({0}), {1})",  # autograd knows no derivative of it
         python="(1.0 if ({0}) > 0 else 0.0 if ({0}) < 0 else {1})",
         partials=lambda x, h: (ZERO, _indicator(compare("eq", x, 0))),
         meaning=real.heaviside,

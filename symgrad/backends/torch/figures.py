@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from symgrad.backends.literals import literal, tuple_of
@@ -15,6 +17,7 @@ from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.expr import Expr
 from symgrad.operation import Variant
+from symgrad.resources import template_folder
 from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
@@ -42,7 +45,7 @@ def figures(layout: Layout) -> list[Figure]:
     found: list[Figure] = []
     for decisions, variant in _decided(layout):
         for output, tensor, choice, form in _choices(variant):
-            base = (f"D_{output}_D_{tensor}" if tensor else output).upper()
+            base = _free((f"D_{output}_D_{tensor}" if tensor else output).upper())
             taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
             rows, ulps = _rows(layout, bench, choice, form, variant, decisions)
             if not rows:
@@ -51,6 +54,17 @@ def figures(layout: Layout) -> list[Figure]:
             place = None if tensor is None else tensors.index(tensor)
             found.append(Figure(name, outputs.index(output), place, rows, _upward(ulps[0]), _upward(ulps[1])))
     return found
+
+
+def _free(name: str) -> str:
+    """The name, or one like it that the rest of the generated test does not have."""
+    return f"{name}_" if name in _taken() else name
+
+
+@cache
+def _taken() -> frozenset[str]:
+    text = (template_folder() / "torch" / "test.py.j2").read_text(encoding="utf-8")
+    return frozenset({"F", *re.findall(r"^([A-Z][A-Z_]*)\b", text, re.MULTILINE)})
 
 
 def _decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
