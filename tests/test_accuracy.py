@@ -201,3 +201,21 @@ def test_failing_where_nothing_is_extreme_weighs_more() -> None:
     far, close = (judge(formula, [v]).score(formula, FLOAT32) for v in (1e4, 100.0))
     assert far.nonfinite == close.nonfinite == 1
     assert far.failures < close.failures
+
+
+def test_a_value_saved_in_float32_spoils_what_cancels_in_float64() -> None:
+    saved = make("exp", -X)
+    own = judge(1 - saved, [1e-3, 1e-2, 0.1])
+    assert own.score(1 - saved, FLOAT32, wide=True).ulp < 1
+    assert own.error_with_rounded(1 - saved, saved) > 30
+    assert own.error_with_rounded(1 - saved, X) < 1
+
+
+def test_rough_errors_tell_luck_from_accuracy() -> None:
+    formula = make("exp", X) / make("exp", X) - 1 + X
+    own = judge(formula, [1e-6, 2.0])
+    lucky = make("exp", X) * make("exp", -X) - 1 + X
+    (narrow, double), _ = own.rough_errors(lucky, False, [0, 1]).values()
+    assert narrow > 4
+    assert double > 4
+    assert own.rough_errors(X, True, [1]) == {1: (0.0, 0.0)}
