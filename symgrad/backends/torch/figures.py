@@ -22,6 +22,7 @@ from symgrad.traversal import topological
 from symgrad.workbench import Workbench
 
 ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
+_LUCK = 8  # times what is allowed
 _WORST, _SPREAD = 5, 11  # rows of one table: the least accurate points, and others all over the domain
 
 
@@ -122,9 +123,12 @@ def _rows(
     return rows, ulps
 
 
-def _is_allowed(error: float, figure: float) -> bool:
-    """Whether the generated test allows an error in ulp; where it does not, functions of torch may make it fail."""
-    return error <= amplified(figure) * figure + ALLOWANCE
+def _is_allowed(rough: float, figure: float) -> bool:
+    """Whether an error in ulp that functions off by a few ulp make is about what the generated test allows.
+
+    Where it is far more, the form is accurate by luck, which functions of torch need not have.
+    """
+    return rough <= _LUCK * (amplified(figure) * figure + ALLOWANCE)
 
 
 def amplified(figure: float) -> int:

@@ -22,13 +22,13 @@ __all__ = ["special"]
 
 _SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
 _POINTS = 5  # at which forms are looked at
-_BESIDE = 1e-300  # next to a pole at 0
+_BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 
 
 def special(layout: Layout) -> list[list[str]]:
     """Values of each tensor as source at which functions have limits, poles and signed zeros, in its domain.
 
-    Those are left out at which a chosen form is infinity over infinity, or the like.
+    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula has a value.
     """
     values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
     return [
@@ -44,30 +44,32 @@ def special(layout: Layout) -> list[list[str]]:
 
 
 def _is_lost(layout: Layout, tensor: Tensor, value: float) -> bool:
-    """Whether an output or a gradient is no number where a tensor has this value; at 0, of a pole alone."""
+    """Whether a form is no number where a tensor has this value, and the outputs are some; at 0, of a pole alone."""
     lost = any(v != v for target in (FLOAT32, FLOAT64) for v in _results(layout, tensor, value, target))
     if lost and not value:
-        beside = math.copysign(_BESIDE, value)
-        return any(not abs(v) < 1 / _BESIDE**0.1 for v in _results(layout, tensor, beside, FLOAT64))
+        return any(not abs(v) < _LARGE for s in (_BESIDE, -_BESIDE) for v in _results(layout, tensor, s, FLOAT64))
     return lost
 
 
 def _results(layout: Layout, tensor: Tensor, value: float, target: Format) -> Iterator[float]:
-    """The outputs and gradients that are pointwise, where a tensor has this value and the others have ordinary ones."""
+    """Outputs and gradients by the chosen forms, the other tensors being ordinary, where the outputs have values."""
     for chosen in settings(layout):
         variant = variant_at(layout, chosen)
         if variant is None:
             continue
-        forms = [f for f in variant.outputs.values() if not _has_operations(f)]
+        outputs = {name: f for name, f in variant.outputs.items() if not _has_operations(variant.formulas[name])}
         gradients = {key: g for key, whole in variant.gradients.items() if (g := _pointwise(whole)) is not None}
         ones = {s: 1.0 for g in gradients.values() for s in g.symbols}  # cotangents
         points = [{**ones, **p, layout.symbol(tensor.name): value} for p in _points(layout, chosen)]
         simulation = Simulation(points, target)
-        for form in forms:
-            yield from map(float, simulation(machine_form(form)))
-        for name in {tensor for _, tensor in gradients}:
-            own = [simulation(machine_form(g)) for (_, t), g in gradients.items() if t == name]
-            yield from map(sum, zip(*own, strict=True))
+        columns = [simulation(machine_form(form)) for form in outputs.values()]
+        for own in {t for _, t in gradients}:
+            parts = [simulation(machine_form(g)) for (_, t), g in gradients.items() if t == own]
+            columns.append([sum(values) for values in zip(*parts, strict=True)])
+        written = [simulation(machine_form(variant.formulas[name])) for name in outputs]
+        for k in range(len(points)):
+            if not any(column[k] != column[k] for column in written):
+                yield from (float(column[k]) for column in columns)
 
 
 def _points(layout: Layout, values: Sequence[Any]) -> list[dict[Expr, Any]]:
