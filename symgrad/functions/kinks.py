@@ -131,6 +131,7 @@ ROWS = (
         partials=lambda x: (ONE,),
         meaning=real.finite,
         cost=1.2,
+        internal=True,
     ),
     Function(
         "heaviside",
