@@ -44,7 +44,7 @@ def special(layout: Layout) -> list[list[str]]:
 
 
 def _is_lost(layout: Layout, tensor: Tensor, value: float) -> bool:
-    """Whether a form is no number where a tensor has this value, and the outputs are some; at 0, of a pole alone."""
+    """Whether a form is no number where a tensor has this value, and an output is one; at 0, of a pole alone."""
     lost = any(v != v for target in (FLOAT32, FLOAT64) for v in _results(layout, tensor, value, target))
     if lost and not value:
         return any(not abs(v) < _LARGE for s in (_BESIDE, -_BESIDE) for v in _results(layout, tensor, s, FLOAT64))
@@ -52,7 +52,7 @@ def _is_lost(layout: Layout, tensor: Tensor, value: float) -> bool:
 
 
 def _results(layout: Layout, tensor: Tensor, value: float, target: Format) -> Iterator[float]:
-    """Outputs and gradients by the chosen forms, the other tensors being ordinary, where the outputs have values."""
+    """Outputs and gradients by the chosen forms, the other tensors being ordinary, where an output has a value."""
     for chosen in settings(layout):
         variant = variant_at(layout, chosen)
         if variant is None:
@@ -68,7 +68,7 @@ def _results(layout: Layout, tensor: Tensor, value: float, target: Format) -> It
             columns.append([sum(values) for values in zip(*parts, strict=True)])
         written = [simulation(machine_form(variant.formulas[name])) for name in outputs]
         for k in range(len(points)):
-            if not any(column[k] != column[k] for column in written):
+            if any(column[k] == column[k] for column in written):
                 yield from (float(column[k]) for column in columns)
 
 
