@@ -8,17 +8,19 @@ truth is finite and representable counts separately and before everything else.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import mpmath as mp
 
+from symgrad import expr as ex
 from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.expr import Expr
 from symgrad.machine import machine_form
 from symgrad.simulate import Simulation
+from symgrad.traversal import substitute
 
 __all__ = ["Judge", "Measurement", "Sample", "Score"]
 
@@ -76,10 +78,12 @@ class Sample:
         """Compares expressions at all points, and far outside: for forms that are not identities."""
         points = [dict(p) for p in self.points[FLOAT64]]
         for base in self.points[FLOAT64][:: max(1, len(points) // 6)]:
-            for symbol in base:
-                if symbol.tensors and symbol["kind"] == "tensor":
-                    points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
-                    points += [{**base, symbol: 1 / size} for size in _FAR]
+            tensors = [s for s in base if s.tensors and s["kind"] == "tensor"]
+            for symbol in tensors:
+                points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
+                points += [{**base, symbol: 1 / size} for size in _FAR]
+            scales = (*_FAR, *(1 / size for size in _FAR))
+            points += [{**base, **{s: scale * base[s] for s in tensors}} for scale in scales]  # of ordinary ratios
         return Check(points)
 
     def simulation(self, target: Format, arithmetic: Format) -> Simulation:
@@ -112,6 +116,12 @@ class _Reference:
             return 0.0  # below the normal range results may flush to zero
         excess = abs((value - self.high) - self.low) / self.ulp - self.credit
         return excess if excess > 0 else 0.0
+
+    def doubled(self) -> _Reference:
+        """The same point of float32 for a computation in float64."""
+        ulp = float(FLOAT64.ulp(mp.mpf(self.high)))
+        credit = self.credit * self.ulp * math.ldexp(1.0, FLOAT32.precision - FLOAT64.precision)
+        return replace(self, ulp=ulp, credit=credit / ulp)
 
 
 @dataclass(frozen=True)
@@ -176,12 +186,31 @@ class Judge:
         """The errors of `form` in float64 at the points of float32, in ulp of float64, by index of the point."""
         values = self.sample.simulation(FLOAT32, FLOAT64)(machine_form(form))
         smallest = math.ldexp(1.0, FLOAT64.min_exponent - 1)
-        found = {}
-        for r in self.references(FLOAT32):
-            ulp = float(FLOAT64.ulp(mp.mpf(r.high)))
-            credit = r.credit * r.ulp * math.ldexp(1.0, FLOAT32.precision - FLOAT64.precision)
-            found[r.index] = replace(r, ulp=ulp, credit=credit / ulp).error(values[r.index], smallest)
-        return found
+        return {r.index: r.doubled().error(values[r.index], smallest) for r in self.references(FLOAT32)}
+
+    def rough_errors(self, form: Expr, wide: bool, indices: Collection[int]) -> dict[int, tuple[float, float]]:
+        """The errors in float32 and in float64 at some points of float32, if what is not exact is an ulp or two off."""
+        references = [r for r in self.references(FLOAT32) if r.index in indices]
+        points = [self.sample.points[FLOAT32][r.index] for r in references]
+        narrow = Simulation(points, FLOAT64 if wide else FLOAT32, rough=True)(machine_form(form))
+        double = Simulation(points, FLOAT64, rough=True)(machine_form(form))
+        small, smallest = (math.ldexp(1.0, target.min_exponent - 1) for target in (FLOAT32, FLOAT64))
+        return {
+            r.index: (r.error(FLOAT32.round(x), small), r.doubled().error(y, smallest))
+            for r, x, y in zip(references, narrow, double, strict=True)
+        }
+
+    def error_with_rounded(self, form: Expr, part: Expr) -> float:
+        """The worst error of `form` in float32, evaluated in float64 with a part of it rounded to float32."""
+        points = self.sample.points[FLOAT32]
+        rounded = map(FLOAT32.round, self.sample.simulation(FLOAT32, FLOAT64)(machine_form(part)))
+        saved = ex.symbol("saved")
+        values = Simulation([{**p, saved: v} for p, v in zip(points, rounded, strict=True)], FLOAT64)(
+            machine_form(substitute(form, {part: saved}))
+        )
+        smallest = math.ldexp(1.0, FLOAT32.min_exponent - 1)
+        errors = (r.error(FLOAT32.round(values[r.index]), smallest) for r in self.references(FLOAT32))
+        return max(errors, default=0.0)
 
     def score(self, form: Expr, target: Format, wide: bool = False, range_: float = 1.0) -> Score:
         """The worst error of `form` in `target`, where the truth is within this part of the format's range."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad import truth
@@ -36,11 +37,11 @@ def _decided(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
         node = truth.compare(node.op, same_sign(node.args[0], domains), ZERO)
     if node.op == "abs" and positive(node.args[0], domains):
         return node.args[0]
+    if node.op in COMPARISONS and node.args[1].number is not None:
+        return _compared(node, domains)
     if not node.args or node.args[0] not in domains:
         return node
     x, domain = node.args[0], domains[node.args[0]]
-    if node.op in COMPARISONS and node.args[1].number is not None:
-        return _compared(node, float(node.args[1].number), domain)
     if node.op in _BY_SIGN and domain.lower >= 0 and not (domain.lower == 0 and not domain.lower_open):
         return _BY_SIGN[node.op][0] or x
     if node.op in _BY_SIGN and domain.upper <= 0 and not (domain.upper == 0 and not domain.upper_open):
@@ -139,10 +140,19 @@ _ORDERS = ("gt", "lt", "ge", "le")
 _SPECIAL = {"where": _chosen, "hypot": _length, "pow": _scaled_power}
 
 
-def _compared(node: Expr, bound: float, domain: Interval) -> Expr:
-    """A comparison of a variable with a number."""
+def _compared(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
+    """A comparison of numbers with a variable, a multiple of it, or this and another number."""
+    left, right = node.args
+    terms = left.args if left.op == "add" else (left,)
+    constant = sum((t.number for t in terms if t.number is not None), Fraction(0))
+    rest = [ex.split_coefficient(t) for t in terms if t.number is None]
+    if len(rest) != 1 or rest[0][1] not in domains or right.number is None:
+        return node
+    ((factor, x),) = rest
+    domain, bound = domains[x], float((right.number - constant) / factor)
     above = domain.lower > bound or (domain.lower == bound and domain.lower_open)
     below = domain.upper < bound or (domain.upper == bound and domain.upper_open)
     if not above and not below:
         return node
-    return TRUE if node.op in ("ne", "gt" if above else "lt", "ge" if above else "le") else FALSE
+    greater = above == (factor > 0)
+    return TRUE if node.op in ("ne", "gt" if greater else "lt", "ge" if greater else "le") else FALSE

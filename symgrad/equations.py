@@ -21,7 +21,7 @@ from symgrad.traversal import rebuild, substitute, topological
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
 _LETTERS = "uvwrstpq"
-_SAME_VALUES = ("sum_to", "conform", "expand", "drop", "floated", "finite")  # they bring shapes and dtypes in line
+SAME_VALUES = ("sum_to", "conform", "expand", "drop", "floated", "finite")  # they bring shapes and dtypes in line
 _SHORTEST = 10  # characters of a part that is worth a letter
 _EXACT = 40  # characters of a number that is shown as it is, others as decimals
 
@@ -82,7 +82,7 @@ def _readable(root: Expr) -> Expr:
 
 
 def _simpler(node: Expr, args: Sequence[Expr]) -> Expr:
-    if node.op in _SAME_VALUES:
+    if node.op in SAME_VALUES:
         return args[0]
     if node.op in ("restore", "unsqueeze"):
         kept = _with_dimensions(args[0], node["dim"])

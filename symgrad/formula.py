@@ -18,6 +18,7 @@ __all__ = ["formula"]
 
 _MAX_LENGTH = 20_000  # of a text; a longer part is shown as "..."
 _SHORT, _LONG = 12, 40  # digits of a decimal that is preferred to a fraction; of one that is if it is shorter
+_ZEROS = 9  # of a whole number that is written with an exponent where it has more
 
 # How tightly a text binds, from the loosest to the tightest.
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(9)
@@ -126,7 +127,7 @@ def _over(value: Fraction, others: bool) -> tuple[_Text | None, int]:
 def _decimal(value: Fraction) -> str | None:
     """The exact decimal, or None where a fraction is shorter."""
     if value.denominator == 1:
-        return str(value.numerator)
+        return _whole(str(value.numerator))
     longest = _SHORT if len(str(value)) <= _LONG else _LONG
     for digits in range(1, longest + 1):
         scaled = value * 10**digits
@@ -135,6 +136,14 @@ def _decimal(value: Fraction) -> str | None:
             text = f"{part:0{digits}}"
             return f"{part}e-{digits}" if not whole and text.startswith("000") else f"{whole}.{text}"
     return None
+
+
+def _whole(text: str) -> str:
+    digits = text.rstrip("0")
+    if len(text) <= len(digits) + _ZEROS:
+        return text
+    point = "." if len(digits) > 1 else ""
+    return f"{digits[0]}{point}{digits[1:]}e{len(text) - 1}"
 
 
 def _power(node: Expr, known: Known) -> _Text:

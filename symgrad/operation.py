@@ -317,15 +317,14 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
     wide_values = any(c.chosen.wide for c in bench.values.values())
     tensors = [program.symbols[t.name] for t in spec.tensors]
     differentiable = [o.name for o in spec.outputs if o.grad]
+    readable = differentiable
 
     def make_plan(derivatives: Derivatives) -> Plan:
         needed = [*derivatives.gradients.values(), *(o.gradient for o in overrides.values())]
         kernels = spec.options.kernels
         extras = alone and not wide_values and not wide_slopes and not kernels  # float64 is not worth keeping
         policy = spec.options.save
-        return plan(
-            formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=extras, fused=kernels
-        )
+        return plan(formulas, outputs, needed, policy, fixed, readable, tensors=tensors, extras=extras, fused=kernels)
 
     def error(partials: Mapping[tuple[str, str], Expr]) -> float:
         return max(
@@ -333,9 +332,17 @@ def _compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots
             default=0.0,
         )
 
-    derived, chosen = reuse_outputs(
-        Derivatives(gradients, tangents, slopes), outputs, make_plan, error, spec.options.save
-    )
+    def spoiled() -> list[str]:
+        """The outputs that backward would read in float32, and that some partial needs in float64."""
+        read = {s.value for s in chosen.base if s.source == "output"}
+        forms = [(slope_choices[k], form) for k, form in derived.partials.items() if k in slope_choices]
+        return [o for o in readable if outputs[o] in read and any(bench.is_spoiled(*f, outputs[o]) for f in forms)]
+
+    before = Derivatives(gradients, tangents, slopes)
+    derived, chosen = reuse_outputs(before, outputs, make_plan, error, spec.options.save)
+    while lost := spoiled():
+        readable = [o for o in readable if o not in lost]
+        derived, chosen = reuse_outputs(before, outputs, make_plan, error, spec.options.save)
     kept = frozenset(s.value for s in chosen.saved)
     keys, sizes = list(derived.gradients), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))

@@ -93,10 +93,10 @@ def _between(low: float, high: float, size: bool) -> Expr | None:
         if not low < high:
             return None
         middle = 2.0 ** round((math.log2(low) + math.log2(high)) / 2)
-        if not low < middle < high:
-            middle = math.sqrt(low) * math.sqrt(high)
-            middle = float(f"{middle:.3g}")
-        return ex.num(Fraction(middle)) if low < middle < high else None
+        if low < middle < high:
+            return ex.num(Fraction(middle))
+        number = Fraction(f"{math.sqrt(low) * math.sqrt(high):.3g}")
+        return ex.num(number) if low < number < high else None
     if low < 0 < high:
         return ex.ZERO
     bounded = [v for v in (low, high) if math.isfinite(v)]
@@ -105,5 +105,5 @@ def _between(low: float, high: float, size: bool) -> Expr | None:
         if len(bounded) == 2
         else (bounded[0] * (2 if (bounded[0] > 0) == (bounded[0] == low) else 0.5))
     )
-    middle = float(f"{middle:.3g}")
-    return ex.num(Fraction(middle)) if low < middle < high and abs(middle) < _FARTHEST else None
+    number = Fraction(f"{middle:.3g}")
+    return ex.num(number) if low < number < high and abs(number) < _FARTHEST else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float
+from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
@@ -29,12 +30,14 @@ class Simulation:
     """Values of machine-level expressions at fixed points; every node is computed once.
 
     Python scalars (no tensor below them) are computed in float64, as generated code does, and so is what follows from a
-    tensor that is widened, until a function rounds it.
+    tensor that is widened, until a function rounds it. With `rough`, the results that libraries may round differently
+    are an ulp or two off, each in its own way: those of functions, products and quotients.
     """
 
-    def __init__(self, points: Sequence[Environment], target: Format) -> None:
+    def __init__(self, points: Sequence[Environment], target: Format, *, rough: bool = False) -> None:
         self.points = points
         self.target = target
+        self.rough = rough
         self._columns: dict[Expr, list[Any]] = {}
         self._wide: set[Expr] = set()
 
@@ -58,7 +61,10 @@ class Simulation:
         wide = node.is_static or node.op == WIDEN or any(a in self._wide for a in node.args)
         if wide and not node.is_static and node.op not in NARROW:
             self._wide.add(node)
-        apply = _operation(node, FLOAT64 if wide and node.op not in NARROW else self.target)
+        target = FLOAT64 if wide and node.op not in NARROW else self.target
+        apply = _operation(node, target)
+        if self.rough and not node.is_static:
+            apply = _off(_OFF[len(self._columns) % len(_OFF)], node, apply, target)
         return list(map(apply, *(self._operand(a, wide) for a in node.args)))
 
     def _operand(self, node: Expr, wide: bool) -> Sequence[Any]:
@@ -98,6 +104,35 @@ def _operation(node: Expr, target: Format) -> Elementwise:
             return float(exact(*arguments))
 
     return apply
+
+
+_OFF = (1, -2, 2, -1, -2, 1, 2)  # ulp, of one function after the other
+
+
+def _off(ulps: int, node: Expr, apply: Elementwise, target: Format) -> Elementwise:
+    """The operation with results that are some ulp off, where another library may round it differently."""
+    is_exact = _EXACT.get(node.op)
+    if is_exact is None and _native(node) is not None:
+        return apply
+
+    def shifted(*arguments: float) -> float:
+        value = float(apply(*arguments))
+        if not math.isfinite(value) or (is_exact is not None and is_exact(value, arguments)):
+            return value
+        return target.round(value + ulps * float(target.ulp(mp.mpf(value))))
+
+    return shifted
+
+
+def _is_product(value: float, factors: Sequence[float]) -> bool:
+    return not value or math.prod(map(Fraction, factors), start=Fraction(1)) == Fraction(value)
+
+
+# Of operations that are rounded only once, and yet may be fused or written as others: whether a result is exact.
+_EXACT: dict[str, Callable[[float, Sequence[float]], bool]] = {
+    "mul": _is_product,
+    "div": lambda value, operands: not value or _is_product(operands[0], (value, operands[1])),
+}
 
 
 def _reciprocal_times(target: Format) -> Elementwise:

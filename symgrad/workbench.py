@@ -15,7 +15,7 @@ from typing import Any
 from symgrad.accuracy import Judge, Sample
 from symgrad.alignment import cancelled
 from symgrad.branches import guard
-from symgrad.candidates import Candidate, Choice, Effort
+from symgrad.candidates import ACCEPTABLE, Candidate, Choice, Effort
 from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
@@ -165,6 +165,15 @@ class Workbench:
         score = self.judge(choice.formula).score(slope.flat(form), FLOAT32, wide=choice.chosen.wide)
         return math.inf if score.nonfinite else score.ulp
 
+    def is_spoiled(self, slope: Slope, form: Expr, value: Expr) -> bool:
+        """Whether a form of a partial in float64 loses digits where a value in it was saved in float32."""
+        choice, flat = slope.choice, slope.flat(form)
+        if not choice.chosen.wide or value not in topological(flat):
+            return False
+        judge = self.judge(choice.formula)
+        whole = judge.score(flat, FLOAT32, wide=True)
+        return judge.error_with_rounded(flat, value) > max(ACCEPTABLE, 2 * whole.ulp)
+
     def remeasured(self, slope: Slope, form: Expr) -> Choice:
         """The choice with the figures of the form that is emitted, where the plan rewrote it."""
         choice, flat = slope.choice, slope.flat(form)
@@ -283,7 +292,10 @@ def hyperparameter_values(spec: Any, hyperparameter: Any) -> list[Any]:
     if hyperparameter.type == "str":
         return [hyperparameter.default or ""]
     tried: list[Any] = [] if hyperparameter.default is None else [hyperparameter.default]
-    others: list[Any] = [2, 3, 1, 0] if hyperparameter.type == "int" else [0.75, 1.5, 2.0]
+    others: list[Any] = [2, 3, 1, 0]
+    if hyperparameter.type == "float":
+        is_share = tried and 0 < tried[0] < 1
+        others = [0.75, 0.5] if is_share else [0.75, 1.5, 2.0]
     domain = hyperparameter.domain
     inside = [v for v in others if domain is None or v in domain]
     if not inside and not tried and domain is not None:

@@ -187,8 +187,35 @@ def test_a_thorough_check_looks_far_outside() -> None:
     assert sample.thorough_check(2 * X, X * 2 * make("exp", 0 * X))
 
 
+def test_a_thorough_check_looks_where_all_tensors_are_large_or_small() -> None:
+    points = [{X: 0.5, Y: 0.7}, {X: 1.0, Y: 3.0}]
+    sample = Sample({FLOAT32: points, FLOAT64: points})
+    vanishing = make("exp", -((X / Y) ** 2)) / Y**2
+    for growing in (X**2, X**-2):
+        clamped = make("clamp", growing, ex.num(-(10**9)), ex.num(10**9))
+        assert not sample.thorough_check(growing * vanishing, clamped * vanishing)
+
+
 def test_failing_where_nothing_is_extreme_weighs_more() -> None:
     formula = make("exp", X) / (1 + make("exp", X))
     far, close = (judge(formula, [v]).score(formula, FLOAT32) for v in (1e4, 100.0))
     assert far.nonfinite == close.nonfinite == 1
     assert far.failures < close.failures
+
+
+def test_a_value_saved_in_float32_spoils_what_cancels_in_float64() -> None:
+    saved = make("exp", -X)
+    own = judge(1 - saved, [1e-3, 1e-2, 0.1])
+    assert own.score(1 - saved, FLOAT32, wide=True).ulp < 1
+    assert own.error_with_rounded(1 - saved, saved) > 30
+    assert own.error_with_rounded(1 - saved, X) < 1
+
+
+def test_rough_errors_tell_luck_from_accuracy() -> None:
+    formula = make("exp", X) / make("exp", X) - 1 + X
+    own = judge(formula, [1e-6, 2.0])
+    lucky = make("exp", X) * make("exp", -X) - 1 + X
+    (narrow, double), _ = own.rough_errors(lucky, False, [0, 1]).values()
+    assert narrow > 4
+    assert double > 4
+    assert own.rough_errors(X, True, [1]) == {1: (0.0, 0.0)}

@@ -38,6 +38,9 @@ SYMBOLS = (X, Y, BETA, N, FLAG, MODE)
         "0.044715 * x**3 + x",
         "0.1 * x",
         "1e-12 * x",
+        "1e18 * x",
+        "x + 2.47e21",
+        "1000000000 * x",
         "1.0507009873554804934193349852946 * x",
         "1/3",
         "x + 1/3",
@@ -110,7 +113,7 @@ def test_depth_is_no_recursion() -> None:
 NUMBERS = st.fractions(-20, 20, max_denominator=60) | st.sampled_from(
     [Fraction("0.044715"), Fraction("1e-7"), Fraction(10**9), Fraction(3, 10**8), Fraction(-1), Fraction(1, 2)]
 )
-UNARY = sorted(name for name, row in FUNCTIONS.items() if len(row.parameters) == 1)
+UNARY = sorted(name for name, row in FUNCTIONS.items() if len(row.parameters) == 1 and not row.internal)
 BINARY = ["maximum", "minimum", "atan2", "hypot", "logaddexp", "xlogy", "heaviside"]
 DIMS = st.sampled_from([None, 0, -1, (0, 1), Ref("n"), (0, Ref("n"))])
 

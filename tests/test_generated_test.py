@@ -157,7 +157,9 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 
 # A parameter that is not read, names that are not ASCII and end with a mark, a branch on a number, NaN in a dead
 # branch, no gradient in x, a value at the step that is a tensor, outputs that are constant, only an optional tensor
-# with a gradient, dtypes that depend on the order of operations.
+# with a gradient, dtypes that depend on the order of operations, numbers outside of a domain, a number that decides a
+# dtype alone, 0 times infinity in the formula's own derivative, results too large for finite differences and for half
+# precision, nothing for the composite to save.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -170,10 +172,16 @@ UNUSUAL = (
     "{op: constant, tensors: {x: , w: }, outputs: {y: 0*x + 1, z: w - w}, module: {parameters: {w: 1.0}}}",
     "{op: constant_once, tensors: {x: }, outputs: {y: 0*x + 1}, options: {double_backward: false}}",
     "{op: masked, tensors: {x: , m: {dtype: bool}, w: , k: {dtype: int}}, outputs: {y: 'where(m, x*k, 0)*w'}}",
+    "{op: shares, tensors: {x: {domain: '(0, 1)'}, z: {domain: '(0, 1)'}}, outputs: {y: softplus(x)*z}}",
+    "{op: chosen, tensors: {x: , z: {grad: false}}, outputs: {y: 'where(abs(x) > z, x, 0)*1'}}",
+    "{op: rooted, tensors: {x: }, outputs: {y: 'sqrt(clamp(x, min=0))'}}",
+    "{op: large, tensors: {x: }, outputs: {y: 1e9*exp(x)}}",
+    "{op: ternary, tensors: {w: }, outputs: {t: 'where(w > 1, 1.0, 0.0)'},"
+    " gradients: {w: 'where(abs(w) <= 1, grad_t, 0)'}}",
     "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
-WORDS |= {"asked", "second", "numbers"}
+WORDS |= {"asked", "second", "numbers", "torch_func", "gradgradcheck", "rounded"}
 
 
 def test_integers_and_truth_values_of_all_kinds_are_sampled() -> None:

@@ -252,6 +252,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "polygamma(1.5, x)": (10, "the order must be an integer from 0 to 100 or a hyperparameter of type int"),
     "None": (0, "None is not a value"),
     "inf": (0, "unknown name 'inf'; did you mean 'oo'?"),
+    "finite(x)": (0, "unknown function 'finite'"),
     "where(true, x, y)": (6, "unknown name 'true'; did you mean 'True'?"),
     "math.pi * x": (5, "'math.pi': write pi"),
     "torch.exp(x)": (0, "methods have no place in a formula; write exp(...)"),

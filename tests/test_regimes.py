@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 import pytest
 from random_expressions import X, Y
@@ -55,6 +56,15 @@ def test_a_threshold_on_the_size() -> None:
     sizes = [c for c in conditions if c.args[0] is make("abs", X)]
     assert sizes
     assert any(1e-19 < float(c.args[1]["value"]) < 1e19 for c in sizes), sizes
+
+
+def test_a_threshold_has_few_digits() -> None:
+    formula = make("log1p", X)
+    below = truth.where(truth.compare("lt", X, ex.num(Fraction("3.07"))), formula, ex.ZERO)
+    above = truth.where(truth.compare("lt", X, ex.num(Fraction("2.13"))), ex.ZERO, formula)
+    conditions = check(formula, [below, above], {X: POSITIVE})
+    assert any(c.args[0] is X and len(str(float(c.args[1]["value"]))) <= 4 for c in conditions), conditions
+    assert all(Fraction(f"{float(c.args[1]['value']):.3g}") == c.args[1]["value"] for c in conditions if c.args[0] is X)
 
 
 def test_a_threshold_between_two_variables() -> None:

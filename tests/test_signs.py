@@ -9,13 +9,13 @@ import torch
 
 from symgrad import expr as ex
 from symgrad.domains import within_domains
-from symgrad.expr import OO, ZERO, Expr, make, symbol
+from symgrad.expr import FALSE, OO, TRUE, ZERO, Expr, make, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.signs import _ODD, _POSITIVE, positive, same_sign
 from symgrad.spec.interval import Interval
 from symgrad.truth import compare, where
 
-X, ALPHA, BETA = symbol("x"), symbol("alpha", "float"), symbol("beta", "float")
+X, ALPHA, BETA, N = symbol("x"), symbol("alpha", "float"), symbol("beta", "float"), symbol("n", "int")
 DOMAINS = {ALPHA: Interval(0.0, math.inf, True, True), BETA: Interval(0.0, math.inf, False, True)}
 
 
@@ -110,3 +110,18 @@ def test_the_size_of_what_is_positive_is_itself() -> None:
     for value in (ex.PI, make("exp", X), ex.PI * ALPHA):
         assert within_domains(X + make("abs", value), DOMAINS) is X + value
     assert within_domains(make("abs", BETA), DOMAINS) is make("abs", BETA)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "expected"),
+    [
+        (compare("eq", N - 1, 0), FALSE),
+        (compare("lt", 1 - N, 0), TRUE),
+        (compare("gt", 1 - 2 * N, 0), FALSE),
+        (compare("ge", N + X, 0), None),
+        (compare("eq", N - 1, 1), None),
+    ],
+)
+def test_a_domain_decides_about_a_shifted_variable(comparison: Expr, expected: Expr | None) -> None:
+    domains = {N: Interval(2, 8, False, False)}
+    assert within_domains(comparison, domains) is (expected or comparison)

@@ -245,3 +245,14 @@ def test_float32_arithmetic_is_rounded_once(a: float, b: float) -> None:
     nodes = [make(op, X, Z) for op in ("add", "sub", "mul", "div")]
     for own, theirs in zip(simulate(nodes, {X: a, Z: b}, FLOAT32), expected, strict=True):
         assert own == theirs or (math.isnan(own) and math.isnan(theirs))
+
+
+@pytest.mark.parametrize("target", [FLOAT32, FLOAT64], ids=IDS)
+def test_rough_results_are_off_where_libraries_may_differ(target: Format) -> None:
+    point = {X: target.round(0.1), Y: target.round(0.3)}
+    plain, rough = Simulation([point], target), Simulation([point], target, rough=True)
+    for root in (make("mul", X, Y), make("div", X, Y), make("exp", X)):
+        ((right,), (shifted,)) = plain(root), rough(root)
+        assert 0 < abs(shifted - right) <= 2 * float(target.ulp(mp.mpf(right)))
+    for root in (make("mul", num(2), X), make("add", X, Y), make("neg", X)):
+        assert rough(root) == plain(root)

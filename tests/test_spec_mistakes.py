@@ -280,6 +280,14 @@ def test_mistakes_in_formulas_are_reported_beside_those_of_the_rest() -> None:
     assert [m.split(": ")[1] for m in found] == ["op", "tensors.t.gradd", "outputs.y", "outputs.y"]
 
 
+def test_no_cotangent_is_unknown_whose_output_was_refused() -> None:
+    found = rendered("op: f\ntensors: {x: }\noutputs: {y: max(x, 0), z: 2*x}\ngradients: {x: grad_y + gard_z}")
+    assert [m.split(": ")[-1] for m in found] == [
+        "inside of { } a formula with a comma takes quotes",
+        "unknown name 'gard_z'; did you mean 'grad_z'?",
+    ]
+
+
 @pytest.mark.parametrize("name", ["pi", "E", "oo"])
 def test_a_dimension_may_have_the_name_of_a_constant(name: str) -> None:
     assert rendered(f"op: f\ntensors: {{x: {{shape: [..., {name}]}}}}\noutputs: {{y: x}}") == []

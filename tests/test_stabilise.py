@@ -178,6 +178,7 @@ def test_the_formula_itself_is_unstable() -> None:
         (1 / (1 + make("exp", -X)), make("sigmoid", X)),
         (ex.sqrt(X**2 + Y**2), make("hypot", X, Y)),
         (1 - make("erf", X), make("erfc", X)),
+        (make("log", Y * make("exp", X)), X + make("log", Y)),
     ],
     ids=repr,
 )

@@ -174,6 +174,11 @@ def test_a_choice_between_numbers_is_a_tensor(condition: Expr) -> None:
         assert value_of(root) == float(exact([root], POINT, 100)[0])
 
 
+def test_the_argument_of_heaviside_is_detached_as_a_whole() -> None:
+    root = make("heaviside", X - ALPHA, ex.ONE)
+    assert value_of(root) == float(exact([root], POINT, 100)[0])
+
+
 def test_clamp_with_infinite_bounds_prints_one_bound() -> None:
     for low, high, expected in ((-ex.OO, ALPHA, 0.3678794411714423), (ALPHA, ex.OO, 0.7310585786300049)):
         assert value_of(make("clamp", X, low, high)) == expected

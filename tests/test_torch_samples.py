@@ -7,7 +7,8 @@ import torch
 from compiled import compiled_text
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.samples import shapes
+from symgrad.backends.torch.samples import settings, shapes
+from symgrad.backends.torch.special import special
 from symgrad.errors import SpecError
 from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
@@ -84,3 +85,26 @@ def test_no_variance_of_a_single_element_is_sampled(formula: str, is_single_fine
     found, _ = shapes(Layout(compile_operation(parse_formulas(spec))))
     assert found
     assert any(own == () or 1 in own for pair in found for own in pair or ()) == is_single_fine
+
+
+def test_hyperparameters_for_which_a_formula_has_no_value_are_left_out() -> None:
+    text = "{op: f, tensors: {x: }, hyperparameters: {a: 0.25, b: 2.0, c: 0.5}, outputs: {y: c*x/(b - a)}}"
+    found = settings(Layout(compiled_text(text).operation))
+    assert len(found) > 1
+    assert all(a != b for a, b, _ in found)
+    assert all(0 < c < 1 for _, _, c in found), "a share stays one"
+
+
+ALL = {"math.inf", "-math.inf", "0.0", "-0.0", "1e-40", "-1e-40"}
+SPECIAL = {
+    "x*z": ALL,
+    "abs(x)*z": ALL,
+    "x - z*x*abs(x)": ALL,
+    "x/sqrt(x**2 + 1)": ALL,
+}
+
+
+@pytest.mark.parametrize("formula", SPECIAL)
+def test_special_values_are_those_at_which_the_forms_have_numbers(formula: str) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: , z: }}, outputs: {{y: {formula}}}}}")
+    assert set(special(Layout(item.operation))[0]) == SPECIAL[formula]

@@ -17,8 +17,8 @@ _ROWS = (*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *kinks.ROWS, *sp
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
 
-# Every accepted spelling -> the canonical name.
-SPELLINGS: dict[str, str] = {name: row.name for row in _ROWS for name in (row.name, *row.aliases)}
+# Every spelling that specs may have -> the canonical name.
+SPELLINGS: dict[str, str] = {name: row.name for row in _ROWS if not row.internal for name in (row.name, *row.aliases)}
 
 
 def call(name: str, *args: Scalar) -> Expr:

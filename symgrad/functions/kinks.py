@@ -131,11 +131,12 @@ ROWS = (
         partials=lambda x: (ONE,),
         meaning=real.finite,
         cost=1.2,
+        internal=True,
     ),
     Function(
         "heaviside",
         ("x", "values"),
-        torch="torch.heaviside({0}.detach(), {1})",  # autograd knows no derivative of it
+        torch="torch.heaviside(torch.detach({0}), {1})",  # autograd knows no derivative of it
         python="(1.0 if ({0}) > 0 else 0.0 if ({0}) < 0 else {1})",
         partials=lambda x, h: (ZERO, _indicator(compare("eq", x, 0))),
         meaning=real.heaviside,

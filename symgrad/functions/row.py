@@ -31,6 +31,7 @@ class Function:
         tensor_args: whether torch wants tensors for all arguments.
         required: how many arguments must be given; all by default.
         definition: builds the expression where it is made of other functions, always or for some arguments.
+        internal: whether only the compiler writes it, and no spec.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Function:
     tensor_args: bool = False
     required: int | None = None
     definition: Callable[..., Expr] | None = None
+    internal: bool = False
 
     @property
     def arity(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from symgrad.truth import compare, where
 _MOST_TERMS = 40  # of an expanded sum
 _MOST_REPEATS = 8  # powers of sums that are multiplied out
 
-_LIMIT = ex.num(2**60)
+_LIMIT = ex.num(10**18)
 
 Powers = dict[Expr, Fraction]
 

@@ -87,6 +87,7 @@ RECOGNISE_RULES = (
         POSITIVE,
     ),
     Rule("log-erfc", log(f("erfc", a)), f("log_ndtr", -sqrt(2) * a) + log(2), "erfc underflows"),
+    Rule("log-of-scaled-exp", log(b * exp(a)), a + log(b), "exp under- or overflows", domain=POSITIVE),
     Rule("lgamma-step", f("lgamma", a + 1) - f("lgamma", a), log(f("abs", a)), "the difference cancels"),
     Rule("digamma-step", f("digamma", a + 1) - f("digamma", a), 1 / a, "the difference cancels"),
     Rule("log-softmax", a - f("logaddexp", a, b), f("logsigmoid", a - b), "the difference cancels"),

@@ -47,7 +47,7 @@ def _formula_mistakes(spec: Spec) -> tuple[Mistake, ...]:
     from symgrad.parse import parse_formulas  # which reads specs itself
 
     declared = frozenset(re.findall(r"^\s*[\"']?(\w+)[\"']?\s*:|[{,]\s*(\w+)\s*:", spec.text, re.MULTILINE))
-    names = {name for pair in declared for name in pair}
+    names = {prefix + name for pair in declared for name in pair for prefix in ("", "grad_")}
     try:
         parse_formulas(spec)
     except SpecError as error:

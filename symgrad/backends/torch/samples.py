@@ -16,7 +16,6 @@ from symgrad.expr import Expr
 from symgrad.fitting import Fitting, sizes
 from symgrad.operation import Variant
 from symgrad.spec import Spec
-from symgrad.spec.interval import Interval
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import Ref
 from symgrad.traversal import topological
@@ -26,7 +25,6 @@ Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
 _MOST_SETTINGS = 6
-_SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
 _SIZES = (3, 2, 4, 3, 2, 5)
 # Shapes of tensors that broadcast with each other, cycled through.
 _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -40,13 +38,21 @@ _EMPTY: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 3), (3,), (1,)), ((3, 0)
 
 
 def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
-    """Values of all hyperparameters: every combination of the branching ones, and every value of the others."""
+    """Values of all hyperparameters: every combination of the branching ones, and every value of the others.
+
+    With `every`, all combinations of all values, also those for which the formula has no value.
+    """
     spec = layout.spec
     attributes = _attributes(layout)
     values = [_values(spec, h, h.name in attributes) for h in spec.hyperparameters]
     combinations = list(product(*values))
-    if len(combinations) <= _MOST_SETTINGS or every:
+    if every:
         return combinations
+    found = combinations if len(combinations) <= _MOST_SETTINGS else _thinned(spec, values)
+    return [f for f in found if _is_regular(layout, f)] or found[:1]
+
+
+def _thinned(spec: Spec, values: Sequence[list[Any]]) -> list[tuple[Any, ...]]:
     branching = list(
         product(*(v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")))
     )
@@ -61,6 +67,25 @@ def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
             )
         )
     return found
+
+
+def _is_regular(layout: Layout, values: Sequence[Any]) -> bool:
+    """Whether the formula has a value with these hyperparameters: `1 / (b - a)` has none where they are equal."""
+    variant = variant_at(layout, values)
+    own = {layout.symbol(h.name): v for h, v in zip(layout.spec.hyperparameters, values, strict=True)}
+    scalars = [n for f in variant.formulas.values() for n in topological(f) if _is_quotient(n)] if variant else []
+    return not scalars or not any(v != v or math.isinf(v) for v in exact(scalars, own, 53))
+
+
+def _is_quotient(node: Expr) -> bool:
+    """Whether a node is a power or a function of hyperparameters alone, which may be undefined."""
+    return (
+        node.is_static
+        and bool(node.args)
+        and bool(node.symbols)
+        and not node.is_boolean
+        and node.op not in ("add", "where")
+    )
 
 
 def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
@@ -274,22 +299,6 @@ def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
     return -3.0, 3.0
 
 
-def special(spec: Spec) -> list[list[str]]:
-    """Values of each tensor as source at which functions have limits, poles and signed zeros, in its domain."""
-    values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
-    return [
-        [repr(v).replace("inf", "math.inf") for v in values if t.domain is None or _is_within(v, t.domain)]
-        if t.dtype == "float"
-        else []
-        for t in spec.tensors
-    ]
-
-
-def _is_within(value: float, domain: Interval) -> bool:
-    """Whether a value is in a domain; an infinite end is."""
-    return value in domain or (math.isinf(value) and value in (domain.lower, domain.upper))
-
-
 def refused(spec: Spec) -> list[tuple[str, str, str]]:
     """Hyperparameters, values as source, and the error that each value must raise."""
     found = []
@@ -313,4 +322,4 @@ def refused(spec: Spec) -> list[tuple[str, str, str]]:
     return found
 
 
-__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "special", "variant_at"]
+__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]

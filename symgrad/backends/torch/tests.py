@@ -10,6 +10,7 @@ from symgrad.backends.free_names import free_names
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
+from symgrad.backends.torch.dtypes import promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout, branches
 from symgrad.backends.torch.methods import readers
@@ -18,6 +19,7 @@ from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
+from symgrad.backends.torch.special import special
 from symgrad.differentiate import is_tensor_op
 from symgrad.expr import ZERO, Expr
 from symgrad.formatting import format_python
@@ -49,6 +51,7 @@ _TORCH_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 # Operations that torch refuses to apply to tensors of different types.
+_OF_FLOATS = frozenset({"softplus", "logsigmoid", "hypot", "logaddexp"})  # that torch has of no integers
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})
 
 
@@ -163,15 +166,15 @@ class _Facts:
             "half": spec.options.accumulate == "float32",
             "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
             "pointwise": not operations,
-            "special": tuple_of(list(map(tuple_of, samples.special(spec)))),
+            "special": tuple_of(list(map(tuple_of, special(layout)))),
             "multiplies": layout.multiplies,
             "sums": broadcasting and len(tensors) > 1,
-            "numbers": "[2, 0.5]" if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
+            "numbers": self._numbers() if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
             "refused": self._refused(),
             "bad_shapes": literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
             "large_shapes": large,
             "square_shapes": f"[(4, 6)] * {len(tensors)}" if broadcasting else "SHAPES[0]",
-            "compared": True,
+            "compared": not overrides,  # the composite has no part of these
             **self._versions(),
             "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
             "module": self._module(),
@@ -195,9 +198,18 @@ class _Facts:
         return [f for v in self.layout.variants for f in v.formulas.values()]
 
     def _joint(self) -> bool:
-        """Whether every output depends on all tensors, which decide the dtype of a number among them."""
+        """Whether the dtype of every output is that of all tensors, which decide the dtype of a number among them."""
         everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
-        return all(f.tensors == everyone for f in self._formulas())
+        nodes = topological(*self._formulas())
+        chosen = any(n.op == "where" and all(a.is_static for a in n.args[1:]) for n in nodes)  # between numbers
+        return not chosen and all(promoted(f) == everyone for f in self._formulas())
+
+    def _numbers(self) -> str:
+        """Numbers in all domains: an integer, where torch computes the formula of one, and another."""
+        whole = not any(n.op in _OF_FLOATS for f in self._formulas() for n in topological(f))
+        domains = [t.domain for t in self.spec.tensors if t.domain is not None]
+        found = [v for v in (2 if whole else 2.0, 0.5) if all(v in d for d in domains)]
+        return repr(found) if found else ""
 
     def _sloped(self) -> bool:
         """Whether there is a derivative in the first settings."""
