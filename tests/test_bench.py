@@ -13,6 +13,7 @@ from symgrad.bench import report
 from symgrad.bench.arguments import arguments
 from symgrad.bench.measure import Row
 from symgrad.cli import main
+from symgrad.errors import SymgradError
 from symgrad.spec import parse_spec
 
 CHANNEL = """
@@ -98,6 +99,12 @@ def test_build_without_a_compiler(tmp_path, monkeypatch):
     CliRunner().invoke(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out])
     result = CliRunner().invoke(main, ["build", out])
     assert result.exit_code == 1 and "no C++ compiler" in result.output
+
+
+def test_the_limit_tells_of_a_compiler_that_fails(monkeypatch):
+    monkeypatch.setenv("CXX", "false --loudly")
+    with pytest.raises(SymgradError, match="false failed"):
+        limits._stream.__wrapped__()
 
 
 def test_the_plot(tmp_path):

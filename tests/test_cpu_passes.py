@@ -320,6 +320,36 @@ def test_libraries_are_cached_by_content(modules, monkeypatch):
     assert library.stat().st_mtime_ns == before
 
 
+def test_a_damaged_library_is_built_anew(modules, monkeypatch, tmp_path):
+    """To load it would end the process. The compiler here copies a good one, and is a command with an option."""
+    good = Path(modules["gate"]._kernels.library(torch.float32)._name)
+    damaged = tmp_path / good.name
+    damaged.write_bytes(good.read_bytes()[:5000])
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    path = modules["gate"]._kernels.source.with_name("gate.py")
+    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
+        imported(path).gate(torch.randn(5), torch.tensor(0.5))
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\ngood=$1\nfor made; do :; done\ncp "$good" "$made"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CXX", f"{compiler} {good}")
+    module = imported(path)
+    module.gate(torch.randn(5), torch.tensor(0.5))
+    assert any(module._kernels.walks.values()) and damaged.stat().st_size > good.stat().st_size
+
+
+def test_a_library_that_cannot_be_loaded_is_not_kept(modules, monkeypatch, tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\nfor made; do :; done\necho nothing > "$made"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.warns(RuntimeWarning, match="eager operations serve instead"):
+        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
+    assert list(tmp_path.iterdir()) == [compiler]
+
+
 def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
     assert modules["gate"]._cache_folder() == Path.home() / "own"
