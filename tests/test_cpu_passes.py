@@ -60,6 +60,7 @@ op: heads
 tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
 outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
 """
+MASKED = "op: masked\ntensors: {x: , keep: {dtype: bool}}\noutputs: {y: 'where(keep, x**2, -x)'}\n"
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
 SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
@@ -76,7 +77,7 @@ outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS)
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
         yield all_written(texts, tmp_path_factory.mktemp("fused"))
@@ -211,6 +212,15 @@ def test_strides(modules, layout):
     agree(fused, eager)
     assert fused[0].stride() == eager[0].stride()
     agree(*both(modules["norm"], [x, torch.rand(x.shape[-1])]))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 3, 2, 1)], ids=str)
+@pytest.mark.parametrize("size", [(4, 3, 6, 5), (3, 1, 1), ()], ids=str)
+def test_strides_of_truth_values(modules, size, order):
+    """They are copied as numbers, and the copy need not lie as the pass goes."""
+    places = [order.index(d) for d in range(4)]
+    keep = (torch.randn([(4, 3, 6, 5)[d] for d in order]) > 0).permute(places)
+    agree(*both(modules["masked"], [torch.rand(size), keep], wanted=(0,)))
 
 
 @pytest.mark.parametrize("size", [(3, 6, 5), (3, 1, 5), (6, 1), (4, 1, 6, 5)], ids=str)

@@ -19,18 +19,17 @@ def _walk(
         dims += [last] if shape else []
     walk = _Walk(dtype)
     inner = dims[-1] if dims else None
+
+    def fits(step: Any) -> bool:
+        return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
+
     steps = []
     for view, (place, added) in zip(views, entry.operands, strict=True):
         step = view.expand(shape).stride()
-        if inner is not None and step[inner] not in (0, 1) and shape[inner] != 1:
-            whole = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
-            if whole[inner] in (0, 1):
-                step, walk.copies[place] = whole, None
-            else:
+        if not fits(step) or tensors[place].dtype not in (dtype, *as_is):
+            step, walk.copies[place] = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride(), None
+            if not fits(step):
                 step, walk.copies[place] = layout, (added, shape, layout)
-        elif tensors[place].dtype not in (dtype, *as_is):
-            walk.copies[place] = None
-            step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
         steps.append(step)
     places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
     walk.places = None if places == list(range(len(places))) else places
