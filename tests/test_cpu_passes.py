@@ -295,10 +295,15 @@ def test_what_passes_decline(modules):
     assert declined(gate, lambda: gate.gate(x, beta.double().reshape(1)))
     assert declined(gate, lambda: gate.gate(x.long(), beta))
     assert declined(gate, lambda: gate.gate(torch.randn(0, 3), beta))
+    assert declined(gate, lambda: gate.gate(torch._efficientzerotensor(5), beta))
     assert declined(gate, lambda: gate.gate(torch.randn(5).as_subclass(type("Own", (torch.Tensor,), {})), beta))
     with Counting() as seen:
         assert declined(gate, lambda: gate.gate(x, beta))
     assert seen.calls
+
+
+def test_a_number_is_a_row_for_eager_operations(modules):
+    agree(*both(modules["rows"], [torch.tensor(0.7)]))
 
 
 def test_a_method_without_a_pass(modules):

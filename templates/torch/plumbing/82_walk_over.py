@@ -4,7 +4,7 @@ def _walk(
     """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
     blank = [torch.empty(size, device="meta") for size in inputs]
     shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
-    if 0 in shape or len(shape) > 16:
+    if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
@@ -16,7 +16,7 @@ def _walk(
     dims = [d for d in range(len(shape)) if shape[d] != 1 and not (entry.rows and d == last)]
     dims.sort(key=lambda d: -layout[d])
     if entry.rows:
-        dims += [last] if shape else []
+        dims.append(last)
     walk = _Walk(dtype)
     inner = dims[-1] if dims else None
 
