@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 416a2b74769b098cbbbdf900066f1c09a2e133a23f1dfd224a1fafff5014c4db
+# body-sha256: 1f10c8c5f785bb8dbcab1764eeef7181a3a85bd0ad7c0fca86f128b08ca6b94c
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -489,7 +489,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype != torch.float64:
             break
@@ -498,7 +498,7 @@ def _widen_all(*tensors: Any) -> Any:
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: c53d03c5d2543fdb6392170e6524863cc560582618ea8d296b98efd8296cafdb
+# body-sha256: b6f9c30201e7d2205e364db47d137d986461a2896df1a2ac6f793cdc3440f9ca
 """Gaussian error linear unit, x times the normal distribution function.
 
     y = x/2 * (1 + erf(x / sqrt(2)))
@@ -155,7 +155,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype != torch.float64:
             break
@@ -164,7 +164,7 @@ def _widen_all(*tensors: Any) -> Any:
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: fa24b1e3a09b8cf58772c462e200af71827bc3d5f7b4fb018ffa817832744ff2
+# body-sha256: e73b615dafbcc93f157eabe24e7f92b111e75b793f0170c9bde9cc65b111d9da
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -213,7 +213,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype != torch.float64:
             break
@@ -222,7 +222,7 @@ def _widen_all(*tensors: Any) -> Any:
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 29f7f3ed6aebcb414a049e11e8734ca1d91ad0f440f3b2dfb4db2632e34948e4
+# body-sha256: 896ea16913e974e08546978991b7c8aee26fcc57e63e47561bffc8e4cbf9fe7e
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -178,7 +178,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype != torch.float64:
             break
@@ -187,7 +187,7 @@ def _widen_all(*tensors: Any) -> Any:
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 5f13c1489d0f9b481baa56b622f6246b23df7060f64a110a23abd24f3bc99cd5
+# body-sha256: c8cfd228630f5b23be757a09bbc85c19c0e6ec71e0bf9e55357d40fefd56fb72
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -276,7 +276,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype != torch.float64:
             break
@@ -285,7 +285,7 @@ def _widen_all(*tensors: Any) -> Any:
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 

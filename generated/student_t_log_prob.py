@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 61ec12c6d6c01a8ce56bb6b121403ac7848a7240d29cbc216b0d392b2032f0b4
+# body-sha256: ecf942af4e777b678a16893a75c52351c99f1d43c2857a4dce94c37a0626ec6c
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -309,7 +309,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype != torch.float64:
             break
@@ -318,7 +318,7 @@ def _widen_all(*tensors: Any) -> Any:
     if t.device.type == "mps":  # has no float64
         return _widen(*tensors)
     dtype = _result_dtype(*[t for t in tensors if t is not None])
-    wide = [None if t is None else t.double() for t in tensors]
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in tensors]
     return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
