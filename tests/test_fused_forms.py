@@ -5,8 +5,13 @@ import pytest
 
 from symgrad import expr as ex
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
+from symgrad.backends.fused.kernels import _Passes
+from symgrad.backends.torch.layout import Layout
 from symgrad.evaluate import exact
 from symgrad.expr import make, symbol
+from symgrad.operation import compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
 from symgrad.traversal import topological
 
 X, Y = symbol("x"), symbol("y")
@@ -57,6 +62,14 @@ def test_equal_arguments_that_are_written_differently_can_become_one():
     roots = [make("sigmoid", one), make("sigmoid", -other)]
     assert count("exp", *rational_forms(roots)) == 2
     assert count("exp", *rational_forms(with_equal_arguments(roots))) == 1
+
+
+def test_what_holds_a_reduction_of_a_row_is_not_measured():
+    total = make("row_sum", X)
+    values = [make("sigmoid", 2 * (X**3 + X)) * total, make("sigmoid", -2 * X**3 - 2 * X) * total]
+    layout = Layout(compile_operation(parse_formulas(parse_spec("op: a\ntensors: {x: }\noutputs: {y: x}\n"))))
+    ((_, variant),) = layout.operation.variants()
+    assert _Passes(layout, variant, "", lambda node: True).rational(values, wide=False) == rational_forms(values)
 
 
 def test_other_functions_are_left_alone():
