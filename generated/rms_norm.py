@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 65e6fe2e98502acf1db1933ce3ff1a8b6e7676c93e09b842c70f4d5abacf4e8b
+# body-sha256: 067250ecc4f960c95d7cd76d28cd2c0b8d98bb879cd2f9ebe9f9f1ed97289a25
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -23,7 +23,6 @@ Reference: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -77,7 +76,8 @@ class RmsNormFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, weight, eps = inputs
-        ctx.inputs = _like(None, weight)
+        ctx.shapes = (None, weight.shape)
+        ctx.dtypes = (None, weight.dtype)
         ctx.eps = eps
         wants_x, *_ = _wanted(ctx)
         saved = [x, weight if wants_x else None]
@@ -102,9 +102,11 @@ class RmsNormFunction(Function):
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
-            grad_x = _fit(torch.addcmul(product / rms, x, ratio, value=-1), saved[0])
+            grad_x = _fit(
+                torch.addcmul(product / rms, x, ratio, value=-1), saved[0].shape, saved[0].dtype
+            )
         if wants_weight:
-            grad_weight = _fit(grad_y * x / rms, ctx.inputs[1])
+            grad_weight = _fit(grad_y * x / rms, ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_weight, None
 
     @staticmethod
@@ -154,9 +156,11 @@ class _RmsNormPlain(Function):
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
-            grad_x = _fit(product.div_(rms).addcmul_(x, ratio, value=-1), saved[0])
+            grad_x = _fit(
+                product.div_(rms).addcmul_(x, ratio, value=-1), saved[0].shape, saved[0].dtype
+            )
         if wants_weight:
-            grad_weight = _fit((grad_y * x).div_(rms), ctx.inputs[1])
+            grad_weight = _fit((grad_y * x).div_(rms), ctx.shapes[1], ctx.dtypes[1])
         return grad_x, grad_weight, None
 
 
@@ -197,7 +201,6 @@ _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Like = namedtuple("_Like", ("shape", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -303,6 +306,15 @@ def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None
     ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
 
 
+def _is_watched(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with ``args``, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return _forward_mode()
+
+
 def _forward_mode() -> bool:
     """Tell whether forward-mode differentiation may be on."""
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
@@ -324,16 +336,11 @@ def _wanted(ctx: Any) -> tuple[bool, ...]:
     return (True,) * len(needs) if _forward_mode() else needs
 
 
-def _like(*tensors: Any) -> list[Any]:
-    """Return the shapes and dtypes that the gradients of ``tensors`` must have."""
-    return [None if t is None else _Like(t.shape, t.dtype) for t in tensors]
-
-
-def _fit(grad: Tensor, like: Any) -> Tensor:
+def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != like.shape:
-        grad = grad.sum_to_size(like.shape) if like.shape else grad.sum()
-    return grad if grad.dtype == like.dtype else grad.to(like.dtype)
+    if grad.shape != shape:
+        grad = grad.sum_to_size(shape) if shape else grad.sum()
+    return grad if grad.dtype == dtype else grad.to(dtype)
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:
@@ -371,15 +378,21 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
 
 
 def _dispatcher(
-    function: Any, plain: Any = None, compiled: Any = None, shown: Any = None
+    function: Any,
+    plain: Any = None,
+    compiled: Any = None,
+    shown: Any = None,
+    inferred: Any = None,
 ) -> Callable[..., Any]:
     """Return the cheapest way into ``function`` that is right for whoever watches the call.
 
-    ``plain`` serves plain calls; ``shown`` is the index of its outputs, if others are its own.
+    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
+    index of the outputs of ``plain``, if others are its own.
     """
     members = {name: value for name, value in vars(function).items() if name != "jvp"}
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
+    inferred = inferred or function.forward
     direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
     is_compiling = torch.compiler.is_compiling
 
@@ -390,6 +403,8 @@ def _dispatcher(
             return function.apply(*args)
         if _in_jit_trace():
             return function.forward(*args)  # torch.jit.save refuses a Function
+        if not _is_watched(args):
+            return inferred(*args)
         outputs = direct(*args)
         return outputs if shown is None else outputs[shown]
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: cccdafc2e98d237af280fb5923272983d8191a49a64de5de0f9ab4e1036c44ad
+# body-sha256: a0962a29d69d8d76a76057371d0cc3a14f6f0efa03b4ab84165be368b16b5725
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -178,7 +178,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype not in (torch.float64, torch.bool):
             break

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 4048ede06cc893326cbb84964b965c4ac167e59d6b28c401e73f0eb92e7d46f4
+# body-sha256: c12b3da6cb6721285c428b787d2e8588342355d43eefd723578632fd8385f7aa
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -313,7 +313,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _widen_all(*tensors: Any) -> Any:
-    """Return the tensors as float64, which this formula needs, and, last, the dtype to round to."""
+    """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
         if t is not None and t.dtype not in (torch.float64, torch.bool):
             break

@@ -45,6 +45,11 @@ def split(roots: Roots, choices: Mapping[Expr, Sequence[str]], most: int = _MOST
     )
 
 
+def ends(tree: Split | Roots) -> list[Roots]:
+    """The formulas of all variants."""
+    return [*ends(tree.then), *ends(tree.otherwise)] if isinstance(tree, Split) else [tree]
+
+
 def first_condition(roots: Iterable[Expr]) -> Expr | None:
     """The first undecided Python condition of a choice between tensors."""
     for node in topological(*roots):

@@ -47,7 +47,10 @@ def total_gradients(
     """The gradient of each tensor, to be differentiated: as derived, where backward reads the inputs alone."""
     own = {program.symbols[t]: t for _, t in derivatives.gradients}
     if all(s.source == "input" for s in chosen.base):
-        seeds = {root: make("expand", cotangent(output), root) for output, root in roots.items()}
+        seeds: dict[Expr, Expr] = {}
+        for output, root in roots.items():  # of which two may be one formula
+            seed = make("expand", cotangent(output), root)
+            seeds[root] = seeds[root] + seed if root in seeds else seed
         return {own[tensor]: gradient for tensor, gradient in vjp(seeds, own).items()}
     totals: dict[str, list[Expr]] = {}
     for (output, t), gradient in derivatives.gradients.items():

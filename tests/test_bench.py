@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +12,10 @@ from fused import needs_compiler
 from symgrad.bench import limit as limits
 from symgrad.bench import report
 from symgrad.bench.arguments import arguments
-from symgrad.bench.measure import Row
+from symgrad.bench.contenders import Contender
+from symgrad.bench.measure import Row, measure
 from symgrad.cli import main
+from symgrad.errors import SymgradError
 from symgrad.spec import parse_spec
 
 CHANNEL = """
@@ -98,6 +101,31 @@ def test_build_without_a_compiler(tmp_path, monkeypatch):
     CliRunner().invoke(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out])
     result = CliRunner().invoke(main, ["build", out])
     assert result.exit_code == 1 and "no C++ compiler" in result.output
+
+
+def test_the_limit_tells_of_a_compiler_that_fails(monkeypatch):
+    monkeypatch.setenv("CXX", "false --loudly")
+    with pytest.raises(SymgradError, match="false failed"):
+        limits._stream.__wrapped__()
+
+
+def test_an_operation_without_gradients_is_measured(monkeypatch):
+    monkeypatch.setattr("symgrad.bench.measure.limit", lambda read, written: lambda: None)
+    monkeypatch.setattr("symgrad.bench.measure._peak", lambda action, device: 0)
+    times = iter([0.0, *[k * k * 1e-3 for k in range(1, 99)]])
+    monkeypatch.setattr("symgrad.bench.measure._now", lambda device: next(times))
+    rows = measure("a", [Contender("composite", torch.exp)], [torch.ones(3)], 2)
+    for found in rows:
+        assert 0 < found.spread[0] <= found.total <= found.spread[1]
+
+
+def test_what_bench_lacks_is_told_before_it_measures(tmp_path, monkeypatch):
+    (tmp_path / "gate.yaml").write_text(GATE)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--plot", "a.png"])
+    assert result.exit_code == 1 and "the plot needs matplotlib" in result.output and "gate" not in result.output
+    result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--natives", str(tmp_path / "gate.yaml")])
+    assert result.exit_code == 1 and "is not a Python file" in result.output
 
 
 def test_the_plot(tmp_path):

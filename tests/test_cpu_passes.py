@@ -60,6 +60,7 @@ op: heads
 tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
 outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
 """
+MASKED = "op: masked\ntensors: {x: , keep: {dtype: bool}}\noutputs: {y: 'where(keep, x**2, -x)'}\n"
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
 SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
@@ -76,7 +77,7 @@ outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS)
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
         yield all_written(texts, tmp_path_factory.mktemp("fused"))
@@ -213,6 +214,15 @@ def test_strides(modules, layout):
     agree(*both(modules["norm"], [x, torch.rand(x.shape[-1])]))
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 3, 2, 1)], ids=str)
+@pytest.mark.parametrize("size", [(4, 3, 6, 5), (3, 1, 1), ()], ids=str)
+def test_strides_of_truth_values(modules, size, order):
+    """They are copied as numbers, and the copy need not lie as the pass goes."""
+    places = [order.index(d) for d in range(4)]
+    keep = (torch.randn([(4, 3, 6, 5)[d] for d in order]) > 0).permute(places)
+    agree(*both(modules["masked"], [torch.rand(size), keep], wanted=(0,)))
+
+
 @pytest.mark.parametrize("size", [(3, 6, 5), (3, 1, 5), (6, 1), (4, 1, 6, 5)], ids=str)
 @pytest.mark.parametrize("layout", ["channels last", "transposed"])
 def test_a_gradient_that_is_summed_where_its_last_dimension_is_not_the_innermost(modules, layout, size):
@@ -285,10 +295,15 @@ def test_what_passes_decline(modules):
     assert declined(gate, lambda: gate.gate(x, beta.double().reshape(1)))
     assert declined(gate, lambda: gate.gate(x.long(), beta))
     assert declined(gate, lambda: gate.gate(torch.randn(0, 3), beta))
+    assert declined(gate, lambda: gate.gate(torch._efficientzerotensor(5), beta))
     assert declined(gate, lambda: gate.gate(torch.randn(5).as_subclass(type("Own", (torch.Tensor,), {})), beta))
     with Counting() as seen:
         assert declined(gate, lambda: gate.gate(x, beta))
     assert seen.calls
+
+
+def test_a_number_is_a_row_for_eager_operations(modules):
+    agree(*both(modules["rows"], [torch.tensor(0.7)]))
 
 
 def test_a_method_without_a_pass(modules):
@@ -318,6 +333,36 @@ def test_libraries_are_cached_by_content(modules, monkeypatch):
     again = imported(kernels.source.with_name("gate.py"))._kernels
     assert again.library(torch.float32)._name == str(library)
     assert library.stat().st_mtime_ns == before
+
+
+def test_a_damaged_library_is_built_anew(modules, monkeypatch, tmp_path):
+    """To load it would end the process. The compiler here copies a good one, and is a command with an option."""
+    good = Path(modules["gate"]._kernels.library(torch.float32)._name)
+    damaged = tmp_path / good.name
+    damaged.write_bytes(good.read_bytes()[:5000])
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    path = modules["gate"]._kernels.source.with_name("gate.py")
+    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
+        imported(path).gate(torch.randn(5), torch.tensor(0.5))
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\ngood=$1\nfor made; do :; done\ncp "$good" "$made"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CXX", f"{compiler} {good}")
+    module = imported(path)
+    module.gate(torch.randn(5), torch.tensor(0.5))
+    assert any(module._kernels.walks.values()) and damaged.stat().st_size > good.stat().st_size
+
+
+def test_a_library_that_cannot_be_loaded_is_not_kept(modules, monkeypatch, tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\nfor made; do :; done\necho nothing > "$made"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.warns(RuntimeWarning, match="eager operations serve instead"):
+        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
+    assert list(tmp_path.iterdir()) == [compiler]
 
 
 def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):

@@ -5,8 +5,14 @@ import pytest
 
 from symgrad import expr as ex
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
+from symgrad.backends.fused.kernels import _may_round_anew, _Passes
+from symgrad.backends.torch.layout import Layout
 from symgrad.evaluate import exact
 from symgrad.expr import make, symbol
+from symgrad.machine import machine
+from symgrad.operation import compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
 from symgrad.traversal import topological
 
 X, Y = symbol("x"), symbol("y")
@@ -57,6 +63,22 @@ def test_equal_arguments_that_are_written_differently_can_become_one():
     roots = [make("sigmoid", one), make("sigmoid", -other)]
     assert count("exp", *rational_forms(roots)) == 2
     assert count("exp", *rational_forms(with_equal_arguments(roots))) == 1
+
+
+def test_what_holds_a_reduction_of_a_row_is_not_measured():
+    total = make("row_sum", X)
+    values = [make("sigmoid", 2 * (X**3 + X)) * total, make("sigmoid", -2 * X**3 - 2 * X) * total]
+    layout = Layout(compile_operation(parse_formulas(parse_spec("op: a\ntensors: {x: }\noutputs: {y: x}\n"))))
+    ((_, variant),) = layout.operation.variants()
+    assert _Passes(layout, variant, "", lambda node: True).rational(values, wide=False) == rational_forms(values)
+
+
+def test_an_element_is_compared_with_an_extremum_only_where_it_is_the_same_number_in_every_pass():
+    """An addition may swallow the rounding of a product in one place and not in another."""
+    for term in (X, make("abs", X), X - Y, 2 * X * Y):
+        assert not _may_round_anew(make("row_min", *machine([term])))
+    for term in (X * Y + 1, make("hypot", X, Y), make("exp", X)):
+        assert _may_round_anew(make("row_min", *machine([term])))
 
 
 def test_other_functions_are_left_alone():

@@ -278,6 +278,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "max(x, y, axis=0)": (10, "max(a, b) of two expressions has no other arguments"),
     "Max(x)": (0, "Max(a, b) takes at least 2 arguments"),
     "sum(3)": (0, "sum works on tensors; 3 depends on none"),
+    "sum(where(flag, x, 0))": (0, "sum works on tensors; where(flag, x, 0) may be 0, which depends on none"),
     "sum(x, dim=y)": (11, "'dim' must be an integer or a hyperparameter of type int"),
     "sum(x, dim=1.5)": (11, "'dim' must be an integer or a hyperparameter of type int"),
     "sum(x, dim=[0, 0])": (11, "'dim' lists a dimension twice"),

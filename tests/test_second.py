@@ -31,6 +31,11 @@ def test_each_thing_that_backward_reads_gets_its_part():
     }
 
 
+def test_two_outputs_may_be_one_formula():
+    found = pulled("op: f\ntensors: {x: }\noutputs: {y: sin(x), z: sin(x)}\n")
+    assert found.keys() == {("x", "x"), ("x", "grad_y"), ("x", "grad_z")}
+
+
 def test_a_saved_output_is_a_variable():
     found = pulled("op: f\ntensors: {x: }\noptions: {save: memory}\noutputs: {y: tanh(x)}\n")
     y = symbol("y", "tensor")

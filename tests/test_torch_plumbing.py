@@ -95,7 +95,7 @@ def test_a_result_is_rounded_to_a_floating_dtype_only() -> None:
 def test_wide_formulas_are_evaluated_in_double() -> None:
     widen = helpers("_widen_all")["_widen_all"]
     wide, flags, dtype = widen(torch.ones(2), torch.ones(2, dtype=torch.bool))
-    assert (wide.dtype, flags.dtype, dtype) == (torch.float64, torch.float64, torch.float32)
+    assert (wide.dtype, flags.dtype, dtype) == (torch.float64, torch.bool, torch.float32)  # a condition stays one
     double = torch.ones(2, dtype=torch.float64)
     assert widen(double) == (double, None)
     assert widen(torch.ones(2, dtype=torch.int64))[1] == torch.get_default_dtype()

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from symgrad.backends.torch.composite import load_composite
+from symgrad.errors import SymgradError
 from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec
@@ -66,7 +67,8 @@ def natives(path: Path | None) -> dict[str, Callable[..., Any]]:
     if path is None:
         return {}
     module_spec = importlib.util.spec_from_file_location("symgrad_bench_natives", path)
-    assert module_spec is not None and module_spec.loader is not None
+    if module_spec is None or module_spec.loader is None:
+        raise SymgradError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(module_spec)
     module_spec.loader.exec_module(module)
     return {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}

@@ -21,14 +21,18 @@ from symgrad.resources import template_folder
 
 @cache
 def _stream() -> Any:
-    compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
+    own = os.environ.get("CXX") or "g++"
+    compiler = next((c for c in ([own], own.split(), ["clang++"]) if c and shutil.which(c[0])), None)
     if compiler is None:
         raise SymgradError("the memory limit is measured by a C++ program, and there is no compiler")
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "stream.so"
         source = template_folder() / "bench" / "stream.cpp"
         flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-        subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True, capture_output=True)
+        command = [*compiler, *flags, str(source), "-o", str(library)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SymgradError(f"the memory limit needs a C++ program, and {compiler[0]} failed:\n{done.stderr}")
         function = ctypes.CDLL(str(library)).stream
     function.restype = ctypes.c_float
     return function

@@ -39,7 +39,7 @@ class Row:
 
 
 def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: int) -> list[Row]:
-    """Measure forward and forward with backward, of every form and of the memory limit."""
+    """Measure forward and forward with backward, of every form and of the memory limit, at least twice."""
     leaves = [a for a in arguments if isinstance(a, Tensor) and a.requires_grad]
     first = max((a for a in arguments if isinstance(a, Tensor)), key=Tensor.numel)
     now = partial(_now, first.device)
@@ -70,7 +70,7 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
     rows = []
     for form in forms:
         totals = [t for _, t in times[form.name]]
-        low, _, high = statistics.quantiles(totals, n=4) if rounds > 1 else (totals[0],) * 3
+        low, _, high = statistics.quantiles(totals, n=4, method="inclusive")
         rows.append(
             Row(
                 op,
@@ -88,7 +88,7 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
             )
         )
     whole = statistics.median(limits)
-    low, _, high = statistics.quantiles(limits, n=4) if rounds > 1 else (whole,) * 3
+    low, _, high = statistics.quantiles(limits, n=4, method="inclusive")
     dtype = str(first.dtype).removeprefix("torch.")
     rows.append(Row(op, "limit", first.numel(), dtype, 0.0, 0.0, whole, (low, high), 1.0, 0, 0, first.device.type))
     return rows
@@ -99,7 +99,8 @@ def _outputs(value: Any) -> list[Tensor]:
 
 
 def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]) -> None:
-    torch.autograd.grad([y for y in outputs if y.requires_grad], leaves, cotangents, allow_unused=True)
+    if leaves:  # an operation need not have gradients
+        torch.autograd.grad([y for y in outputs if y.requires_grad], leaves, cotangents, allow_unused=True)
 
 
 def _step(form: Contender, arguments: list[Any], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from symgrad.bench.measure import Row
 from symgrad.errors import SymgradError
@@ -81,8 +82,8 @@ def write_json(rows: Sequence[Row], path: Path) -> None:
     path.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n", encoding="utf-8")
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Time over size of every form, one panel an operation. Raises SymgradError without matplotlib."""
+def pyplot() -> Any:
+    """What draws. Raises SymgradError without matplotlib."""
     try:
         import matplotlib
 
@@ -90,9 +91,14 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         from matplotlib import pyplot
     except ImportError:
         raise SymgradError("the plot needs matplotlib: pip install 'symgrad[bench]'") from None
+    return pyplot
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Time over size of every form, one panel an operation. Raises SymgradError without matplotlib."""
     ops = list(dict.fromkeys(r.op for r in rows))
     columns = min(3, len(ops))
-    figure, axes = pyplot.subplots(
+    figure, axes = pyplot().subplots(
         math.ceil(len(ops) / columns),
         columns,
         squeeze=False,
@@ -111,4 +117,4 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path)
 
 
-__all__ = ["plot", "summary", "table", "write_json"]
+__all__ = ["plot", "pyplot", "summary", "table", "write_json"]

@@ -73,6 +73,8 @@ def bench(
     try:
         if "cuda" in devices and not torch.cuda.is_available():
             raise SymgradError("there is no CUDA device")
+        if plot is not None:
+            report.pyplot()  # rather than after all that is measured
         known = read_natives(natives)
         for path in specs:
             if isinstance(path, Failed):

@@ -9,6 +9,7 @@ from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from symgrad import functions, truth
+from symgrad.branches import ends, split
 from symgrad.errors import shown
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
@@ -142,6 +143,10 @@ def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequ
             builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
         if row.floats and is_whole_tensor(value):
             builder.fail(node, f"{row.name} works on floats, and {value} is of integers; multiply it by 1.0")
+        for end in ends(split({"value": value}, {})):
+            side = end["value"]
+            if not side.tensors:
+                builder.fail(node, f"{row.name} works on tensors; {value} may be {side}, which depends on none")
 
 
 def operation_with_fields(name: str, node: ast.Call) -> str | None:

@@ -107,12 +107,10 @@ class Written:
 def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
     """The Triton source of the passes of a module, formatted."""
     constants: dict[Expr, str] = {}
-    python = Layout(layout.operation)  # the constants of what Python computes
-    written = [_Writer(layout, python, kernel, constants).write() for kernel in kernels]
+    written = [_Writer(layout, kernel, constants).write() for kernel in kernels]
     context: dict[str, Any] = {
         "docstring": module_docstring(layout),
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
-        "python": [(name, repr(constant_value(node)), formula(node)) for node, name in python.constants.items()],
         "kernels": written,
         "any_rows": any(w.by_row for w in written),
         "launching": (template_folder() / "cuda" / "launching.py").read_text(encoding="utf-8").strip("\n"),
@@ -126,9 +124,8 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
 class _Writer:
     """Writes one pass."""
 
-    def __init__(self, layout: Layout, python: Layout, kernel: Kernel, constants: dict[Expr, str]) -> None:
+    def __init__(self, layout: Layout, kernel: Kernel, constants: dict[Expr, str]) -> None:
         self.layout = layout
-        self.python = python
         self.kernel = kernel
         self.constants = constants
         self.names = Names(reserved())
@@ -214,7 +211,10 @@ class _Writer:
         for node in read:
             if node.is_static and node.symbols:
                 names.append(self._number_name(node))
-                values.append(Printer(arguments, self.python.constants)(as_before(node)))
+                value = Printer(arguments, self.constants)(as_before(node))
+                for name in self.constants.values():
+                    value = re.sub(rf"\b{name}\b", f"{name}.value", value)
+                values.append(value)
                 if any(n.op == WIDEN for n in topological(node)):
                     wide.append(names[-1])
                 known[node] = f"({names[-1]} != 0)" if node.is_boolean else names[-1]

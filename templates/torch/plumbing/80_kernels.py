@@ -41,6 +41,8 @@ class _Kernels:
                 addresses.append(t.data_ptr())
         except RuntimeError:  # sparse tensors have no strides, wrappers of transforms no storage
             return None
+        if 0 in addresses:  # of no elements, or of zeros that are nowhere
+            return None
         known = tuple(key)
         walk = self.walks.get(known)
         if walk is None:

@@ -16,7 +16,8 @@ class _CudaKernels(_Kernels):
             for t in tensors:
                 if type(t) not in _PLAIN or t.device.type != self.kind or t.is_neg():
                     return None
-                t.data_ptr()
+                if t.data_ptr() == 0:
+                    return None
                 key += (t.device, t.dtype, t.shape, t.stride())
         except RuntimeError:  # as on a CPU
             return None

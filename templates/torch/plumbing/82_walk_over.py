@@ -4,7 +4,7 @@ def _walk(
     """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
     blank = [torch.empty(size, device="meta") for size in inputs]
     shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
-    if 0 in shape or len(shape) > 16:
+    if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
@@ -16,21 +16,20 @@ def _walk(
     dims = [d for d in range(len(shape)) if shape[d] != 1 and not (entry.rows and d == last)]
     dims.sort(key=lambda d: -layout[d])
     if entry.rows:
-        dims += [last] if shape else []
+        dims.append(last)
     walk = _Walk(dtype)
     inner = dims[-1] if dims else None
+
+    def fits(step: Any) -> bool:
+        return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
+
     steps = []
     for view, (place, added) in zip(views, entry.operands, strict=True):
         step = view.expand(shape).stride()
-        if inner is not None and step[inner] not in (0, 1) and shape[inner] != 1:
-            whole = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
-            if whole[inner] in (0, 1):
-                step, walk.copies[place] = whole, None
-            else:
+        if not fits(step) or tensors[place].dtype not in (dtype, *as_is):
+            step, walk.copies[place] = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride(), None
+            if not fits(step):
                 step, walk.copies[place] = layout, (added, shape, layout)
-        elif tensors[place].dtype not in (dtype, *as_is):
-            walk.copies[place] = None
-            step = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride()
         steps.append(step)
     places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
     walk.places = None if places == list(range(len(places))) else places

@@ -12,17 +12,19 @@ def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
     what = "\n".join([digest, *flags, *_machine()])
     folder = _cache_folder()
     target = folder / f"{source.stem}_{storage}{part or ''}_{sha256(what.encode()).hexdigest()[:24]}.so"
-    if not target.exists():
+    if not _is_sealed(target):
         compiler = _compiler()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix="building_") as build:
             made = Path(build) / target.name
             for openmp in (["-fopenmp"], []):  # without it the passes use one thread
-                command = [compiler, *flags, *openmp, str(source), "-o", str(made)]
+                command = [*compiler, *flags, *openmp, str(source), "-o", str(made)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode == 0:
                     break
             else:
-                raise RuntimeError(f"{compiler} failed:\n{done.stderr[-2000:]}")
+                raise RuntimeError(f"{' '.join(compiler)} failed:\n{done.stderr[-2000:]}")
+            _seal(made)
+            ctypes.CDLL(str(made))  # what cannot be loaded is not kept
             made.replace(target)
     return ctypes.CDLL(str(target))
