@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 85c18c62a577566c5b88443e31b06cae3488fb81be3ac200994911a89d01b1e1
+# body-sha256: 9e33da897e7e2468a3ab1928e2c3a0f411777f52c932c7ea9fc19cb2a99649f3
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -303,7 +303,7 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, 0.0, -0.0, 1e-40, -1e-40),
     (0.0, -0.0, 1e-40),
 )  # values of each tensor, inside its domain
 

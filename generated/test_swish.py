@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: bee430875acb6a40d71d84b558202866548ea10103de500f83461f5689e5a60f
+# body-sha256: 4dee4a8fdd975d4971dfade4a819c2b32ebe5cf41ad80fdea5c8a85bbdd5e480
 """Tests of swish: it must agree with its formula under autograd in every mode.
 
 y = x * sigmoid(beta * x)
@@ -308,8 +308,8 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (math.inf, 0.0, -0.0, 1e-40, -1e-40),
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
 )  # values of each tensor, inside its domain
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: b32851028a850f70d48bd5d1c7b8b8a716f2e529580cc4a1f1709a1efa58292d
+# body-sha256: 9eb813736c2c980da2b54044bfb6121e11fef8dcf029469bf418ccd02afb3f27
 """Tests of two_outputs: it must agree with its formula under autograd in every mode.
 
 total   = x + y
@@ -334,7 +334,7 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 SPECIAL: Any = (
     (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
 )  # values of each tensor, inside its domain
 
 

@@ -35,7 +35,7 @@ SETTINGS = """
 op: settings
 tensors: {x: , beta: }
 hyperparameters: {scale: 0.1, sharp: {type: bool, default: true}, power: {type: float, default: 1.7}}
-let: {turned: tanh(x + log(10)) * sqrt(scale + log(10))}
+let: {turned: tanh(x + log(10)) * sqrt(scale + log(10)) * (pi - x)}
 outputs: {y: 'where(x > scale, 0.1, 1/3) * beta + maximum(x, 0.1)**power + where(sharp, tanh(x / scale), x) + turned'}
 """
 CLASH = """

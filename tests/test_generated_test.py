@@ -33,7 +33,7 @@ _GRAD_TARGET = r"(_rounded\(grad_target, ctx\.dtypes\[1\]\)|grad_target)"
 
 MUTATIONS: Mapping[str, tuple[Mutation, ...]] = {
     "swish": (
-        Mutation("keeps what is differentiated", r"torch\.is_grad_enabled\(\)", "False", "gradgradcheck"),
+        Mutation("keeps what is differentiated", r"or torch\.is_grad_enabled\(\)", "or False", "gradgradcheck"),
         Mutation("computes what nobody asked for", r"if wants_beta:", "if True:", "backward_returns"),
         Mutation("a wrong tangent", r"terms\.append\((.*tangent_beta.*)\)", r"terms.append(-(\1))", "gradcheck"),
         Mutation(

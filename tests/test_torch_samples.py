@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from compiled import compiled_text
@@ -10,6 +12,7 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import settings, shapes
 from symgrad.backends.torch.special import special
 from symgrad.errors import SpecError
+from symgrad.expr import make, num
 from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
@@ -108,3 +111,12 @@ SPECIAL = {
 def test_special_values_are_those_at_which_the_forms_have_numbers(formula: str) -> None:
     item = compiled_text(f"{{op: f, tensors: {{x: , z: }}, outputs: {{y: {formula}}}}}")
     assert set(special(Layout(item.operation))[0]) == SPECIAL[formula]
+
+
+def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
+    operation = compiled_text("{op: f, tensors: {x: }, outputs: {y: 2 * x}}").operation
+    (variant,) = [v for _, v in operation.variants()]
+    x = operation.program.symbols["x"]
+    worse = {key: make("mul", g, x, make("pow", x, num(-1))) for key, g in variant.gradients.items()}
+    found = special(Layout(replace(operation, body=replace(variant, gradients=worse))))[0]
+    assert set(found) == ALL - {"math.inf", "-math.inf"}

@@ -58,6 +58,15 @@ class TritonPrinter(PassPrinter):
         row = SPELLINGS[node.op]
         return row.text.format(*(self.block(a, strict=row.strict) for a in node.args), typed=self.typed), _ATOM
 
+    def _operators(self, node: Expr) -> tuple[str, int] | None:
+        """Named constants stand on the right: Triton's interpreter has no operators for one on the left."""
+        left = node.args[0]
+        if node.op not in self.infix or left.symbols or self(left) not in self.constants.values():
+            return super()._operators(node)
+        symbol, strength = self.infix[node.op]
+        right = f"-{self._at(node.args[1], _UNARY)}" if node.op == "sub" else self._at(node.args[1], strength)
+        return f"{right} {symbol.replace('-', '+')} {self(left)}", strength
+
     def _inner(self, node: Expr) -> tuple[str, int]:
         return self._print(node.args[0])
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import sampled_range, settings, variant_at
-from symgrad.differentiate import is_tensor_op
+from symgrad.differentiate import is_tensor_op, partials
 from symgrad.equations import SAME_VALUES
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.expr import Expr
 from symgrad.machine import machine_form
+from symgrad.operation import Variant
 from symgrad.simulate import Simulation
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
@@ -22,13 +23,14 @@ __all__ = ["special"]
 
 _SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
 _POINTS = 5  # at which forms are looked at
+_OF_SHAPES = frozenset(SAME_VALUES) - {"finite"}  # operations that bring shapes and dtypes in line
 _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 
 
 def special(layout: Layout) -> list[list[str]]:
     """Values of each tensor as source at which functions have limits, poles and signed zeros, in its domain.
 
-    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula has a value.
+    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not.
     """
     values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
     return [
@@ -44,32 +46,40 @@ def special(layout: Layout) -> list[list[str]]:
 
 
 def _is_lost(layout: Layout, tensor: Tensor, value: float) -> bool:
-    """Whether a form is no number where a tensor has this value, and an output is one; at 0, of a pole alone."""
-    lost = any(v != v for target in (FLOAT32, FLOAT64) for v in _results(layout, tensor, value, target))
-    if lost and not value:
-        return any(not abs(v) < _LARGE for s in (_BESIDE, -_BESIDE) for v in _results(layout, tensor, s, FLOAT64))
-    return lost
+    """Whether a form is no number at a value of a tensor where the formula as written is; at 0, of a pole alone."""
+    pairs = [pair for target in (FLOAT32, FLOAT64) for pair in _results(layout, tensor, value, target)]
+    if not any(own != own and written == written for own, written in pairs):
+        return False
+    if value:
+        return True
+    beside = (pair for side in (_BESIDE, -_BESIDE) for pair in _results(layout, tensor, side, FLOAT64))
+    return any(not abs(own) < _LARGE for own, _ in beside)
 
 
-def _results(layout: Layout, tensor: Tensor, value: float, target: Format) -> Iterator[float]:
-    """Outputs and gradients by the chosen forms, the other tensors being ordinary, where an output has a value."""
+def _results(layout: Layout, tensor: Tensor, value: float, target: Format) -> Iterator[tuple[float, float]]:
+    """Outputs and gradients by the chosen forms and as written, the other tensors being ordinary."""
     for chosen in settings(layout):
         variant = variant_at(layout, chosen)
         if variant is None:
             continue
-        outputs = {name: f for name, f in variant.outputs.items() if not _has_operations(variant.formulas[name])}
-        gradients = {key: g for key, whole in variant.gradients.items() if (g := _pointwise(whole)) is not None}
-        ones = {s: 1.0 for g in gradients.values() for s in g.symbols}  # cotangents
-        points = [{**ones, **p, layout.symbol(tensor.name): value} for p in _points(layout, chosen)]
-        simulation = Simulation(points, target)
-        columns = [simulation(machine_form(form)) for form in outputs.values()]
-        for own in {t for _, t in gradients}:
-            parts = [simulation(machine_form(g)) for (_, t), g in gradients.items() if t == own]
-            columns.append([sum(values) for values in zip(*parts, strict=True)])
-        written = [simulation(machine_form(variant.formulas[name])) for name in outputs]
-        for k in range(len(points)):
-            if any(column[k] == column[k] for column in written):
-                yield from (float(column[k]) for column in columns)
+        points = [{**p, layout.symbol(tensor.name): value} for p in _points(layout, chosen)]
+        for own, written in _forms(layout, variant):
+            ones = {s: 1.0 for form in own for s in form.symbols if s.is_differential}  # cotangents
+            simulation = Simulation([{**ones, **p} for p in points], target)
+            columns = ([simulation(machine_form(form)) for form in forms] for forms in (own, written))
+            yield from zip(*([sum(terms) for terms in zip(*c, strict=True)] for c in columns), strict=True)
+
+
+def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr]]]:
+    """The terms of each output and gradient, as chosen and as written, where they are element-wise."""
+    written = {name: formula for name, formula in variant.formulas.items() if not _has_operations(formula)}
+    for name, formula in written.items():
+        yield [variant.outputs[name]], [formula]
+    for tensor in layout.differentiable:
+        own = {o: _pointwise(g) for (o, t), g in variant.gradients.items() if t == tensor and o in written}
+        if own and None not in own.values():
+            leaf = layout.symbol(tensor)
+            yield [g for g in own.values() if g is not None], [partials(written[o], [leaf])[leaf] for o in own]
 
 
 def _points(layout: Layout, values: Sequence[Any]) -> list[dict[Expr, Any]]:
@@ -99,7 +109,7 @@ def _pointwise(gradient: Expr) -> Expr | None:
     mapped: dict[Expr, Expr] = {}
     for node in topological(gradient):
         args = [mapped[a] for a in node.args]
-        mapped[node] = args[0] if node.op in SAME_VALUES else rebuild(node, args)
+        mapped[node] = args[0] if node.op in _OF_SHAPES else rebuild(node, args)
     return None if _has_operations(mapped[gradient]) else mapped[gradient]
 
 

@@ -192,7 +192,7 @@ class Backward(Common):
         for t in layout.spec.tensors:
             grad = f"grad_{t.name}" if t.name in wanted else "None"
             last = self._rounds_last(t.name, variant)
-            grads.append(f"_rounded({grad}, {self._dtype(t.name, variant)})" if last else grad)
+            grads.append(f"_rounded({grad}, ctx.dtypes[{self._place(t.name)}])" if last else grad)
         rest = ", None" * (len(layout.argument_names) - len(grads))
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
