@@ -71,6 +71,7 @@ class TwoResultsFunction(Function):
         x, y = inputs
         _, _, quadrant = outputs
         _mark_fixed(ctx, quadrant)
+        ctx.dtypes = (x.dtype, y.dtype)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, y, *kept)
         if _forward_mode():
@@ -93,7 +94,7 @@ class TwoResultsFunction(Function):
             grad_y = _summed(grad_radius * y / length, saved[1].shape)
         if wants_y and grad_angle is not None:
             grad_y = _plus(grad_y, _summed(grad_angle * x / length / length, saved[1].shape))
-        return _rounded(grad_x, saved[0].dtype), _rounded(grad_y, saved[1].dtype)
+        return _rounded(grad_x, ctx.dtypes[0]), _rounded(grad_y, ctx.dtypes[1])
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_y: Tensor | None) -> Any:
@@ -145,7 +146,7 @@ class _TwoResultsPlain(Function):
             grad_y = _summed(grad_radius * y / radius, saved[1].shape)
         if wants_y and grad_angle is not None:
             grad_y = _plus(grad_y, _summed(grad_angle * x / radius / radius, saved[1].shape))
-        return _rounded(grad_x, saved[0].dtype), _rounded(grad_y, saved[1].dtype)
+        return _rounded(grad_x, ctx.dtypes[0]), _rounded(grad_y, ctx.dtypes[1])
 
 
 # ----------------------------------------------------------------------------------------- plumbing
