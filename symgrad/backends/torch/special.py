@@ -33,41 +33,41 @@ def special(layout: Layout) -> list[list[str]]:
     Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not.
     """
     values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
-    return [
-        [
-            repr(v).replace("inf", "math.inf")
-            for v in values
-            if (t.domain is None or _is_within(v, t.domain)) and not _is_lost(layout, t, v)
-        ]
-        if t.dtype == "float"
-        else []
-        for t in layout.spec.tensors
-    ]
+    found = []
+    for t in layout.spec.tensors:
+        own = [v for v in values if t.dtype == "float" and (t.domain is None or _is_within(v, t.domain))]
+        lost = set(map(repr, _lost(layout, t, own))) if own else set()
+        found.append([v.replace("inf", "math.inf") for v in map(repr, own) if v not in lost])
+    return found
 
 
-def _is_lost(layout: Layout, tensor: Tensor, value: float) -> bool:
-    """Whether a form is no number at a value of a tensor where the formula as written is; at 0, of a pole alone."""
-    pairs = [pair for target in (FLOAT32, FLOAT64) for pair in _results(layout, tensor, value, target)]
-    if not any(own != own and written == written for own, written in pairs):
-        return False
-    if value:
-        return True
-    beside = (pair for side in (_BESIDE, -_BESIDE) for pair in _results(layout, tensor, side, FLOAT64))
-    return any(not abs(own) < _LARGE for own, _ in beside)
+def _lost(layout: Layout, tensor: Tensor, values: Sequence[float]) -> Iterator[float]:
+    """The values of a tensor at which a form is no number where the formula as written is; at 0, of a pole alone."""
+    beside = (_BESIDE, -_BESIDE)
+    for target in (FLOAT32, FLOAT64):
+        for value, own, written in _results(layout, tensor, values, target):
+            if own == own or written != written:
+                continue
+            if value or any(not abs(near) < _LARGE for _, near, _ in _results(layout, tensor, beside, FLOAT64)):
+                yield value
 
 
-def _results(layout: Layout, tensor: Tensor, value: float, target: Format) -> Iterator[tuple[float, float]]:
-    """Outputs and gradients by the chosen forms and as written, the other tensors being ordinary."""
+def _results(
+    layout: Layout, tensor: Tensor, values: Sequence[float], target: Format
+) -> Iterator[tuple[float, float, float]]:
+    """Values of a tensor, and outputs and gradients there by the chosen forms and as written."""
+    symbol = layout.symbol(tensor.name)
     for chosen in settings(layout):
         variant = variant_at(layout, chosen)
         if variant is None:
             continue
-        points = [{**p, layout.symbol(tensor.name): value} for p in _points(layout, chosen)]
+        points = [{**p, symbol: v} for v in values for p in _points(layout, chosen)]
         for own, written in _forms(layout, variant):
             ones = {s: 1.0 for form in own for s in form.symbols if s.is_differential}  # cotangents
             simulation = Simulation([{**ones, **p} for p in points], target)
             columns = ([simulation(machine_form(form)) for form in forms] for forms in (own, written))
-            yield from zip(*([sum(terms) for terms in zip(*c, strict=True)] for c in columns), strict=True)
+            totals = ([sum(terms) for terms in zip(*c, strict=True)] for c in columns)
+            yield from zip((p[symbol] for p in points), *totals, strict=True)
 
 
 def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr]]]:
