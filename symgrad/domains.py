@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -149,7 +150,10 @@ def _compared(node: Expr, domains: Mapping[Expr, Interval]) -> Expr:
     if len(rest) != 1 or rest[0][1] not in domains or right.number is None:
         return node
     ((factor, x),) = rest
-    domain, bound = domains[x], float((right.number - constant) / factor)
+    quotient = (right.number - constant) / factor
+    if abs(quotient) > sys.float_info.max:
+        return node
+    domain, bound = domains[x], float(quotient)
     above = domain.lower > bound or (domain.lower == bound and domain.lower_open)
     below = domain.upper < bound or (domain.upper == bound and domain.upper_open)
     if not above and not below:

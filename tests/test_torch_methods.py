@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from compiled import OWN_SPECS, SPECS, Compiled, compiled, compiled_text, results
+from torch.autograd import forward_ad
 
 DERIVED = [p for p in OWN_SPECS if not p.stem.startswith("override")]
 
@@ -308,6 +309,13 @@ def test_a_call_that_nothing_differentiates_goes_past_the_function(
         assert torch.equal(tangent, y)
     assert item.function(x.detach(), y.requires_grad_()).requires_grad
     assert calls
+
+
+def test_forward_mode_keeps_an_override_where_autograd_records_nothing() -> None:
+    item = compiled_text("{op: step, tensors: {x: }, outputs: {y: sign(x)}, gradients: {x: 3 * grad_y}}")
+    with torch.no_grad(), forward_ad.dual_level():
+        y = item.function(forward_ad.make_dual(torch.randn(3), torch.ones(3)))
+        assert torch.equal(forward_ad.unpack_dual(y).tangent, torch.full((3,), 3.0))
 
 
 @pytest.mark.parametrize("formula", ["x.T", "x.mT", "transpose(x, 0, 1)", "einsum('ij->ji', x)", "einsum('ii->i', x)"])

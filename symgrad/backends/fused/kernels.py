@@ -261,8 +261,10 @@ _EXACT = frozenset(["sym", "num", "const", "abs", "neg", "maximum", "minimum", "
 
 
 def _may_round_anew(extremum: Expr) -> bool:
-    """Whether an element may differ from the extremum that it is: a compiler contracts what is computed twice in two
-    ways, where products are added."""
+    """Whether an element may differ from the extremum that it is.
+
+    What is computed twice, a compiler may contract in two ways where products are added.
+    """
     ops = {n.op for n in topological(*extremum.args)} - _EXACT
     return not (ops <= {"add", "sub"} or ops <= {"mul", "div"})
 

@@ -73,12 +73,12 @@ def _is_regular(layout: Layout, values: Sequence[Any]) -> bool:
     """Whether the formula has a value with these hyperparameters: `1 / (b - a)` has none where they are equal."""
     variant = variant_at(layout, values)
     own = {layout.symbol(h.name): v for h, v in zip(layout.spec.hyperparameters, values, strict=True)}
-    scalars = [n for f in variant.formulas.values() for n in topological(f) if _is_quotient(n)] if variant else []
+    scalars = [n for f in variant.formulas.values() for n in topological(f) if _may_be_undefined(n)] if variant else []
     return not scalars or not any(v != v or math.isinf(v) for v in exact(scalars, own, 53))
 
 
-def _is_quotient(node: Expr) -> bool:
-    """Whether a node is a power or a function of hyperparameters alone, which may be undefined."""
+def _may_be_undefined(node: Expr) -> bool:
+    """Whether a node is a power, a product or a function of hyperparameters alone."""
     return (
         node.is_static
         and bool(node.args)

@@ -50,9 +50,8 @@ _TORCH_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
 )
 
-# Operations that torch refuses to apply to tensors of different types.
-_OF_FLOATS = frozenset({"softplus", "logsigmoid", "hypot", "logaddexp"})  # that torch has of no integers
-_ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})
+_OF_FLOATS = frozenset({"softplus", "logsigmoid", "hypot", "logaddexp"})  # which torch has for no integers
+_ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
 def render_test(operation: Operation) -> str:

@@ -51,7 +51,8 @@ class Methods(Forward, Backward, Jvp):
         if undifferentiable:
             mark = "_mark_fixed(ctx, " if self._fixed(layout.variants[0]) else "ctx.mark_non_differentiable("
             lines.append(f"{mark}{', '.join(undifferentiable)})")
-        lines += [*self._of_inputs("shape"), *self._of_inputs("dtype")]
+        derivatives = [*self.backward(), *self.plain_backward(), *self.jvp()]
+        lines += [line for attribute in ("shape", "dtype") for line in self._of_inputs(attribute, derivatives)]
         if layout.multiplies:
             lines.append(f"ctx.autocast = _autocast({self._always_given()})")
         if any("_zeros(" in line for line in self.backward()):
@@ -69,11 +70,10 @@ class Methods(Forward, Backward, Jvp):
         tensors = self.layout.spec.tensors
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
-    def _of_inputs(self, attribute: str) -> list[str]:
-        """Keep the shapes, or the dtypes, of the inputs of which a derivative reads them."""
-        lines = (*self.backward(), *self.plain_backward(), *self.jvp())
+    def _of_inputs(self, attribute: str, derivatives: Sequence[str]) -> list[str]:
+        """Keep the shapes, or the dtypes, of the inputs of which the lines of a derivative read them."""
         pattern = rf"ctx\.{attribute}s\[(\d+)\]"
-        read = {int(place) for line in lines for place in re.findall(pattern, line)}
+        read = {int(place) for line in derivatives for place in re.findall(pattern, line)}
         kept = ["None"] * (max(read, default=-1) + 1)
         for k in read:
             tensor = self.layout.tensors[k]

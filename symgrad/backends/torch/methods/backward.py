@@ -134,7 +134,7 @@ class Backward(Common):
         name = f"grad_{tensor}"
         want = [f"wants_{tensor}"] if many else []
         alone = len(self.layout.spec.tensors) == 1 and self._fits(variant)
-        shape, dtype = self._shape(tensor, variant), self._dtype(tensor, variant)
+        shape, dtype = (self._of_input(attribute, tensor, variant) for attribute in ("shape", "dtype"))
         value = "{value}" if alone else f"_fit({{value}}, {shape}, {dtype})"
         override = variant.overrides.get(tensor)
         if override is not None:
@@ -163,36 +163,22 @@ class Backward(Common):
         """What each output contributes to a gradient."""
         return [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
 
-    def _shape(self, tensor: str, variant: Variant) -> str:
-        """Where backward finds the shape of a tensor."""
-        saved = self._when_saved(tensor, variant)
-        return f"{saved}.shape" if saved else f"ctx.shapes[{self._place(tensor)}]"
-
-    def _dtype(self, tensor: str, variant: Variant) -> str:
-        """Where backward finds the dtype of a tensor."""
-        saved = self._when_saved(tensor, variant)
-        return f"{saved}.dtype" if saved else f"ctx.dtypes[{self._place(tensor)}]"
-
-    def _when_saved(self, tensor: str, variant: Variant) -> str:
-        """The tensor itself as backward finds it, if it is always saved, else an empty text."""
+    def _of_input(self, attribute: str, tensor: str, variant: Variant) -> str:
+        """Where its gradient finds the shape or dtype of a tensor: with the tensor itself, if that is saved for it."""
         own = self.layout.symbol(tensor)
         for k, saved in enumerate(variant.plan.base):
             if saved.value is own and tensor in self._needed_by(own, variant):
-                return f"saved[{k}]"
-        return ""
-
-    def _place(self, tensor: str) -> int:
-        """The place of a tensor among the arguments."""
-        return self.layout.argument_names.index(tensor)
+                return f"saved[{k}].{attribute}"
+        return f"ctx.{attribute}s[{self.layout.argument_names.index(tensor)}]"
 
     def _return(self, variant: Variant, *, rounds: bool, plain: bool) -> str:
         layout = self.layout
         wanted = self._wanted_tensors(variant)
         grads = []
-        for t in layout.spec.tensors:
+        for k, t in enumerate(layout.spec.tensors):
             grad = f"grad_{t.name}" if t.name in wanted else "None"
             last = self._rounds_last(t.name, variant)
-            grads.append(f"_rounded({grad}, ctx.dtypes[{self._place(t.name)}])" if last else grad)
+            grads.append(f"_rounded({grad}, ctx.dtypes[{k}])" if last else grad)
         rest = ", None" * (len(layout.argument_names) - len(grads))
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
