@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from tempfile import TemporaryDirectory
 
@@ -11,6 +12,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import once
 import pytest
 from hypothesis import settings
+
+# Expressions and modules live as long as the process: looking through them for garbage takes a tenth of the run.
+gc.set_threshold(100_000, 50, 100)
 
 settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
