@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from tempfile import TemporaryDirectory
 
 # Before torch is imported: tests run side by side, and threads that wait for work would take it from each other.
@@ -26,6 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the processes of this run a folder to share; those that are started find it in their environment."""
+    # Else each process that a test starts compiles the package anew: a quarter of the time of such tests.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if once.FOLDER not in os.environ:
         folder = TemporaryDirectory(prefix="symgrad-tests-", ignore_cleanup_errors=True)
         os.environ[once.FOLDER] = folder.name
