@@ -53,7 +53,7 @@ class Pivot:
         return make("held", self.value)
 
     def pulled(self, tensor: str, gradient: Expr) -> Expr:
-        """What a gradient of the value is as one of a tensor; not yet summed to its shape where it only has a factor."""
+        """A gradient of the value as one of a tensor; where that has a factor alone, not yet summed to its shape."""
         if self.coefficients:
             inside = gradient.args[0] if gradient.op == "sum_to" else gradient
             return self.coefficients[tensor] * inside
@@ -160,7 +160,8 @@ def _with(stand_in: Expr, total: Expr, root: Expr) -> Expr:
 def _is_linear(node: Expr) -> bool:
     """Whether a value is made of tensors by sums with Python coefficients and by reductions."""
     if node.op == "add":
-        return all(_is_linear(_without_factor(term)) for term in node.args if not term.is_static)
+        terms = [term for term in node.args if not term.is_static]
+        return bool(terms) and all(_is_linear(_without_factor(term)) for term in terms)
     if node.op == "sym":
         return bool(node["kind"] == "tensor")
     return _is_reduction(node) and _is_linear(node.args[0])
