@@ -170,7 +170,7 @@ def compile_operation(program: Program) -> Operation:
     """Differentiate, stabilise and plan a parsed spec."""
     plain = _compile(program)
     # Fused passes save inputs and outputs alone: computing again what is in a register costs no pass over memory.
-    pivots = None if program.spec.options.kernels else find_pivots(program)
+    pivots = None if program.spec.options.kernels or not _bytes(plain) else find_pivots(program)
     if pivots is None:
         return plain
     inner = _compile(pivots.inner)
@@ -221,15 +221,19 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
     for output in inner.formulas:
         for t, part, pivot in parts:
             key, source = (output, t), (output, part)
-            factor = pivot.coefficients[t] if pivot else ex.ONE
             if source in inner.gradients:
                 of_part = inner.gradients[source]
-                inside = of_part.args[0] if pivot and of_part.op == "sum_to" else of_part
-                gradients[key] = ex.add(gradients.get(key, ex.ZERO), factor * pivots.outside(inside))
+                own_part = pivot.pulled(t, of_part) if pivot else of_part
+                gradients[key] = ex.add(gradients.get(key, ex.ZERO), pivots.outside(own_part))
             if source in inner.tangents:
                 value = inner.tangents[source]
-                pushed = hoisted(substitute(value, {tangent(part): pivot.tangent(t)})) if pivot else value
-                tangents[key] = ex.add(tangents.get(key, ex.ZERO), pivots.outside(pushed))
+                if pivot:
+                    moved = make("expand", pivot.tangent(t), pivot.stand_in)
+                    value = hoisted(substitute(value, {tangent(part): moved}))
+                tangents[key] = ex.add(tangents.get(key, ex.ZERO), pivots.outside(value))
+            if pivot and not pivot.coefficients:  # the output is not pointwise in the tensor
+                continue
+            factor = pivot.coefficients[t] if pivot else ex.ONE
             if source in inner.partials:
                 slopes[key] = ex.add(slopes.get(key, ex.ZERO), pivots.written(factor * inner.partials[source]))
             if source in inner.slope_choices and len(pivots.of(t)) < 2:
@@ -240,9 +244,9 @@ def _through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Var
     formulas = {name: pivots.written(form) for name, form in inner.formulas.items()}
     for p in pivots.sums if returned else ():
         outputs[p.name], formulas[p.name] = p.whole, p.value
-        for t in own.keys() & p.coefficients.keys():
-            gradients[p.name, t] = make("sum_to", p.coefficients[t] * cotangent(p.name), own[t])
-            tangents[p.name, t] = p.coefficients[t] * tangent(t)
+        for t in (name for name in own if name in p.own):
+            gradients[p.name, t] = make("sum_to", p.pulled(t, cotangent(p.name, p.value)), own[t])
+            tangents[p.name, t] = p.tangent(t)
     fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
