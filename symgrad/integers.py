@@ -10,7 +10,9 @@ __all__ = ["WHOLE", "is_integer", "is_whole_tensor"]
 
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
-WHOLE = frozenset({"add", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
+WHOLE = frozenset(
+    ["add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"]
+)
 _KEEP = WHOLE | frozenset(
     [
         *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),

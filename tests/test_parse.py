@@ -79,7 +79,9 @@ MEANINGS: dict[str, Expr] = {
     "Min(x, y, 1)": call("minimum", call("minimum", X, Y), 1),
     "max(0, x)": call("relu", X),
     "Max(x, 0)": call("relu", X),
+    "min(0, x)": call("clamp", X, -ex.OO, 0),
     "maximum(x, 0)": call("maximum", X, 0),
+    "minimum(x, 0)": call("minimum", X, 0),
     # truth values
     "where(x > 0, x, y)": where(compare("gt", X, 0), X, Y),
     "where(0 < x <= 1, x, y)": where(logical("and", compare("gt", X, 0), compare("le", X, 1)), X, Y),

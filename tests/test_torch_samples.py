@@ -120,3 +120,10 @@ def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
     worse = {key: make("mul", g, x, make("pow", x, num(-1))) for key, g in variant.gradients.items()}
     found = special(Layout(replace(operation, body=replace(variant, gradients=worse))))[0]
     assert set(found) == ALL - {"math.inf", "-math.inf"}
+
+
+def test_no_number_is_sampled_beside_integers_that_decide_the_dtype() -> None:
+    item = compiled_text("{op: f, tensors: {n: {dtype: int}, x: }, outputs: {y: exp(n) + exp(x), z: n*x}}")
+    found, _ = shapes(Layout(item.operation))
+    assert ((2,), ()) not in found
+    assert ((), (2,)) in found

@@ -249,6 +249,13 @@ _EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, red
 }
 
 
+# max(x, 0) is relu, with its slope of 0 at 0; min(x, 0) is what x has besides, with a slope of 1 there.
+_HALVES: Mapping[str, Callable[[Expr], Expr]] = {
+    **dict.fromkeys(("max", "Max"), lambda x: functions.call("relu", x)),
+    **dict.fromkeys(("min", "Min"), lambda x: functions.call("clamp", x, -OO, ZERO)),
+}
+
+
 def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     """Element-wise of two or more; over all elements of one; along a ``dim`` it has two results."""
     function, reduction = _EXTREMA[name]
@@ -262,8 +269,8 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     if len(node.args) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = builder.each(builder.number, node.args)
-    if name in ("max", "Max") and len(values) == 2 and ZERO in values:
-        return functions.call("relu", values[values[0] is ZERO])
+    if name in _HALVES and len(values) == 2 and ZERO in values:
+        return _HALVES[name](values[values[0] is ZERO])
     return reduce(lambda a, b: functions.call(function, a, b), values)
 
 

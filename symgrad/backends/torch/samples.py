@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
+from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout
 from symgrad.branches import Split
 from symgrad.differentials import absent
@@ -139,10 +140,18 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     found = _fitting(layout, found)
     if any(map(_wants_several, topological(*roots))):
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
+    symbols = [layout.symbol(t.name) for t in spec.tensors]
+    found = [s for s in found if not any(_is_narrow(r, dict(zip(symbols, s, strict=True))) for r in roots)]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
     return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
+    """Whether integers that are made floats decide the dtype, which then is not that of gradcheck."""
+    floats = [s for s in root.tensors if s["kind"] == "tensor"]
+    return bool(floats) and any(map(shapes.get, floated_in(root))) and not any(map(shapes.get, floats))
 
 
 def _wants_several(node: Expr) -> bool:

@@ -24,6 +24,7 @@ from symgrad.differentiate import is_tensor_op
 from symgrad.expr import ZERO, Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
+from symgrad.functions import FUNCTIONS
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
 from symgrad.ties import released
@@ -50,7 +51,7 @@ _TORCH_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
 )
 
-_OF_FLOATS = frozenset({"softplus", "logsigmoid", "hypot", "logaddexp"})  # which torch has for no integers
+_OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
