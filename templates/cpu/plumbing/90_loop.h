@@ -146,13 +146,19 @@ struct Frame {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
             for (int64_t c = 0; c < chunks; c++) chunk(c, total.data + c * sums);
         }
+        for (int64_t c = 1; c < chunks; c++) add(total.data, total.data + c * sums, sums);
         for (int k = 0; k < results; k++) {
             for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
-                double sum = 0;
-                for (int64_t c = 0; c < chunks; c++) sum += total[c * sums + result[k].place + i];
+                const double sum = total[result[k].place + i];
                 store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
+    }
+
+    static void add(double* to, const double* from, int64_t count) {
+        int64_t i = 0;
+        for (; i + W <= count; i += W) store(to + i, load<Lanes<double>>(to + i) + load<Lanes<double>>(from + i));
+        for (; i < count; i++) to[i] += from[i];
     }
 
     static void store_one(Storage* p, double value) {
