@@ -249,6 +249,9 @@ def test_conditions_say_nothing_twice() -> None:
     assert "if g is not None:" in statements([*targets, *other], scope(), {})
     third = Target("r4", Z, ("wants_z and h is not None",))
     assert "if (wants_x or wants_y) and g is not None:" in statements([*targets, third], scope(), {})
+    both = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate([(Y, values[2]), (Z, other[1].conditions[0])])]
+    every = statements([*targets, *both, third, Target("r5", Z, ("wants_z",))], scope(), {})
+    assert "if (wants_x or wants_y) and (g is not None or h is not None):" in every
 
 
 def test_shapes_are_read_from_what_is_there() -> None:

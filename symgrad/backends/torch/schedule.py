@@ -260,19 +260,33 @@ def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], cho
     return width.get(node, 4)
 
 
+def _joined(word: str, conditions: Sequence[str]) -> str:
+    """Conditions in one, those in brackets that are joined by the other word."""
+    other = {"and": " or ", "or": " and "}[word]
+    return f" {word} ".join(f"({c})" if len(conditions) > 1 and other in c else c for c in conditions)
+
+
 def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str], certain: bool) -> list[str]:
     """Statements with equal conditions share one `if`; is it `certain` that one of all conditions holds?"""
 
+    def surely(choice: Sequence[str]) -> bool:
+        several = certain and len(choice) > 1
+        return "" in choice or (several and all(set(choice).intersection(c.split(" and ")) for c in rank))
+
     def test(condition: frozenset[str]) -> str:
-        every = [c.split(" and ") for c in sorted(condition, key=rank.index)]
-        common = [part for part in every[0] if all(part in parts for parts in every)]
-        rest = [" and ".join(part for part in parts if part not in common) for parts in every]
-        one_holds = certain and all(set(rest).intersection(c.split(" and ")) for c in rank)
-        if all(rest) and not one_holds:
-            bracketed = [f"({r})" if " and " in r and len(rest) > 1 else r for r in rest]
-            choice = " or ".join(bracketed)
-            common.insert(0, f"({choice})" if common and len(rest) > 1 else choice)
-        return " and ".join(common)
+        """Of what is wanted and what is there, each once: `(wants_x or wants_y) and (a or b)`."""
+        partners: dict[str, list[str]] = {}
+        for c in sorted(condition, key=rank.index):
+            first, _, second = c.partition(" and ")
+            partners.setdefault(first, []).append(second)
+        sharing: dict[tuple[str, ...], list[str]] = {}
+        for first, seconds in partners.items():
+            sharing.setdefault(tuple(seconds), []).append(first)
+        terms = []
+        for others, firsts in sharing.items():
+            unsure = [c for c in (firsts, others) if not surely(c)] or [firsts if "" in others else others]
+            terms.append(_joined("and", [_joined("or", choice) for choice in unsure]))
+        return _joined("or", terms)
 
     lines: list[str] = []
     previous: frozenset[str] | None = None
