@@ -50,6 +50,7 @@ _RESERVED = [
     "property",
     "super",
     "type",
+    "keep",
     "kept",
     "float",
     "int",
