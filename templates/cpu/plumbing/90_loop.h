@@ -266,12 +266,12 @@ struct Pass final : Frame<Compute, Storage> {
         for (Strip strip(in); strip; strip.next()) {
             Storage written[OUT][W];
             Storage* into[OUT];
-            V* add[OUT];
+            Compute* add[OUT];
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 few[k] = last[k] = 0;
                 into[k] = strip.is_partial() || !data[k] ? written[k] : data[k] + to[k] + begin + strip.at;
-                add[k] = strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W;
+                add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
             }
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
@@ -284,7 +284,7 @@ struct Pass final : Frame<Compute, Storage> {
                     } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                         few[k] = few[k] + y[k];
                     } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                        add[k][i / W] = add[k][i / W] + y[k];
+                        store(add[k] + i, load<V>(add[k] + i) + y[k]);
                     }
                 }
             }
