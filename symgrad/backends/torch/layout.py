@@ -47,6 +47,7 @@ _RESERVED = [
     "property",
     "super",
     "type",
+    "keep",
     "kept",
     "float",
     "int",
