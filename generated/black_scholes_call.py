@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 062b50aaaef16d00c6a2eaae272326be045006e72dfbe8fac823a9c0592d1f9d
+# body-sha256: 384e8a2154543d19cf450b33cee0b7d7a27f4d991b03efa0e39ba82044308baf
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -11,31 +11,28 @@
     price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2))
              / 2
 
-    u                  = spot / strike
-    v                  = rate * time + log(u)
-    w                  = log(1 / strike) + rate * time + log(spot)
-    r                  = -rate * time
-    s                  = -time * volatility**2 / 8
-    t                  = -v * volatility / 2 / spread**2 / sqrt(time)
-    p                  = w / spread - sqrt(time) * volatility / 2
-    q                  = -v / spread**2
-    dprice/dspot       = exp(s - v * (v / spread**2 + 1) / 2) / spread / sqrt(pi) / sqrt(2)
-                         + erfc(-d1 / sqrt(2)) / 2 - exp(v * (q + 1) / 2 + r + s) / spread / u
-                         / sqrt(pi) / sqrt(2)
-    dprice/dstrike     = (spot * exp(r - p**2 / 2) / spread / strike / u / sqrt(2)
-                         - spot * exp(-(w * (w / spread**2 + 1) + time * volatility**2 / 4) / 2)
-                         / spread / strike / sqrt(2)) / sqrt(pi)
-                         - exp(r) * erfc(-p / sqrt(2)) / 2
-    dprice/dtime       = strike * (rate * exp(r) * erfc(-d2 / sqrt(2)) / 2
-                         - exp(r - d2**2 / 2) * (rate / spread + t
+    u                  = log(spot / strike) + rate * time
+    v                  = -rate * time
+    w                  = exp(v - d2**2 / 2)
+    r                  = u / spread**2 + 1
+    s                  = exp(-(time * volatility**2 / 4 + r * u) / 2)
+    t                  = -u * volatility / 2 / spread**2 / sqrt(time)
+    p                  = erfc(-d2 / sqrt(2))
+    q                  = sqrt(time)
+    dprice/dspot       = exp(-time * volatility**2 / 8 - r * u / 2) / spread / sqrt(pi)
+                         / sqrt(2) + erfc(-d1 / sqrt(2)) / 2 - w / spread / sqrt(pi) / sqrt(2)
+                         / (spot / strike)
+    dprice/dstrike     = (strike * w - s * spot) / spread / strike / sqrt(pi) / sqrt(2)
+                         - p * exp(v) / 2
+    dprice/dtime       = strike * (p * rate * exp(v) / 2 - w * (rate / spread + t
                          - volatility / (4 * sqrt(time))) / sqrt(pi) / sqrt(2))
-                         + spot * exp(-d1**2 / 2) * (rate / spread
-                         + volatility / (4 * sqrt(time)) + t) / sqrt(pi) / sqrt(2)
-    dprice/drate       = time * (strike * (sqrt(time) * volatility * sqrt(2) * sqrt(pi) * exp(r)
-                         * erfc(-d2 / sqrt(2)) / 2 - exp(r - d2**2 / 2))
-                         + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = sqrt(time) * (spot * (q + 1/2) * exp(s - (v / spread)**2 / 2 - v / 2)
-                         - strike * (q - 1/2) * exp(r + s + v / 2 - (v / spread)**2 / 2))
+                         + s * spot * (rate / spread + volatility / (4 * sqrt(time)) + t)
+                         / sqrt(pi) / sqrt(2)
+    dprice/drate       = time * (strike * (p * q * volatility * sqrt(2) * sqrt(pi) * exp(v) / 2
+                         - w) + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
+    dprice/dvolatility = q * (spot * exp(-d1**2 / 2) * (1/2 - u / spread**2)
+                         - strike * (-u / spread**2 - 1/2) * exp(q * volatility
+                         * (u / (2 * spread) - q * volatility / 8) + v - (u / spread)**2 / 2))
                          / sqrt(pi) / sqrt(2)
 
 Saved for backward: spot, strike, time, rate and volatility.
@@ -63,7 +60,6 @@ __all__ = ["BlackScholesCallFunction", "black_scholes_call"]
 
 _SQRT_2 = 1.4142135623730951  # sqrt(2)
 _SQRT_2_SQRT_PI = 2.5066282746310007  # sqrt(2) * sqrt(pi)
-_SQRT_PI = 1.772453850905516  # sqrt(pi)
 _SQRT_2_SQRT_PI_2 = 1.2533141373155003  # sqrt(2) * sqrt(pi) / 2
 
 
@@ -113,12 +109,12 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility
         )
         rate_time = rate * time
-        total = torch.log(spot / strike) + rate_time
-        product = 0.5 * time * volatility * volatility
         spread = torch.sqrt(time) * volatility
-        product2 = torch.erfc((-total - product) / spread / _SQRT_2) * spot
-        erfc = torch.erfc(-((total - product) / spread) / _SQRT_2)
-        return _round(0.5 * (product2 - torch.exp(-rate_time) * erfc * strike), dtype)
+        ratio = (torch.log(spot / strike) + rate_time) / spread
+        product = 0.5 * spread
+        product2 = torch.erfc(-(ratio + product) / _SQRT_2) * spot
+        product3 = torch.exp(-rate_time) * torch.erfc((product - ratio) / _SQRT_2)
+        return _round(0.5 * (product2 - product3 * strike), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
@@ -140,79 +136,63 @@ class BlackScholesCallFunction(Function):
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            total = torch.log(ratio) + rate_time
+        total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            ratio2 = total / spread
-        if wants_spot or wants_volatility:
+        ratio2 = total / spread
+        if wants_spot or wants_strike or wants_time or wants_volatility:
             ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_volatility:
-            product = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product2 = 0.125 * product
+        if wants_spot or wants_strike or wants_time:
+            product = total * (ratio3 + 1)
+            product2 = time * volatility * volatility
         if wants_spot:
-            ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
+            ratio4 = torch.exp(torch.sub(-0.5 * product, product2, alpha=0.125)) / spread
             ratio5 = ratio4 / _SQRT_2_SQRT_PI
-        if wants_spot or wants_strike or wants_time or wants_rate:
-            product3 = 0.5 * spread
-        if wants_spot or wants_time or wants_rate:
+        product3 = 0.5 * spread
+        if wants_spot or wants_rate or wants_volatility:
             d1 = ratio2 + product3
+        if wants_spot or wants_strike or wants_time or wants_rate:
+            d2 = ratio2 - product3
+            exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
         if wants_spot:
-            exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
             ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
             diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
             grad_spot = _fit(diff * grad_price, saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_time:
+            product4 = torch.exp(-0.5 * torch.add(product, product2, alpha=0.25)) * spot
         if wants_strike:
-            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio7 = total2 / spread
-            diff2 = ratio7 - product3
-            ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-            product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
-            ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
-            diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
+            ratio7 = (exp * strike - product4) / strike / spread
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
+            product5 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
         if wants_strike:
-            product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-            grad_strike = _fit(
-                torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * grad_price,
-                saved[1].shape,
-                saved[1].dtype,
-            )
-        if wants_time or wants_rate:
-            product6 = torch.exp(-0.5 * (d1 * d1)) * spot
+            diff2 = torch.sub(ratio7 / _SQRT_2_SQRT_PI, product5, alpha=0.5)
+            grad_strike = _fit(diff2 * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio10 = rate / spread
-            ratio11 = 0.25 * volatility / root_time
-            ratio12 = 0.5 * total * volatility / root_time / spread / spread
-            product7 = product6 * (ratio10 + ratio11 - ratio12)
-            ratio13 = product7 / _SQRT_2_SQRT_PI
-        if wants_time or wants_rate:
-            d2 = ratio2 - product3
-            product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
-            exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-        if wants_time:
-            product9 = exp3 * (ratio10 - ratio12 - ratio11)
-            ratio14 = product9 / _SQRT_2_SQRT_PI
+            ratio8 = rate / spread
+            ratio9 = 0.25 * volatility / root_time
+            ratio10 = 0.5 * total * volatility / root_time / spread / spread
+            product6 = product4 * (ratio8 + ratio9 - ratio10)
+            ratio11 = product6 / _SQRT_2_SQRT_PI
+            product7 = exp * (ratio8 - ratio10 - ratio9)
+            ratio12 = product7 / _SQRT_2_SQRT_PI
             grad_time = _fit(
-                torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike) * grad_price,
+                torch.addcmul(ratio11, 0.5 * product5 * rate - ratio12, strike) * grad_price,
                 saved[2].shape,
                 saved[2].dtype,
             )
+        if wants_rate or wants_volatility:
+            product8 = torch.exp(-0.5 * (d1 * d1)) * spot
         if wants_rate:
-            product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
-            product11 = grad_price * time * torch.addcmul(product6, product10 - exp3, strike)
-            grad_rate = _fit(product11 / spread / _SQRT_2_SQRT_PI, saved[3].shape, saved[3].dtype)
+            product9 = _SQRT_2_SQRT_PI_2 * (product5 * root_time * volatility)
+            product10 = grad_price * time * torch.addcmul(product8, product9 - exp, strike)
+            grad_rate = _fit(product10 / spread / _SQRT_2_SQRT_PI, saved[3].shape, saved[3].dtype)
         if wants_volatility:
-            square = ratio2 * ratio2
-            product12 = 0.5 * total
-            product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
-            exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
-            diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
+            product11 = spread * torch.sub(0.5 * total / spread, spread, alpha=0.125)
+            exp2 = torch.exp(torch.sub(product11, ratio2 * ratio2, alpha=0.5) - rate_time)
+            product12 = exp2 * (-ratio3 - 0.5)
+            diff3 = torch.addcmul(product8 * (0.5 - ratio3), product12, strike, value=-1)
             grad_volatility = _fit(
-                grad_price * root_time * diff4 / _SQRT_2_SQRT_PI, saved[4].shape, saved[4].dtype
+                grad_price * root_time * diff3 / _SQRT_2_SQRT_PI, saved[4].shape, saved[4].dtype
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
@@ -233,91 +213,76 @@ class BlackScholesCallFunction(Function):
             terms = []
             ratio = spot / strike
             rate_time = rate * time
-            if (
-                tangent_spot is not None
-                or tangent_time is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                total = torch.log(ratio) + rate_time
+            total = torch.log(ratio) + rate_time
             root_time = torch.sqrt(time)
             spread = root_time * volatility
+            ratio2 = total / spread
             if (
                 tangent_spot is not None
+                or tangent_strike is not None
                 or tangent_time is not None
-                or tangent_rate is not None
                 or tangent_volatility is not None
             ):
-                ratio2 = total / spread
-            if tangent_spot is not None or tangent_volatility is not None:
                 ratio3 = ratio2 / spread
+            if tangent_spot is not None or tangent_strike is not None or tangent_time is not None:
+                product = total * (ratio3 + 1)
+                product2 = time * volatility * volatility
+            if tangent_spot is not None:
+                ratio4 = torch.exp(torch.sub(-0.5 * product, product2, alpha=0.125)) / spread
+                ratio5 = ratio4 / _SQRT_2_SQRT_PI
+            product3 = 0.5 * spread
             if (
                 tangent_spot is not None
-                or tangent_strike is not None
+                or tangent_rate is not None
                 or tangent_volatility is not None
             ):
-                product = time * volatility * volatility
-            if tangent_spot is not None or tangent_volatility is not None:
-                product2 = 0.125 * product
-            if tangent_spot is not None:
-                ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
-                ratio5 = ratio4 / _SQRT_2_SQRT_PI
+                d1 = ratio2 + product3
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_rate is not None
             ):
-                product3 = 0.5 * spread
-            if tangent_spot is not None or tangent_time is not None or tangent_rate is not None:
-                d1 = ratio2 + product3
+                d2 = ratio2 - product3
+                exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
             if tangent_spot is not None:
-                exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
                 ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
                 diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
                 terms.append(diff * tangent_spot)
+            if tangent_strike is not None or tangent_time is not None:
+                product4 = torch.exp(-0.5 * torch.add(product, product2, alpha=0.25)) * spot
             if tangent_strike is not None:
-                total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-                ratio7 = total2 / spread
-                diff2 = ratio7 - product3
-                ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-                product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
-                ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
-                diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
+                ratio7 = (exp * strike - product4) / strike / spread
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                exp2 = torch.exp(-rate_time)
+                product5 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
             if tangent_strike is not None:
-                product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-                terms.append(torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * tangent_strike)
-            if tangent_time is not None or tangent_rate is not None:
-                product6 = torch.exp(-0.5 * (d1 * d1)) * spot
+                diff2 = torch.sub(ratio7 / _SQRT_2_SQRT_PI, product5, alpha=0.5)
+                terms.append(diff2 * tangent_strike)
             if tangent_time is not None:
-                ratio10 = rate / spread
-                ratio11 = 0.25 * volatility / root_time
-                ratio12 = 0.5 * total * volatility / root_time / spread / spread
-                product7 = product6 * (ratio10 + ratio11 - ratio12)
-                ratio13 = product7 / _SQRT_2_SQRT_PI
-            if tangent_time is not None or tangent_rate is not None:
-                d2 = ratio2 - product3
-                product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
-                exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-            if tangent_time is not None:
-                product9 = exp3 * (ratio10 - ratio12 - ratio11)
-                ratio14 = product9 / _SQRT_2_SQRT_PI
-                total3 = torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike)
-                terms.append(total3 * tangent_time)
+                ratio8 = rate / spread
+                ratio9 = 0.25 * volatility / root_time
+                ratio10 = 0.5 * total * volatility / root_time / spread / spread
+                product6 = product4 * (ratio8 + ratio9 - ratio10)
+                ratio11 = product6 / _SQRT_2_SQRT_PI
+                product7 = exp * (ratio8 - ratio10 - ratio9)
+                ratio12 = product7 / _SQRT_2_SQRT_PI
+                total2 = torch.addcmul(ratio11, 0.5 * product5 * rate - ratio12, strike)
+                terms.append(total2 * tangent_time)
+            if tangent_rate is not None or tangent_volatility is not None:
+                product8 = torch.exp(-0.5 * (d1 * d1)) * spot
             if tangent_rate is not None:
-                product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
-                product11 = torch.addcmul(product6, product10 - exp3, strike) * tangent_rate * time
-                terms.append(product11 / spread / _SQRT_2_SQRT_PI)
+                product9 = _SQRT_2_SQRT_PI_2 * (product5 * root_time * volatility)
+                product10 = torch.addcmul(product8, product9 - exp, strike) * tangent_rate * time
+                terms.append(product10 / spread / _SQRT_2_SQRT_PI)
             if tangent_volatility is not None:
-                square = ratio2 * ratio2
-                product12 = 0.5 * total
-                product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
-                exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
-                diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
-                product14 = diff4 * tangent_volatility * root_time
-                terms.append(product14 / _SQRT_2_SQRT_PI)
+                product11 = spread * torch.sub(0.5 * total / spread, spread, alpha=0.125)
+                exp2 = torch.exp(torch.sub(product11, ratio2 * ratio2, alpha=0.5) - rate_time)
+                product12 = exp2 * (-ratio3 - 0.5)
+                product13 = (
+                    torch.addcmul(product8 * (0.5 - ratio3), product12, strike, value=-1)
+                    * tangent_volatility
+                )
+                terms.append(product13 * root_time / _SQRT_2_SQRT_PI)
             return _total(ctx, terms)
 
 
@@ -340,85 +305,69 @@ class _BlackScholesCallPlain(Function):
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            total = torch.log(ratio) + rate_time
+        total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            ratio2 = total / spread
-        if wants_spot or wants_volatility:
+        ratio2 = total / spread
+        if wants_spot or wants_strike or wants_time or wants_volatility:
             ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_volatility:
-            product = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product2 = 0.125 * product
+        if wants_spot or wants_strike or wants_time:
+            product = (ratio3 + 1).mul_(total)
+            product2 = time * volatility * volatility
         if wants_spot:
-            ratio4 = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product2).exp_().div_(spread)
+            ratio4 = (-0.5 * product).sub_(product2, alpha=0.125).exp_().div_(spread)
             ratio5 = ratio4.div_(_SQRT_2_SQRT_PI)
-        if wants_spot or wants_strike or wants_time or wants_rate:
-            product3 = 0.5 * spread
-        if wants_spot or wants_time or wants_rate:
+        product3 = 0.5 * spread
+        if wants_spot or wants_rate or wants_volatility:
             d1 = ratio2 + product3
+        if wants_spot or wants_strike or wants_time or wants_rate:
+            d2 = ratio2 - product3
+            exp = (d2 * d2).mul_(-0.5).sub_(rate_time).exp_()
         if wants_spot:
-            exp = (1 - ratio3).mul_(total).mul_(0.5).sub_(product2).sub_(rate_time).exp_()
-            ratio6 = exp.div_(spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
+            ratio6 = (exp / spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
             diff = ratio5.add_((-d1).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio6)
             grad_spot = _fit(diff.mul_(grad_price), saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_time:
+            product4 = product.add_(product2, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
         if wants_strike:
-            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio7 = total2 / spread
-            diff2 = ratio7 - product3
-            ratio8 = (diff2 * diff2).mul_(-0.5).sub_(rate_time).exp_().mul_(spot).div_(strike)
-            product4 = ratio7.div_(spread).add_(1).mul_(total2).add_(product, alpha=0.25).mul_(-0.5)
-            ratio9 = product4.exp_().mul_(spot).div_(strike).div_(spread).div_(_SQRT_2)
-            diff3 = ratio8.div_(spread).div_(ratio).div_(_SQRT_2).sub_(ratio9)
+            ratio7 = (exp * strike).sub_(product4).div_(strike).div_(spread)
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
+            product5 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
         if wants_strike:
-            product5 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
-            grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product5, alpha=0.5).mul_(grad_price),
-                saved[1].shape,
-                saved[1].dtype,
-            )
-        if wants_time or wants_rate:
-            product6 = d1.square_().mul_(-0.5).exp_().mul_(spot)
+            diff2 = ratio7.div_(_SQRT_2_SQRT_PI).sub_(product5, alpha=0.5)
+            grad_strike = _fit(diff2.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio10 = rate / spread
-            ratio11 = 0.25 * volatility / root_time
-            ratio12 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
-            product7 = (ratio10 + ratio11 - ratio12).mul_(product6)
-            ratio13 = product7.div_(_SQRT_2_SQRT_PI)
-        if wants_time or wants_rate:
-            d2 = ratio2 - product3
-            product8 = (-d2).div_(_SQRT_2).erfc_().mul_(exp2)
-            exp3 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
-        if wants_time:
-            product9 = ratio12.neg_().add_(ratio10).sub_(ratio11).mul_(exp3)
-            ratio14 = product9.div_(_SQRT_2_SQRT_PI)
+            ratio8 = rate / spread
+            ratio9 = 0.25 * volatility / root_time
+            ratio10 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
+            product6 = product4.mul_(ratio8 + ratio9 - ratio10)
+            ratio11 = product6.div_(_SQRT_2_SQRT_PI)
+            product7 = ratio10.neg_().add_(ratio8).sub_(ratio9).mul_(exp)
+            ratio12 = product7.div_(_SQRT_2_SQRT_PI)
             grad_time = _fit(
-                ratio13.addcmul_((product8 * rate).mul_(0.5).sub_(ratio14), strike).mul_(
+                ratio11.addcmul_((product5 * rate).mul_(0.5).sub_(ratio12), strike).mul_(
                     grad_price
                 ),
                 saved[2].shape,
                 saved[2].dtype,
             )
+        if wants_rate or wants_volatility:
+            product8 = d1.square_().mul_(-0.5).exp_().mul_(spot)
         if wants_rate:
-            product10 = product8.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
-            product11 = (grad_price * time).mul_(product6.addcmul_(product10.sub_(exp3), strike))
+            product9 = product5.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
+            product10 = (grad_price * time).mul_(
+                torch.addcmul(product8, product9.sub_(exp), strike)
+            )
             grad_rate = _fit(
-                product11.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3].shape, saved[3].dtype
+                product10.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3].shape, saved[3].dtype
             )
         if wants_volatility:
-            square = ratio2.square_()
-            product12 = 0.5 * total
-            product13 = (-0.5 * square).sub_(product12).sub_(product2).exp_().mul_(0.5 - ratio3)
-            exp4 = torch.sub(product12, square, alpha=0.5).sub_(product2).sub_(rate_time).exp_()
-            diff4 = product13.mul_(spot).addcmul_(
-                exp4.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
-            )
+            product11 = (0.5 * total / spread).sub_(spread, alpha=0.125).mul_(spread)
+            exp2 = product11.sub_(ratio2.square_(), alpha=0.5).sub_(rate_time).exp_()
+            product12 = exp2.mul_((-ratio3).sub_(0.5))
+            diff3 = product8.mul_(ratio3.neg_().add_(0.5)).addcmul_(product12, strike, value=-1)
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff4).div_(_SQRT_2_SQRT_PI),
+                (grad_price * root_time).mul_(diff3).div_(_SQRT_2_SQRT_PI),
                 saved[4].shape,
                 saved[4].dtype,
             )
