@@ -85,12 +85,12 @@ class Pivots:
         return substitute(expression, {p.stand_in: p.value for p in self.sums})
 
 
-def find_pivots(program: Program) -> Pivots | None:
-    """The sums through which an operation reads tensors, where they are fewer or much smaller than these."""
+def find_pivots(program: Program, saved: Collection[str]) -> Pivots | None:
+    """The sums through which an operation reads `saved` tensors, where they are fewer or much smaller than these."""
     if program.gradients or program.spec.options.inplace:
         return None
     sums = sorted(_sums(program), key=lambda n: -n.size)
-    tried = filter(None, (_pivots(program, some) for some in (*([node] for node in sums), sums)))
+    tried = filter(None, (_pivots(program, saved, some) for some in (*([node] for node in sums), sums)))
     best = min(tried, key=lambda pivots: _kept(pivots) - _spared(program, pivots), default=None)
     if best is None or len(best.sums) < len(best.spared) or _kept(best) < _SMALLER * _spared(program, best):
         return best
@@ -126,8 +126,8 @@ def _fixed(program: Program) -> frozenset[Expr]:
     return frozenset(program.symbols[t.name] for t in program.spec.tensors if not t.grad or t.dtype != "float")
 
 
-def _pivots(program: Program, sums: Collection[Expr]) -> Pivots | None:
-    """Those sums in place of their tensors, as far as that spares any; None where nothing is left."""
+def _pivots(program: Program, saved: Collection[str], sums: Collection[Expr]) -> Pivots | None:
+    """Those sums in place of their tensors, as far as that spares a `saved` one; None where nothing is left."""
     fixed = _fixed(program)
     found: list[Pivot] = []
     inside = dict(program.outputs)
@@ -138,11 +138,11 @@ def _pivots(program: Program, sums: Collection[Expr]) -> Pivots | None:
             found.append(Pivot(node, own, _coefficients(node), stand_in))
             inside = {o: _with(stand_in, node, root) for o, root in inside.items()}
     read = {s.name for o in program.spec.outputs if o.grad for s in inside[o.name].symbols}
-    useful = [p.value for p in found if p.own.keys() - read]
+    spared = frozenset(name for p in found for name in p.own if name in saved and name not in read)
+    useful = [p.value for p in found if spared & p.own.keys()]
     if len(useful) < len(found):
-        return _pivots(program, useful) if useful else None
-    spared = frozenset(name for p in found for name in p.own if name not in read)
-    gone = spared - {s.name for root in inside.values() for s in root.symbols}
+        return _pivots(program, saved, useful) if useful else None
+    gone = {name for p in found for name in p.own} - {s.name for root in inside.values() for s in root.symbols}
     return Pivots(tuple(found), spared, _inner(program, found, gone, inside)) if found else None
 
 

@@ -20,7 +20,8 @@ def program(body: str) -> Program:
 
 
 def pivots(body: str) -> Pivots | None:
-    return find_pivots(program(body))
+    read = program(body)
+    return find_pivots(read, read.symbols)
 
 
 def pivot(body: str) -> Pivot:
@@ -157,6 +158,13 @@ def test_a_total_is_kept_in_place_of_its_rows(formula: str, elements: int) -> No
         second = sum(g.square().sum() for g in first)
         found.append((*first, *torch.autograd.grad(second, [x, y], allow_unused=True, materialize_grads=True)))
     torch.testing.assert_close(*found)
+
+
+def test_what_is_not_saved_anyway_is_not_replaced() -> None:
+    read = program(ROWS + "outputs: {o: 'mean(x, dim=0) * mean(f, dim=0) + sum(y)'}")
+    found = find_pivots(read, ["f"])
+    assert found is not None and [repr(p.value) for p in found.sums] == ["mean(f, dim=0)"]
+    assert find_pivots(read, []) is None
 
 
 def test_a_name_of_the_spec_or_a_free_one() -> None:
