@@ -15,6 +15,7 @@ from symgrad.expr import Expr, make, symbol
 from symgrad.pattern import is_wild
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import larger_exp_difference
+from symgrad.rules.constants import merged_roots
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
@@ -120,6 +121,7 @@ SUBJECTS = (
     X**2 * (Y / X**2 - 2),
     X / (1 - X) + 1,
     Y * exp(X) - Y * exp(X + Y),
+    X * ex.sqrt(ex.num(2)) * ex.sqrt(ex.PI) / ex.sqrt(3 * ex.PI),
 )
 
 
@@ -171,3 +173,12 @@ def test_a_derivative_in_terms_of_the_output_is_that_derivative(row: Reuse) -> N
             part == replacement if isinstance(part, bool) else abs(part - replacement) <= abs(part) * mp.mpf(2) ** -150
         )
         assert same
+
+
+def test_roots_of_constants_are_one_and_cancel() -> None:
+    two, pi = ex.num(2), ex.PI
+    found = merged_roots(X * ex.sqrt(two) * ex.sqrt(pi) * Y)
+    assert found is X * Y * ex.sqrt(2 * pi)
+    assert merged_roots(X * ex.sqrt(two) * ex.sqrt(pi) / ex.sqrt(2 * pi)) is X
+    assert merged_roots(X * ex.sqrt(ex.num(-2)) * ex.sqrt(ex.num(3))) is None, "roots of negative numbers are undefined"
+    assert merged_roots(X * ex.sqrt(two) * ex.sqrt(Y)) is None
