@@ -81,7 +81,9 @@ def _like(value: Expr, tensor: Expr, given: Sequence[Expr]) -> Expr:
         others = sorted((s for s in shape_sources(value) if tensor not in s.symbols), key=lambda s: s.order)
         if others:
             return ex.add(*others)
-        raise ShapeConflict(f"the shape of {value} is not known")
+        free = [s.name for s in sorted(value.tensors, key=lambda s: s.order) if s.get("shape") is None]
+        advice = f"; declare the 'shape' of {' and '.join(map(repr, free))}" if free else ""
+        raise ShapeConflict(f"the shape of {value} is not known{advice}")
     for other in given:
         if extent(other) == wanted:
             return other

@@ -1,29 +1,37 @@
-"""Operations of differences: backward needs the differences alone, not all of their operands.
+"""Operations of differences and totals: backward needs these alone, not all of their operands.
 
-A loss of `input - target` reads its tensors through one sum, and a ranking loss through two. Autograd on the composite
-keeps these sums where a Function of inputs would keep every operand. A sum may be kept without losing second
-derivatives if it is an output of its own, whose incoming cotangent is used: on a plain call the operation then returns
-it beside its results.
+A loss of `input - target` reads its tensors through one sum, a ranking loss through two, and an activation of a mean
+over rows reads the rows through their means. Autograd on the composite keeps these values where a Function of inputs
+would keep every operand. Such a value may be kept without losing second derivatives if it is an output of its own,
+whose incoming cotangent is used: on a plain call the operation then returns it beside its results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
 from symgrad import expr as ex
 from symgrad.differentials import tangent
+from symgrad.differentiate import jvp, vjp
 from symgrad.expr import Expr, make, symbol
+from symgrad.hoist import hoisted
 from symgrad.parse import Program
 from symgrad.shapes import declared_shape
+from symgrad.sizes import elements
 from symgrad.spec.model import Formula, Output, Tensor
+from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.traversal import rebuild, substitute, topological
 
 
 @dataclass(frozen=True)
 class Pivot:
-    """`value`, a sum of tensors with Python coefficients, and the symbol that stands for it inside."""
+    """`value`, linear in tensors, and the symbol that stands for it inside.
+
+    `coefficients` are the Python coefficients of the tensors, where the value is a sum of these and of nothing else.
+    """
 
     value: Expr
     coefficients: Mapping[str, Expr]
@@ -34,14 +42,29 @@ class Pivot:
         """What generated code calls it."""
         return self.stand_in.name
 
+    @cached_property
+    def own(self) -> Mapping[str, Expr]:
+        """The tensors of which the value is made."""
+        return {s.name: s for s in self.value.tensors}
+
     @property
     def whole(self) -> Expr:
-        """The sum as one operand, which sums around it do not take apart."""
+        """The value as one operand, which sums around it do not take apart."""
         return make("held", self.value)
 
+    def pulled(self, tensor: str, gradient: Expr) -> Expr:
+        """A gradient of the value as one of a tensor; where that has a factor alone, not yet summed to its shape."""
+        if self.coefficients:
+            inside = gradient.args[0] if gradient.op == "sum_to" else gradient
+            return self.coefficients[tensor] * inside
+        symbol = self.own[tensor]
+        return hoisted(vjp({self.value: gradient}, [symbol])[symbol])
+
     def tangent(self, tensor: str) -> Expr:
-        """The tangent of the sum from that of one tensor."""
-        return make("expand", self.coefficients[tensor] * tangent(tensor), self.stand_in)
+        """The tangent of the value from that of one tensor."""
+        if self.coefficients:
+            return self.coefficients[tensor] * tangent(tensor)
+        return jvp([self.value], {self.own[tensor]: tangent(tensor)})[self.value]
 
 
 @dataclass(frozen=True)
@@ -53,7 +76,12 @@ class Pivots:
 
     def of(self, tensor: str) -> tuple[Pivot, ...]:
         """The sums that read a tensor."""
-        return tuple(p for p in self.sums if tensor in p.coefficients)
+        return tuple(p for p in self.sums if tensor in p.own)
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """The tensors that stand in no other place."""
+        return frozenset(name for p in self.sums for name in p.own)
 
     def outside(self, expression: Expr) -> Expr:
         """An expression in the sums as one in the tensors, to compute."""
@@ -65,43 +93,60 @@ class Pivots:
 
 
 def find_pivots(program: Program) -> Pivots | None:
-    """The sums through which an operation reads several tensors, if there are any."""
+    """The sums through which an operation reads tensors, where they are fewer or much smaller than these."""
     if program.gradients or program.spec.options.inplace:
         return None
     sums = sorted(_sums(program), key=lambda n: -n.size)
-    one_by_one = ([node] for node in sums)
-    return next(filter(None, (_pivots(program, some) for some in (*one_by_one, sums))), None)
+    tried = filter(None, (_pivots(program, some) for some in (*([node] for node in sums), sums)))
+    best = min(tried, key=lambda pivots: _kept(pivots) - _spared(program, pivots), default=None)
+    if best is None or len(best.sums) < len(best.gone) or _kept(best) < _spared(program, best) / 2:
+        return best
+    return None
+
+
+def _kept(pivots: Pivots) -> float:
+    return sum(elements(p.value) for p in pivots.sums)
+
+
+def _spared(program: Program, pivots: Pivots) -> float:
+    return sum(elements(program.symbols[name]) for name in pivots.gone)
 
 
 def _sums(program: Program) -> Iterator[Expr]:
-    """The sums of several tensors that can be kept."""
-    tensors = {t.name: t for t in program.spec.tensors}
+    """The linear values that can be kept: of several tensors, or smaller than the one."""
+    tensors = {program.symbols[t.name]: t for t in program.spec.tensors}
+    declared = any(t.shape is not None for t in tensors.values())
     for node in topological(*program.outputs.values()):
-        own = [tensors[name] for name in _coefficients(node) or ()]
-        declared = any(t.shape is not None for t in program.spec.tensors)
-        placed = not declared or declared_shape(node) is not None
-        if len(own) > 1 and placed and all(t.default is None for t in own) and node not in program.outputs.values():
+        if not _is_linear(node) or node.op == "sym" or node in program.outputs.values():
+            continue
+        own = [tensors[s] for s in node.tensors]
+        less = len(own) > 1 or elements(node) < elements(program.symbols[own[0].name])
+        placed = not declared or declared_shape(node) is not None or _is_reduction(node)
+        if less and placed and all(t.default is None for t in own):
             yield node
 
 
 def _pivots(program: Program, sums: Collection[Expr]) -> Pivots | None:
-    """Those sums in place of their tensors, if they are fewer and the outputs read these tensors nowhere else."""
+    """Those sums in place of their tensors, where the outputs read these nowhere else; None where nothing is left."""
     found: list[Pivot] = []
     inside = dict(program.outputs)
     for node in sums:
         if any(node in topological(root) for root in inside.values()):
-            coefficients = _coefficients(node) or {}
             stand_in = symbol(_name(program, node, found), "tensor", declared_shape(node))
-            found.append(Pivot(node, coefficients, stand_in))
+            found.append(Pivot(node, _coefficients(node), stand_in))
             inside = {o: _with(stand_in, node, root) for o, root in inside.items()}
-    gone = {name for p in found for name in p.coefficients}
-    if len(found) >= len(gone) or any(program.symbols[t] in root.symbols for root in inside.values() for t in gone):
-        return None
+    gone = {name for p in found for name in p.own}
+    read = {t for t in gone if any(program.symbols[t] in root.symbols for root in inside.values())}
+    if read:
+        rest = [p.value for p in found if not read & p.own.keys()]
+        return _pivots(program, rest) if len(rest) > 1 else None
     return Pivots(tuple(found), _inner(program, found, gone, inside))
 
 
 def _with(stand_in: Expr, total: Expr, root: Expr) -> Expr:
     """The formula with a symbol for a sum, also where that is a part of a larger sum, or of its negative."""
+    if total.op != "add":
+        return substitute(root, {total: stand_in})
     mapped: dict[Expr, Expr] = {}
     signed = ((ex.ONE, frozenset(total.args)), (ex.num(-1), frozenset(-term for term in total.args)))
     for node in topological(root):
@@ -112,20 +157,38 @@ def _with(stand_in: Expr, total: Expr, root: Expr) -> Expr:
     return mapped[root]
 
 
-def _coefficients(node: Expr) -> dict[str, Expr] | None:
-    """The Python coefficient of each tensor in a sum of tensors; None for anything else."""
-    if node.op != "add":
-        return None
-    found: dict[str, Expr] = {}
-    for term in node.args:
-        if term.is_static:
-            continue
-        factors = term.args if term.op == "mul" else (term,)
-        tensors = [f for f in factors if not f.is_static]
-        if len(tensors) != 1 or tensors[0].op != "sym" or tensors[0]["kind"] != "tensor" or tensors[0].name in found:
-            return None
-        found[tensors[0].name] = ex.mul(*(f for f in factors if f.is_static))
-    return found
+def _is_linear(node: Expr) -> bool:
+    """Whether a value is made of tensors by sums with Python coefficients and by reductions."""
+    if node.op == "add":
+        terms = [term for term in node.args if not term.is_static]
+        return bool(terms) and all(_is_linear(_without_factor(term)) for term in terms)
+    if node.op == "sym":
+        return bool(node["kind"] == "tensor")
+    return _is_reduction(node) and _is_linear(node.args[0])
+
+
+def _without_factor(term: Expr) -> Expr:
+    """A term without its Python coefficient."""
+    return ex.mul(*(f for f in term.args if not f.is_static)) if term.op == "mul" else term
+
+
+def _is_reduction(node: Expr) -> bool:
+    """Whether an operation makes less of its operand, and its derivative reads no more than which elements it took."""
+    row = TENSOR_OPS.get(node.op)
+    if row is None or row.vjp is None or len(node.args) != 1 or not (row.linear or row.saves == "i"):
+        return False
+    return elements(node) < elements(node.args[0])
+
+
+def _coefficients(node: Expr) -> dict[str, Expr]:
+    """The Python coefficient of each tensor in a sum of different tensors; none for anything else."""
+    terms = {t: _without_factor(t) for t in node.args if not t.is_static} if node.op == "add" else {}
+    if any(tensor.op != "sym" for tensor in terms.values()):
+        return {}
+    return {s.name: ex.mul(*(f for f in t.args if f.is_static)) if t is not s else ex.ONE for t, s in terms.items()}
+
+
+_WORDS = {"add": "diff", "sum": "total", "mean": "mean"}
 
 
 def _name(program: Program, node: Expr, others: Collection[Pivot]) -> str:
@@ -134,7 +197,8 @@ def _name(program: Program, node: Expr, others: Collection[Pivot]) -> str:
         if value is node:
             return name
     taken = {*program.symbols, *program.outputs, *program.lets, *(p.name for p in others)}
-    wishes = (f"diff{k if k > 1 else ''}" for k in count(1))
+    word = _WORDS.get(node.op, "extreme")
+    wishes = (f"{word}{k if k > 1 else ''}" for k in count(1))
     return next(wish for wish in wishes if wish not in taken)
 
 

@@ -81,8 +81,8 @@ def test_of_nothing_but_what_is_absent_a_number_is_left() -> None:
 @pytest.mark.parametrize(
     ("formula", "reason"),
     [
-        ("x @ b", "the shape of x @ b is not known"),
-        ("softmax(b, dim=0) + x", "the shape of b is not known"),
+        ("x @ b", "the shape of x @ b is not known; declare the 'shape' of 'b'"),
+        ("softmax(b, dim=0) + x", "the shape of b is not known; declare the 'shape' of 'b'"),
         ("transpose(sum(x, dim=-1) + b, 0, 1)", "transpose has no dimension"),
     ],
 )

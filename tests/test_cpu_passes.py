@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
 
+BELL = (Path(__file__).parents[1] / "specs" / "gelu_tanh.yaml").read_text(encoding="utf-8")
 GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
 CHANNEL = """
 op: channel
@@ -38,6 +39,12 @@ op: norm
 tensors: {x: {shape: [..., D]}, weight: {shape: [D]}}
 hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
 outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
+"""
+LAYER = """
+op: layer
+tensors: {x: {shape: [..., D]}, weight: {shape: [D]}, bias: {shape: [D]}}
+let: {c: "x - mean(x, dim=-1, keepdim=True)"}
+outputs: {y: 'c / sqrt(mean(c**2, dim=-1, keepdim=True) + 1e-5) * weight + bias'}
 """
 ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
 GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: digamma(x)}\n'
@@ -73,14 +80,14 @@ op: scored
 tensors: {x: {shape: [N, K]}, t: {shape: [N]}}
 outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 """
+TEXTS = (GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED)
 
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
-        yield all_written(texts, tmp_path_factory.mktemp("fused"))
+        yield all_written(TEXTS, tmp_path_factory.mktemp("fused"))
 
 
 def both(module, tensors, settings=(), wanted=None):
@@ -124,6 +131,8 @@ CASES = [
     ("norm", [(2, 3, 16), (16,)]),
     ("norm", [(7,), (7,)]),
     ("norm", [(11, 1037), (1037,)]),
+    ("layer", [(11, 1037), (1037,), (1037,)]),
+    ("layer", [(2, 1, 3, 16), (16,), (16,)]),
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
     ("rows", [(3, 1037)]),
@@ -158,6 +167,17 @@ def test_half_precision(modules, shapes, dtype):
     fused, eager = both(modules["gate"], [torch.randn(s).to(dtype) for s in shapes])
     agree(fused, eager)
     assert (fused[0] == eager[0]).double().mean() > 0.99  # computed in float32, rounded once
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_reductions_of_rows_are_kept_in_the_type_of_the_arithmetic(modules, dtype):
+    """In half precision the mean would be lost, of numbers far from 0."""
+    x = (100 + torch.randn(40, 33)).to(dtype)
+    weight, bias = torch.randn(2, 33).to(dtype)
+    fused, eager = both(modules["layer"], [x, weight, bias])
+    agree(fused, eager)
+    y = modules["layer"].layer(x.requires_grad_(), weight, bias)
+    assert [t.dtype for t in y.grad_fn._kept] == [torch.float32] * 2
 
 
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="no large pages")
@@ -211,7 +231,7 @@ def test_strides(modules, layout):
     fused, eager = both(modules["gate"], [x, torch.tensor(0.5)])
     agree(fused, eager)
     assert fused[0].stride() == eager[0].stride()
-    agree(*both(modules["norm"], [x, torch.rand(x.shape[-1])]))
+    agree(*both(modules["layer"], [x, *torch.rand(2, x.shape[-1])]))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 3, 2, 1)], ids=str)

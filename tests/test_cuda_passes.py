@@ -14,7 +14,7 @@ import pytest
 import torch
 from fused import all_written, imported
 from processes import process
-from test_cpu_passes import CHANNEL, GATE, HEADS, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
+from test_cpu_passes import BELL, CHANNEL, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
 
 pytest.importorskip("triton")
 import interpreted
@@ -23,12 +23,6 @@ MASKED = """
 op: masked
 tensors: {x: , keep: {dtype: bool}, scale: }
 outputs: {y: 'where(keep, x * scale, -x)'}
-"""
-LAYER = """
-op: layer
-tensors: {x: {shape: [..., D]}, weight: {shape: [D]}, bias: {shape: [D]}}
-let: {c: "x - mean(x, dim=-1, keepdim=True)"}
-outputs: {y: 'c / sqrt(mean(c**2, dim=-1, keepdim=True) + 1e-5) * weight + bias'}
 """
 PEAK = "op: peak\ntensors: {x: }\noutputs: {y: 'x - amax(x, dim=-1, keepdim=True)', z: 'amin(x, dim=-1)'}\n"
 SETTINGS = """
@@ -44,9 +38,7 @@ tensors: {T: , sizes: , libdevice: , _PI: }
 hyperparameters: {step: 2.0, tl: 0.5}
 outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl * T + sizes + libdevice + _PI'}
 """
-SPECS = Path(__file__).parents[1] / "specs"
-WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, WIDE, HEADS)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, BELL, HEADS)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +77,7 @@ CASES = [
     ("norm", [(5, 130), (130,)]),
     ("layer", [(20, 20), (20,), (20,)]),
     ("layer", [(3, 150), (150,), (150,)]),
+    ("layer", [(2, 3, 20), (20,), (20,)]),
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
     ("peak", [(6, 9)]),
@@ -116,7 +109,7 @@ def test_shapes(both, op, shapes, dtype, sizes):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize(
     ("op", "shapes"),
-    [("gate", [(40, 33), ()]), ("gate", [(4, 5), (5,)]), ("norm", [(4, 33), (33,)]), ("gelu_tanh", [(40,)])],
+    [("gate", [(40, 33), ()]), ("gate", [(4, 5), (5,)]), ("layer", [(4, 33), (33,), (33,)]), ("gelu_tanh", [(40,)])],
     ids=str,
 )
 def test_half_precision(both, op, shapes, dtype):

@@ -308,6 +308,22 @@ def test_what_torch_has_of_floats_alone_is_refused_of_integers(call: str) -> Non
     assert parse_expression(call.format("where(mask, 1, 0)"), [MASK]).op == name
 
 
+@pytest.mark.parametrize("product", ["{} @ x", "conv1d(x, {})", "einsum('i,i->', {}, x)"])
+def test_a_product_of_integers_and_floats_is_refused_as_by_torch(product: str) -> None:
+    k, x = symbol("k", "int_tensor"), symbol("x", "tensor")
+    ((_, message),) = faults(product.format("(2 * k)"), k, x)
+    assert message.endswith("and 2 * k is of integers; declare 'k' without 'dtype: int'")
+    for allowed in ("(1.0 * k)", "(k / 2)", "where(k > 0, 1, 0)", "where(k > 0, x, 0)", "(k * x)"):
+        parse_expression(product.format(allowed), [k, x])
+    parse_expression(product.format("k").replace("x", "k"), [k])
+
+
+def test_a_float_in_front_of_a_matrix_product_makes_floats_of_integers() -> None:
+    k, x = symbol("k", "int_tensor"), symbol("x", "tensor")
+    written, grouped = (parse_expression(text, [k, x]) for text in ("1.0 * k @ x", "(1.0 * k) @ x"))
+    assert written is grouped and written.args[0].op == "floated"
+
+
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistake(text: str) -> None:
     assert fault(text) == MISTAKES[text]

@@ -309,9 +309,10 @@ class Builder:
                 total = calls.apply(self, node, TENSOR_OPS["matmul"], pair, {})
                 sources = frozenset({total})
             else:
-                total = ex.mul(total, *self._factors([(op, node)], [value]))
+                total = floated(ex.mul(total, *self._factors([(op, node)], [value])), first, [(op, node)])
                 sources |= own
             self.settled(node, total)
+            first = node
         self.sources |= sources
         return total
 

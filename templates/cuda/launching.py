@@ -58,7 +58,7 @@ class Tiles(NamedTuple):
 def tiled(sizes: Any, results: Any, widest: int, by_row: bool) -> Tiles:
     """Divide a pass."""
     last = len(sizes) - 2
-    summed = [steps for _, _, steps, is_summed in filter(None, results) if is_summed]
+    summed = [steps for _, _, steps, is_summed, _ in filter(None, results) if is_summed]
     # A sum for each column is shortest over the longest of the dimensions that it is over.
     over = [d for s in summed for d in range(last + 1) if s[-1] and not s[d] and sizes[d] > 1]
     run = max(over, key=lambda d: (sizes[d], d), default=last)
@@ -80,9 +80,9 @@ class Target:
     itself, the ``extents`` of the partial sums, and over which dimensions they are to be ``added``."""
 
     def __init__(
-        self, tiles: Tiles, shape: Any, strides: Any, steps: Any, is_summed: bool, mean: bool
+        self, tiles: Tiles, shape: Any, strides: Any, steps: Any, is_summed: bool, dtype: Any, mean: bool
     ) -> None:
-        self.shape, self.strides, self.mean = shape, strides, mean
+        self.shape, self.strides, self.dtype, self.mean = shape, strides, dtype, mean
         self.how, self.extents, self.added, self.kept = "each", (), (), ()
         if is_summed:
             sizes = tiles.sizes
@@ -101,20 +101,20 @@ class Target:
         self.reach = sum((size - 1) * step for size, step in zip(tiles.sizes, steps, strict=True))
         self.steps = tiles.steps(steps, self.how)
 
-    def made(self, compute: torch.dtype, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def made(self, compute: torch.dtype, device: torch.device) -> Tensor:
         """What programs store to."""
         if self.extents:
             return torch.empty(self.extents, dtype=compute, device=device)
-        return torch.empty_strided(self.shape, self.strides, dtype=dtype, device=device)
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
 
-    def result(self, stored: Tensor, dtype: torch.dtype, elements: int) -> Tensor:
+    def result(self, stored: Tensor, elements: int) -> Tensor:
         """The result of what programs have stored."""
         if not self.extents:
             return stored
         total = stored.sum(self.added, dtype=torch.float64) if self.added else stored.double()
         if self.mean:
             total /= elements
-        made = torch.empty_strided(self.shape, self.strides, dtype=dtype, device=stored.device)
+        made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=stored.device)
         sizes, steps = zip(*self.kept, strict=True) if self.kept else ((), ())
         made.as_strided(sizes, steps).copy_(total)
         return made
@@ -124,8 +124,8 @@ class Plan:
     """How a pass runs over tensors of given shapes; calling it runs it.
 
     ``sizes`` are those of its dimensions, the innermost last, ``operands`` the steps of each operand
-    along them. ``results`` are shape, strides and steps of each result, and whether it is summed in
-    the dimensions without a step; None where it is not wanted. Innermost steps are 0 or 1.
+    along them. ``results`` are shape, strides and steps of each result, whether it is summed in the
+    dimensions without a step, and its dtype; None where it is not wanted. Innermost steps are 0 or 1.
     """
 
     def __init__(
@@ -133,10 +133,10 @@ class Plan:
     ) -> None:
         self.chosen = chosen = PASSES[name]
         double = chosen.wide or dtype == torch.float64
-        self.dtype, self.compute = dtype, torch.float64 if double else torch.float32
+        self.compute = torch.float64 if double else torch.float32
         if len(sizes) == 1:
             sizes, operands = (1, *sizes), [(0, *steps) for steps in operands]
-            results = [r and (*r[:2], (0, *r[2]), r[3]) for r in results]
+            results = [r and (*r[:2], (0, *r[2]), *r[3:]) for r in results]
         widest = WIDEST // (1 + double) if chosen.by_row else TILE
         self.tiles = tiles = tiled(sizes, results, widest, chosen.by_row)
         self.operands = [tiles.steps(steps) for steps in operands]
@@ -160,7 +160,7 @@ class Plan:
     def __call__(self, tensors: Any, numbers: Any) -> list[Tensor | None]:
         """Return the results; ``tensors`` are the operands, ``numbers`` hyperparameters and sizes."""
         tiles, device = self.tiles, tensors[0].device
-        stored = [t and t.made(self.compute, self.dtype, device) for t in self.targets]
+        stored = [t and t.made(self.compute, device) for t in self.targets]
         read = [(x, *steps) for x, steps in zip(tensors, self.operands, strict=True)]
         written = [
             read[0] if t is None else (made, *t.steps)
@@ -179,6 +179,6 @@ class Plan:
         )
         elements = math.prod(tiles.sizes)
         return [
-            t and t.result(made, self.dtype, elements)
+            t and t.result(made, elements)
             for t, made in zip(self.targets, stored, strict=True)
         ]

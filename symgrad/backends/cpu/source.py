@@ -42,6 +42,8 @@ class Written:
     kinds: str
     stage_of: tuple[int, ...]
     slots: int
+    known: int
+    keeps: int
     stored: int
     totals: int
     means: int
@@ -115,11 +117,17 @@ class _Writer:
             local = self.names.fresh(operand.leaf.name.partition("[")[0])
             self.given.append(local)
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
+        statistics = [self.names.fresh(f"known{k}") for k, _ in enumerate(kernel.known)]
+        keeps = [self.names.fresh(f"kept{k}") for k, _ in enumerate(kernel.keeps)]
         for symbol in kernel.numbers:
             self.numbers.append(self.names.fresh(symbol.name.partition(" ")[0]))
             known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
         roots = machine([r.value for r in kernel.results])
-        stages, kinds, stage_of = self._stages(roots, known)
+        found = rows.stages(roots, kernel.reductions)
+        reductions = [n for stage in found for n in stage.reductions]
+        slots = len(reductions) + sum(len(stage.settled) for stage in found)
+        known |= {n: f"row[{k}]" for k, n in enumerate(kernel.reductions, slots)}
+        stages, kinds, stage_of = self._stages(found, known)
         templates = [f"result[{k}] = {{}};" for k in range(len(written))]
         lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))
         return Written(
@@ -130,7 +138,9 @@ class _Writer:
             stages=stages,
             kinds=kinds,
             stage_of=stage_of,
-            slots=len(kinds) + sum(len(s.settled) for s in rows.stages(roots)),
+            slots=slots + len(kernel.known),
+            known=len(kernel.known),
+            keeps=_bits(n in kernel.keeps for n in reductions),
             stored=_bits(r.place is None and not (r.total or r.reduced or r.row) for r in kernel.results),
             totals=_bits(bool(r.total) for r in kernel.results),
             means=_bits(r.total == "mean" for r in kernel.results),
@@ -138,20 +148,21 @@ class _Writer:
             wide=kernel.wide,
             by_row=kernel.by_row,
             subsets=kernel.subsets,
-            given=tuple(self.given),
-            written=tuple(written),
+            given=(*self.given, *statistics),
+            written=(*written, *keeps),
             numbers=tuple(self.numbers),
             entry=kernel.name,
             part=kernel.part,
         )
 
     # ------------------------------------------------------------------------------------------ rows
-    def _stages(self, roots: Sequence[Expr], known: dict[Expr, str]) -> tuple[tuple[Stage, ...], str, tuple[int, ...]]:
+    def _stages(
+        self, found: Sequence[rows.Stage], known: dict[Expr, str]
+    ) -> tuple[tuple[Stage, ...], str, tuple[int, ...]]:
         """The passes over a row that reduce it, before the one that writes; what each reduction is, and its stage.
 
         After each of them, what follows from the reductions alone is computed once for the row.
         """
-        found = rows.stages(roots)
         reductions = [n for stage in found for n in stage.reductions]
         slots = {n: k for k, n in enumerate([*reductions, *(n for stage in found for n in stage.settled)])}
         stages: list[Stage] = []
@@ -166,7 +177,7 @@ class _Writer:
         return (
             tuple(stages),
             "".join(_KINDS[n.op] for n in reductions),
-            tuple(k for k, s in enumerate(found) for _ in s.reductions),
+            tuple(k for k, stage in enumerate(found) for _ in stage.reductions),
         )
 
     def _unpacked(self, lines: Sequence[str]) -> list[str]:

@@ -98,6 +98,7 @@ class Written:
     row_lines: tuple[str, ...]
     lines: tuple[str, ...]
     results: tuple[Target, ...]
+    known: tuple[str, ...]
     once: tuple[Target, ...]
     sums: tuple[Target, ...]
     by_row: bool
@@ -136,7 +137,7 @@ class _Writer:
         """The pass as source."""
         kernel = self.kernel
         roots = machine([r.value for r in kernel.results])
-        found = list(enumerate(stages(roots), 1))
+        found = list(enumerate(stages(roots, kernel.reductions), not kernel.known))
         for own in ("at", "numbers", "once", *(f"{part}_{k}" for k, _ in found for part in ("terms", "row"))):
             self.names.reserve(f"{kernel.name}_{own}")
         results = [self.names.reserve(r.name) for r in kernel.results]
@@ -147,6 +148,10 @@ class _Writer:
             sources.append(self.names.fresh(f"{local}_in"))
             self.operands[local] = f"{local} = read({sources[-1]}, #, VARIES & {1 << k}, T)"
             known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
+        statistics = {n: self.names.fresh(_WORDS[n.op]) for n in kernel.reductions}
+        read = {name: self.names.fresh(f"{name}_in") for name in statistics.values()}
+        sources += read.values()
+        known |= statistics
         given, numbers, wide, values = self._numbers(roots, known)
         targets = [
             Target(name, self.names.fresh(f"{name}_out"), self.names.fresh(f"{name}_how"), self._total(name, result))
@@ -158,10 +163,12 @@ class _Writer:
         pending = [(t.name, root) for t, root in once if root not in known or root.op == "sym"]  # which read tensors
         row_lines = self._lines("once", "What a pass computes for each row.", pending, known, "place")
         known |= {root: name for name, root in pending}
+        kept = {known[n]: self.names.fresh(f"{known[n]}_kept") for n in kernel.keeps}
+        stored = [Target(name, out, self.names.fresh(f"{out}_how")) for name, out in kept.items()]
         values_of_each = [(t.name, root) for t, root in each]
         lines = self._lines("at", "What a pass computes for each element.", values_of_each, known, self._place)
         flags = ["WHOLE"] if kernel.by_row else []
-        constexprs = [t.how for t in targets] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
+        constexprs = [t.how for t in (*targets, *stored)] + ["VARIES", "T", "INDEX", "RUN", "ROWS", "BLOCK", *flags]
         return Written(
             name=kernel.name,
             functions=tuple(self.functions),
@@ -171,7 +178,7 @@ class _Writer:
             values=values,
             parameters=(
                 *sources,
-                *(t.out for t in targets),
+                *(t.out for t in (*targets, *stored)),
                 *(f"{n}: tl.float64" for n in numbers),
                 *("rows", "length", "sizes"),
                 *(f"{c}: tl.constexpr" for c in constexprs),
@@ -180,7 +187,8 @@ class _Writer:
             row_lines=row_lines,
             lines=lines,
             results=tuple(t for t, _ in each),
-            once=tuple(Target(known[root], t.out, t.how) for t, root in once),
+            known=tuple(f"{name} = read({source}, place, 0, T)" for name, source in read.items()),
+            once=(*(Target(known[root], t.out, t.how) for t, root in once), *stored),
             sums=tuple(t for t, _ in each if t.total),
             by_row=kernel.by_row,
             entry=self._entry(numbers),
@@ -234,18 +242,19 @@ class _Writer:
             name = self.names.fresh(_WORDS[node.op])
             reductions.append(Reduction(name, f"{name}_term", f"{name}_partial", node.op))
         terms = [(r.term, node.args[0]) for r, node in zip(reductions, stage.reductions, strict=True)]
-        collected = self._function(f"terms_{number}", "What each element adds to its row.", terms, known)
+        doc = "What each element adds to its row."
+        collected = self._function(f"terms_{number}", doc, terms, known) if terms else None
         known |= {n: r.name for n, r in zip(stage.reductions, reductions, strict=True)}
         settling = ""
         described = {n: t for n, t in known.items() if t.isidentifier()}
         settled = {node: self.names.for_value(node, described) for node in stage.settled}
         if settled:
             named = [(name, node) for node, name in settled.items()]
-            typed = reductions[0].name  # no operand is at hand there
+            typed = next(known[n] for n in known if n.op in ROW_OPS)  # no operand is at hand there
             settling = self._function(f"row_{number}", "What follows for the row.", named, known, typed).call
             known |= settled
-        reads = self._reads(collected, self._place)
-        return RowStage(reads, collected.call, tuple(reductions), tuple(settled.values()), settling)
+        reads, call = (self._reads(collected, self._place), collected.call) if collected is not None else ((), "")
+        return RowStage(reads, call, tuple(reductions), tuple(settled.values()), settling)
 
     @property
     def _place(self) -> str:

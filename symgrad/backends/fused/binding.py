@@ -12,7 +12,8 @@ from symgrad.backends.fused.kernels import kernels
 from symgrad.backends.fused.language import Language
 from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.literals import tuple_of
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.conditionals import branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.differentials import absent
 from symgrad.machine import machine
@@ -74,6 +75,7 @@ class _Binding:
             "second": self._branches(self._second, stored=True) if any(k.second for k in all_) else [],
             "tangents": self._branches(self._tangents, stored=True) if any(k.tangents for k in all_) else [],
             "choices": list(self._choices()),
+            "keeps": any(k.keeps for k in self.found),
             "shapes": tuple_of(
                 [
                     f"{t}.shape" if not optional else f"{t} if {t} is None else {t}.shape"
@@ -116,14 +118,18 @@ class _Binding:
         if kernel is None:
             return ["return None"]
         given = tuple_of(self.layout.tensors)
-        return [f"return _kernels.run({_constant(kernel)}, {given}{self._numbers(kernel)})"]
+        if not kernel.keeps:
+            return [f"return _kernels.run({_constant(kernel)}, {given}{self._numbers(kernel)})"]
+        numbers, results = self._numbers(kernel) or ", ()", (1 << len(kernel.results)) - 1
+        return [f"return _kernels.run({_constant(kernel)}, {given}{numbers}, None, -1 if keep else {results})"]
 
     def _backward(self, variant: Variant) -> list[str]:
         kernel = self.by_variant[id(variant)].backward
         if kernel is None:
             return ["return None"]
         numbers = self._numbers(kernel) or ", ()"
-        call = f"_kernels.run({_constant(kernel)}, given{numbers}, ctx._shapes, {self._wanted(kernel)})"
+        given = "(*given, *ctx._kept)" if kernel.known else "given"
+        call = f"_kernels.run({_constant(kernel)}, {given}{numbers}, ctx._shapes, {self._wanted(kernel)})"
         return [f"fused = {call}", *self._placed(kernel)]
 
     def _second(self, variant: Variant) -> list[str]:
@@ -179,6 +185,8 @@ class _Binding:
 
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())
+        if any(k.keeps for k in self.found):
+            outputs.append("*ctx._kept")
         return f"({outputs[0]},)" if len(outputs) == 1 else ", ".join(outputs)
 
     def _tangents_returned(self) -> str:
@@ -207,6 +215,9 @@ class _Binding:
                 missing.setdefault(method, []).append(why)
         whole = [m if n == len(self.by_variant) else f"{m} in part" for m, n in served.items() if n]
         text = f"Fused: {_listed(whole)}, from {_listed(files)}"
+        kept = max(len(k.keeps) for k in self.found)
+        if kept:
+            text += f"; they keep {kept} number{'s' * (kept > 1)} for each row besides"
         reasons: dict[str, list[str]] = {}
         for method, why_not in missing.items():
             reasons.setdefault(", ".join(dict.fromkeys(why_not)), []).append(method)
@@ -229,8 +240,9 @@ def _constant(kernel: Kernel) -> str:
 
 def _entry(kernel: Kernel) -> str:
     """The constructor call of the pass."""
-    operands = tuple_of([f"({o.place}, {o.dims!r})" for o in kernel.operands])
-    results = tuple_of([_result(r) for r in kernel.results])
+    known = [f"({o.place}, None)" for o in kernel.known]
+    operands = tuple_of([*(f"({o.place}, {o.dims!r})" for o in kernel.operands), *known])
+    results = tuple_of([*map(_result, kernel.results), *['("statistic", 0, ())'] * len(kernel.keeps)])
     counts = tuple_of([f'"{n.name}"' for n in kernel.numbers if is_count(n)])
     return (
         f'_Pass("{kernel.name}", {_types(kernel)}, operands={operands}, results={results}, shape={kernel.shape!r}, '
@@ -249,7 +261,7 @@ def _result(result: Result) -> str:
 def _types(kernel: Kernel) -> str:
     """The argument types of the entry, one letter each."""
     flags = "u" if len(kernel.subsets) > 1 else ""
-    pointers = "p" * (len(kernel.operands) + len(kernel.results))
+    pointers = "p" * sum(map(len, (kernel.operands, kernel.known, kernel.results, kernel.keeps)))
     return f'"{flags}{pointers}{"d" * len(kernel.numbers)}pi"'
 
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from symgrad import expr as ex
+from symgrad.backends.fused import rows
 from symgrad.backends.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
@@ -62,7 +63,7 @@ class _Passes:
         if backward is None:
             missing.append(("second derivatives", dict(missing)["backward"]))
         second = attempt("second derivatives", lambda: self.second(forward)) if backward is not None else None
-        return Kernels(forward, backward, tuple(missing), tangents or {}, second or {})
+        return Kernels(*self.kept(forward, backward), tuple(missing), tangents or {}, second or {})
 
     # ------------------------------------------------------------------------------------------ forward
     def forward(self) -> Kernel:
@@ -124,6 +125,15 @@ class _Passes:
         given = [*saved.values(), *self.cotangents()]
         name, wide = f"backward{self.suffix}", self.variant.wide_slopes
         return self.derivative(name, elements, given, results, forward, wide)
+
+    def kept(self, forward: Kernel, backward: Kernel | None) -> tuple[Kernel, Kernel | None]:
+        """Both passes, with the reductions of rows that one keeps where that spares the other a pass over the row."""
+        if backward is None or forward.wide or backward.wide:
+            return forward, backward
+        reductions = rows.kept(*(machine([r.value for r in k.results]) for k in (forward, backward)))
+        given = len(self.saved()) + len(self.cotangents())
+        known = tuple(Operand(n, place, ()) for place, n in enumerate(reductions, given))
+        return replace(forward, keeps=reductions), replace(backward, known=known)
 
     def tangents(self, forward: Kernel) -> dict[int, Kernel]:
         """The passes of forward mode, by the bits of the tangents that are defined."""

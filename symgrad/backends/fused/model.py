@@ -43,6 +43,8 @@ class Kernel:
     """One pass. `shape` are the operands that broadcast to its shape; `numbers` the hyperparameters it reads.
 
     `wide`: it computes in float64 whatever the tensors hold. `by_row`: it has reductions along the last dimension.
+    `keeps` are those of them that forward stores beside its results, as one number for each row in the type of its
+    arithmetic; `known` those that backward reads in place of computing them again.
     """
 
     name: str
@@ -52,6 +54,13 @@ class Kernel:
     shape: tuple[tuple[int, tuple[int, ...]], ...]
     wide: bool
     by_row: bool
+    keeps: tuple[Expr, ...] = ()
+    known: tuple[Operand, ...] = ()
+
+    @property
+    def reductions(self) -> tuple[Expr, ...]:
+        """The reductions that are known."""
+        return tuple(o.leaf for o in self.known)
 
     @property
     def part(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from symgrad.backends.fused.elements import ROW_OPS
@@ -18,30 +18,45 @@ class Stage:
     settled: tuple[Expr, ...]
 
 
-def stages(roots: Sequence[Expr]) -> tuple[Stage, ...]:
-    """The passes over a row before the one that writes, each with what needs no later one."""
+def stages(roots: Sequence[Expr], known: Collection[Expr] = ()) -> tuple[Stage, ...]:
+    """The passes over a row before the one that writes, each with what needs no later one.
+
+    Where some reductions are known beforehand, the first stage is no pass: it settles what follows from these alone.
+    """
     depth: dict[Expr, int] = {}
-    for node in topological(*roots):
-        depth[node] = max((depth[a] for a in node.args), default=0) + (node.op in ROW_OPS)
-    settled = _settled(roots)
+    for node in topological(*roots, leaves=known):
+        above = () if node in known else node.args
+        depth[node] = max((depth[a] for a in above), default=0) + (node.op in ROW_OPS and node not in known)
+    settled = _settled(roots, known)
     return tuple(
         Stage(
-            tuple(n for n in depth if n.op in ROW_OPS and depth[n] == number),
+            tuple(n for n in depth if n.op in ROW_OPS and n not in known and depth[n] == number),
             tuple(n for n in settled if depth[n] == number),
         )
-        for number in range(1, max((depth[n] for n in depth if n.op in ROW_OPS), default=0) + 1)
+        for number in range(not known, max((depth[n] for n in depth if n.op in ROW_OPS), default=0) + 1)
     )
 
 
-def _settled(roots: Sequence[Expr]) -> list[Expr]:
+def kept(before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The reductions that `before` and `after` share, where it spares `after` a pass over the row to know them."""
+    found = {n for stage in stages(after) for n in stage.reductions}
+    known = tuple(n for stage in stages(before) for n in stage.reductions if n in found)
+    return known if _passes(after, known) < _passes(after, ()) else ()
+
+
+def _passes(roots: Sequence[Expr], known: Collection[Expr]) -> int:
+    return sum(bool(stage.reductions) for stage in stages(roots, known))
+
+
+def _settled(roots: Sequence[Expr], known: Collection[Expr]) -> list[Expr]:
     """Values that follow from reductions of a row alone, and that something for each element reads."""
-    order = topological(*roots)
+    order = topological(*roots, leaves=known)
     row: dict[Expr, bool] = {}
     for node in order:
         row[node] = node.op in ROW_OPS or (
             not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
         )
-    users = [n for n in order if not row[n] or n.op in ROW_OPS]
+    users = [n for n in order if n not in known and (not row[n] or n.op in ROW_OPS)]
     read = [*(r for r in roots if row[r]), *(a for n in users for a in n.args if row[a])]
     stored: dict[Expr, None] = {}
     while read:
@@ -53,4 +68,4 @@ def _settled(roots: Sequence[Expr]) -> list[Expr]:
     return list(stored)
 
 
-__all__ = ["Stage", "stages"]
+__all__ = ["Stage", "kept", "stages"]

@@ -10,9 +10,10 @@ from symgrad.backends.free_names import free_names
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
+from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.dtypes import promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import readers
 from symgrad.backends.torch.owner import Owner
 from symgrad.backends.torch.plumbing import plumbing

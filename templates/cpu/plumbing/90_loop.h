@@ -23,15 +23,16 @@ struct Means<Kernel, std::void_t<decltype(Kernel::means)>> {
 template <typename Kernel, typename = void>
 struct Rows {
     static constexpr bool reduced = false;
-    static constexpr int stages = 0, reductions = 0, slots = 0;
-    static constexpr unsigned once = 0;
+    static constexpr int stages = 0, reductions = 0, slots = 0, known = 0;
+    static constexpr unsigned once = 0, keeps = 0;
     static constexpr char kind(int) { return '+'; }
 };
 template <typename Kernel>
 struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
     static constexpr bool reduced = true;
     static constexpr int stages = Kernel::stages, reductions = sizeof Kernel::reductions - 1, slots = Kernel::slots;
-    static constexpr unsigned once = Kernel::once;
+    static constexpr int known = Kernel::known;  // reductions that forward has kept: the last slots, and the first stage
+    static constexpr unsigned once = Kernel::once, keeps = Kernel::keeps;
     static constexpr char kind(int k) { return Kernel::reductions[k]; }
 };
 
@@ -146,13 +147,19 @@ struct Frame {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
             for (int64_t c = 0; c < chunks; c++) chunk(c, total.data + c * sums);
         }
+        for (int64_t c = 1; c < chunks; c++) add(total.data, total.data + c * sums, sums);
         for (int k = 0; k < results; k++) {
             for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
-                double sum = 0;
-                for (int64_t c = 0; c < chunks; c++) sum += total[c * sums + result[k].place + i];
+                const double sum = total[result[k].place + i];
                 store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
             }
         }
+    }
+
+    static void add(double* to, const double* from, int64_t count) {
+        int64_t i = 0;
+        for (; i + W <= count; i += W) store(to + i, load<Lanes<double>>(to + i) + load<Lanes<double>>(from + i));
+        for (; i < count; i++) to[i] += from[i];
     }
 
     static void store_one(Storage* p, double value) {
@@ -207,14 +214,16 @@ struct Pass final : Frame<Compute, Storage> {
     using Row = Rows<Kernel>;
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result, Frame<Compute, Storage>::number;
-    Operand operands_of_it[IN];
-    Result results_of_it[OUT];
+    static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
+    Operand operands_of_it[IN + Row::known];
+    Result results_of_it[OUT + KEPT];
 
     Pass(void* const* data, const int64_t* geometry, const double* numbers)
         : Frame<Compute, Storage>(
-              operands_of_it, IN, results_of_it, OUT, data, geometry, numbers, wanted, Row::reduced) {
-        for (int k = 0; k < OUT; k++) {
-            result[k].once = Row::once >> k & 1;
+              operands_of_it, IN + Row::known, results_of_it, OUT + KEPT, data, geometry, numbers,
+              wanted | ~0u << OUT, Row::reduced) {
+        for (int k = 0; k < OUT + KEPT; k++) {
+            result[k].once = k >= OUT || Row::once >> k & 1;
             result[k].mean = Means<Kernel>::results >> k & 1;
         }
     }
@@ -246,16 +255,23 @@ struct Pass final : Frame<Compute, Storage> {
             sum[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
+        for (int k = 0; k < Row::known; k++)
+            reduced[Row::slots - Row::known + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
         if constexpr (Row::stages > 0) reduce<0>(in, reduced);
+        for (int k = 0, kept = OUT; k < Row::reductions; k++) {
+            if (!(Row::keeps >> k & 1)) continue;
+            if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
+            kept++;
+        }
         for (Strip strip(in); strip; strip.next()) {
             Storage written[OUT][W];
             Storage* into[OUT];
-            V* add[OUT];
+            Compute* add[OUT];
 #pragma GCC unroll 16
             for (int k = 0; k < OUT; k++) {
                 few[k] = last[k] = 0;
                 into[k] = strip.is_partial() || !data[k] ? written[k] : data[k] + to[k] + begin + strip.at;
-                add[k] = strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W;
+                add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
             }
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
@@ -268,7 +284,7 @@ struct Pass final : Frame<Compute, Storage> {
                     } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                         few[k] = few[k] + y[k];
                     } else if (may_be(ADDED, k) && way[k] == ADDED) {
-                        add[k][i / W] = add[k][i / W] + y[k];
+                        store(add[k] + i, load<V>(add[k] + i) + y[k]);
                     }
                 }
             }
@@ -379,6 +395,13 @@ struct Pass final : Frame<Compute, Storage> {
     // that an addition need not wait for the one before.
     template <int stage>
     void reduce(const Read& in, V* reduced) const {
+        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced);
+        Kernel::template settle<stage, V>(reduced, number);
+        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced);
+    }
+
+    template <int stage>
+    void sweep(const Read& in, V* reduced) const {
         constexpr int R = Row::reductions;
         V x[IN], partial[R], other[R], all[R];
 #pragma GCC unroll 16
@@ -406,8 +429,6 @@ struct Pass final : Frame<Compute, Storage> {
         for (int k = 0; k < R; k++) {
             if (Kernel::stage_of[k] == stage) reduced[k] = across(Row::kind(k), all[k]);
         }
-        Kernel::template settle<stage, V>(reduced, number);
-        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced);
     }
 
     static double neutral(char kind) {

@@ -53,12 +53,12 @@ class _Kernels:
             tensors = walk.copied(tensors)
             addresses = [t.data_ptr() for t in tensors]
         results: list[Tensor | None] = []
-        for shape, strides in walk.results:
+        for shape, strides, dtype in walk.results:
             if shape is None:
                 results.append(None)
                 addresses.append(0)
             else:
-                result = torch.empty_strided(shape, strides, dtype=walk.dtype)
+                result = torch.empty_strided(shape, strides, dtype=dtype)
                 results.append(result)
                 addresses.append(result.data_ptr())
         if walk.places is not None:
@@ -69,7 +69,8 @@ class _Kernels:
 
     def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
         """Return how a pass runs over tensors like these, or False where it must not."""
-        dtypes = {t.dtype for t in tensors if t.dtype != torch.bool}
+        known = [place for place, dims in entry.operands if dims is None]
+        dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
         walk: Any = False
         if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
             (dtype,) = dtypes

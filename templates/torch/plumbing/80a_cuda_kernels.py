@@ -55,8 +55,8 @@ class _CudaKernels(_Kernels):
             return False
         count = len(entry.operands)
         results = [
-            None if size is None else (size, strides, steps, summed > 0)
-            for (size, strides), steps, summed in zip(
+            None if size is None else (size, strides, steps, summed > 0, dtype)
+            for (size, strides, dtype), steps, summed in zip(
                 walk.results, walk.steps[count:], walk.summed, strict=True
             )
         ]

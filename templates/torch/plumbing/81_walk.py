@@ -6,7 +6,7 @@ class _Walk:
         self.dtype = dtype
         self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
         self.copies: dict[int, Any] = {}
-        self.results: list[Any] = []
+        self.results: list[Any] = []  # shape, strides and dtype
         self.sizes: list[int] = []
         self.steps: list[list[int]] = []
         self.summed: list[int] = []

@@ -7,7 +7,7 @@ def _walk(
     if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
-    views = [_unsqueezed(metas[k], dims) for k, dims in entry.operands]
+    views = [_unsqueezed(metas[k], dims or ()) for k, dims in entry.operands]
     # The strides that an eager operation on these operands would give its result, which may be larger than they.
     layout = reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
     if entry.rows:  # which lie in one piece
@@ -26,7 +26,7 @@ def _walk(
     steps = []
     for view, (place, added) in zip(views, entry.operands, strict=True):
         step = view.expand(shape).stride()
-        if not fits(step) or tensors[place].dtype not in (dtype, *as_is):
+        if added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
             step, walk.copies[place] = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride(), None
             if not fits(step):
                 step, walk.copies[place] = layout, (added, shape, layout)
@@ -36,11 +36,13 @@ def _walk(
     subset = wanted if wanted in entry.subsets else entry.subsets[-1]
     walk.subset = (subset,) if len(entry.subsets) > 1 else ()
     for k, (kind, place, added) in enumerate(entry.results):
-        summed, size, strides, step = 0, shape, layout, layout
-        if kind == "row" or kind == "kept":
-            size = (*shape[:-1], 1) if kind == "kept" else shape[:-1]
+        summed, size, strides, step, own = 0, shape, layout, layout, dtype
+        if kind in ("row", "kept", "statistic"):
+            size = shape[:-1] if kind == "row" else (*shape[:-1], 1)
             like = torch.empty((*shape[:-1], 1), device="meta")
             strides, step = like.view(size).stride(), like.expand(shape).stride()
+            if kind == "statistic" and dtype != torch.float64:
+                own = torch.float32  # as it is computed
         elif kind == "total":
             summed, size, strides, step = 1, (), (), (0,) * len(shape)
         elif kind == "squeezed" or kind == "reduced":
@@ -59,11 +61,11 @@ def _walk(
             step = view.expand(shape).stride()
             if inner is not None and step[inner] > 1:  # what is innermost in the pass is not so in this tensor
                 step = _packed((1,) * (len(shape) - view.dim()) + view.shape, dims)
-                own = step[len(shape) - view.dim() :]
-                strides = tuple(s or 1 for d, s in enumerate(own, -view.dim()) if d not in added)
+                inside = step[len(shape) - view.dim() :]
+                strides = tuple(s or 1 for d, s in enumerate(inside, -view.dim()) if d not in added)
         steps.append(step)
         walk.summed.append(summed)
-        walk.results.append((size, strides) if wanted >> k & 1 else (None, ()))
+        walk.results.append((size, strides, own) if wanted >> k & 1 else (None, (), own))
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from symgrad import expr as ex
 from symgrad.backends.literals import tuple_of
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.conditionals import branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.differentials import absent

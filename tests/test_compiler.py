@@ -14,11 +14,12 @@ from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well
 
 from symgrad import expr as ex
 from symgrad.branches import Split
+from symgrad.compiler import compile_operation
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import vjp
 from symgrad.evaluate import Exact
 from symgrad.expr import Expr, symbol
-from symgrad.operation import Variant, compile_operation
+from symgrad.operation import Variant
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.traversal import substitute, topological
