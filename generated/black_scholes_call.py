@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 062b50aaaef16d00c6a2eaae272326be045006e72dfbe8fac823a9c0592d1f9d
+# body-sha256: a3e999cb6155a890f37e3e92468d4f2906211fbd2d0caec63c0f0020be2916ac
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -11,32 +11,28 @@
     price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2))
              / 2
 
-    u                  = spot / strike
-    v                  = rate * time + log(u)
-    w                  = log(1 / strike) + rate * time + log(spot)
-    r                  = -rate * time
-    s                  = -time * volatility**2 / 8
-    t                  = -v * volatility / 2 / spread**2 / sqrt(time)
-    p                  = w / spread - sqrt(time) * volatility / 2
-    q                  = -v / spread**2
-    dprice/dspot       = exp(s - v * (v / spread**2 + 1) / 2) / spread / sqrt(pi) / sqrt(2)
-                         + erfc(-d1 / sqrt(2)) / 2 - exp(v * (q + 1) / 2 + r + s) / spread / u
-                         / sqrt(pi) / sqrt(2)
-    dprice/dstrike     = (spot * exp(r - p**2 / 2) / spread / strike / u / sqrt(2)
-                         - spot * exp(-(w * (w / spread**2 + 1) + time * volatility**2 / 4) / 2)
-                         / spread / strike / sqrt(2)) / sqrt(pi)
-                         - exp(r) * erfc(-p / sqrt(2)) / 2
-    dprice/dtime       = strike * (rate * exp(r) * erfc(-d2 / sqrt(2)) / 2
-                         - exp(r - d2**2 / 2) * (rate / spread + t
-                         - volatility / (4 * sqrt(time))) / sqrt(pi) / sqrt(2))
-                         + spot * exp(-d1**2 / 2) * (rate / spread
-                         + volatility / (4 * sqrt(time)) + t) / sqrt(pi) / sqrt(2)
-    dprice/drate       = time * (strike * (sqrt(time) * volatility * sqrt(2) * sqrt(pi) * exp(r)
-                         * erfc(-d2 / sqrt(2)) / 2 - exp(r - d2**2 / 2))
-                         + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = sqrt(time) * (spot * (q + 1/2) * exp(s - (v / spread)**2 / 2 - v / 2)
-                         - strike * (q - 1/2) * exp(r + s + v / 2 - (v / spread)**2 / 2))
-                         / sqrt(pi) / sqrt(2)
+    u                  = log(spot / strike) + rate * time
+    v                  = log(1 / strike) + rate * time + log(spot)
+    w                  = -time * volatility**2 / 8
+    r                  = sqrt(1 / (2 * pi))
+    s                  = -rate * time
+    t                  = exp(u * (1 - u / spread**2) / 2 + s + w)
+    p                  = exp(w - u * (u / spread**2 + 1) / 2)
+    q                  = -v * volatility / 2 / spread**2 / sqrt(time)
+    dprice/dspot       = r * (p - t / (spot / strike)) / spread + erfc(-d1 / sqrt(2)) / 2
+    dprice/dstrike     = r * (t - p * spot / strike) / spread - exp(s) * erfc(-d2 / sqrt(2)) / 2
+    dprice/dtime       = strike * (rate * exp(s) * erfc(-(v / spread
+                         - sqrt(time) * volatility / 2) / sqrt(2)) / 2
+                         - r * (rate / spread + q - volatility / (4 * sqrt(time)))
+                         * exp(s - (v / spread - sqrt(time) * volatility / 2)**2 / 2))
+                         + r * spot * (rate / spread + volatility / (4 * sqrt(time)) + q)
+                         * exp(-(v * (v / spread**2 + 1) + time * volatility**2 / 4) / 2)
+    dprice/drate       = time * (r * (spot * exp(-d1**2 / 2) - strike * exp(s - d2**2 / 2))
+                         / spread + strike * exp(s) * erfc(-d2 / sqrt(2)) / 2)
+    dprice/dvolatility = r * sqrt(time) * (spot * (1/2 - u / spread**2)
+                         * exp(w - (u / spread)**2 / 2 - u / 2)
+                         - strike * (-u / spread**2 - 1/2) * exp(s + u / 2 + w
+                         - (u / spread)**2 / 2))
 
 Saved for backward: spot, strike, time, rate and volatility.
 
@@ -62,9 +58,7 @@ from torch.autograd import Function, forward_ad
 __all__ = ["BlackScholesCallFunction", "black_scholes_call"]
 
 _SQRT_2 = 1.4142135623730951  # sqrt(2)
-_SQRT_2_SQRT_PI = 2.5066282746310007  # sqrt(2) * sqrt(pi)
-_SQRT_PI = 1.772453850905516  # sqrt(pi)
-_SQRT_2_SQRT_PI_2 = 1.2533141373155003  # sqrt(2) * sqrt(pi) / 2
+_SQRT_1_2_PI = 0.3989422804014327  # sqrt(1 / (2 * pi))
 
 
 def black_scholes_call(
@@ -138,81 +132,76 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
-        ratio = spot / strike
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_time or wants_rate or wants_volatility:
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
             total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_time or wants_rate or wants_volatility:
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
             ratio2 = total / spread
-        if wants_spot or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_volatility:
-            product = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product2 = 0.125 * product
-        if wants_spot:
-            ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
-            ratio5 = ratio4 / _SQRT_2_SQRT_PI
         if wants_spot or wants_strike or wants_time or wants_rate:
-            product3 = 0.5 * spread
-        if wants_spot or wants_time or wants_rate:
-            d1 = ratio2 + product3
+            product = 0.5 * spread
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
         if wants_spot:
-            exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
-            ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
-            diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-            grad_spot = _fit(diff * grad_price, saved[0].shape, saved[0].dtype)
+            product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+        if wants_spot or wants_strike or wants_volatility:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product3 = time * volatility * volatility
+        if wants_spot or wants_strike or wants_volatility:
+            product4 = 0.125 * product3
+        if wants_spot or wants_strike:
+            exp = torch.exp(-0.5 * (total * (ratio3 + 1)) - product4)
+            exp2 = torch.exp(0.5 * total * (1 - ratio3) - product4 - rate_time)
+        if wants_spot:
+            total2 = torch.add(product2, (exp - exp2 / ratio) / spread, alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
         if wants_strike:
-            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio7 = total2 / spread
-            diff2 = ratio7 - product3
-            ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-            product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
-            ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
-            diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
+            ratio4 = (exp2 - exp * spot / strike) / spread
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
+            exp3 = torch.exp(-rate_time)
+        if wants_strike or wants_rate:
+            d2 = ratio2 - product
+            product5 = exp3 * torch.erfc(-d2 / _SQRT_2)
         if wants_strike:
-            product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-            grad_strike = _fit(
-                torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * grad_price,
-                saved[1].shape,
-                saved[1].dtype,
-            )
-        if wants_time or wants_rate:
-            product6 = torch.exp(-0.5 * (d1 * d1)) * spot
+            diff = torch.sub(_SQRT_1_2_PI * ratio4, product5, alpha=0.5)
+            grad_strike = _fit(diff * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio10 = rate / spread
-            ratio11 = 0.25 * volatility / root_time
-            ratio12 = 0.5 * total * volatility / root_time / spread / spread
-            product7 = product6 * (ratio10 + ratio11 - ratio12)
-            ratio13 = product7 / _SQRT_2_SQRT_PI
-        if wants_time or wants_rate:
-            d2 = ratio2 - product3
-            product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
-            exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-        if wants_time:
-            product9 = exp3 * (ratio10 - ratio12 - ratio11)
-            ratio14 = product9 / _SQRT_2_SQRT_PI
-            grad_time = _fit(
-                torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike) * grad_price,
-                saved[2].shape,
-                saved[2].dtype,
-            )
+            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio5 = total3 / spread
+            diff2 = ratio5 - product
+            product6 = 0.5 * exp3 * torch.erfc(-diff2 / _SQRT_2) * rate
+            exp4 = torch.exp(-0.5 * (diff2 * diff2) - rate_time)
+            ratio6 = rate / spread
+            ratio7 = 0.5 * total3 * volatility / root_time / spread / spread
+            ratio8 = 0.25 * volatility / root_time
+            diff3 = torch.sub(product6, exp4 * (ratio6 - ratio7 - ratio8), alpha=_SQRT_1_2_PI)
+            product7 = -0.5 * torch.add(total3 * (ratio5 / spread + 1), product3, alpha=0.25)
+            product8 = torch.exp(product7) * (ratio6 + ratio8 - ratio7)
+            total4 = torch.addcmul(diff3 * strike, product8, spot, value=_SQRT_1_2_PI)
+            grad_time = _fit(total4 * grad_price, saved[2].shape, saved[2].dtype)
         if wants_rate:
-            product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
-            product11 = grad_price * time * torch.addcmul(product6, product10 - exp3, strike)
-            grad_rate = _fit(product11 / spread / _SQRT_2_SQRT_PI, saved[3].shape, saved[3].dtype)
+            exp5 = torch.exp(-0.5 * (d2 * d2) - rate_time)
+            ratio9 = (
+                torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp5, strike, value=-1) / spread
+            )
+            product9 = _SQRT_1_2_PI * ratio9
+            grad_rate = _fit(
+                grad_price * time * torch.addcmul(product9, product5, strike, value=0.5),
+                saved[3].shape,
+                saved[3].dtype,
+            )
         if wants_volatility:
             square = ratio2 * ratio2
-            product12 = 0.5 * total
-            product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
-            exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
-            diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
+            product10 = 0.5 * total
+            product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
+            exp6 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
+            diff4 = torch.addcmul(product11 * spot, exp6 * (-ratio3 - 0.5), strike, value=-1)
             grad_volatility = _fit(
-                grad_price * root_time * diff4 / _SQRT_2_SQRT_PI, saved[4].shape, saved[4].dtype
+                _SQRT_1_2_PI * (grad_price * root_time * diff4), saved[4].shape, saved[4].dtype
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
@@ -231,11 +220,17 @@ class BlackScholesCallFunction(Function):
                 spot, strike, time, rate, volatility
             )
             terms = []
-            ratio = spot / strike
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_rate is not None
+                or tangent_volatility is not None
+            ):
+                ratio = spot / strike
             rate_time = rate * time
             if (
                 tangent_spot is not None
-                or tangent_time is not None
+                or tangent_strike is not None
                 or tangent_rate is not None
                 or tangent_volatility is not None
             ):
@@ -244,80 +239,89 @@ class BlackScholesCallFunction(Function):
             spread = root_time * volatility
             if (
                 tangent_spot is not None
-                or tangent_time is not None
+                or tangent_strike is not None
                 or tangent_rate is not None
                 or tangent_volatility is not None
             ):
                 ratio2 = total / spread
-            if tangent_spot is not None or tangent_volatility is not None:
-                ratio3 = ratio2 / spread
-            if (
-                tangent_spot is not None
-                or tangent_strike is not None
-                or tangent_volatility is not None
-            ):
-                product = time * volatility * volatility
-            if tangent_spot is not None or tangent_volatility is not None:
-                product2 = 0.125 * product
-            if tangent_spot is not None:
-                ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
-                ratio5 = ratio4 / _SQRT_2_SQRT_PI
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_rate is not None
             ):
-                product3 = 0.5 * spread
-            if tangent_spot is not None or tangent_time is not None or tangent_rate is not None:
-                d1 = ratio2 + product3
+                product = 0.5 * spread
+            if tangent_spot is not None or tangent_rate is not None:
+                d1 = ratio2 + product
             if tangent_spot is not None:
-                exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
-                ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
-                diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-                terms.append(diff * tangent_spot)
+                product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_volatility is not None
+            ):
+                ratio3 = ratio2 / spread
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_time is not None
+                or tangent_volatility is not None
+            ):
+                product3 = time * volatility * volatility
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_volatility is not None
+            ):
+                product4 = 0.125 * product3
+            if tangent_spot is not None or tangent_strike is not None:
+                exp = torch.exp(-0.5 * (total * (ratio3 + 1)) - product4)
+                exp2 = torch.exp(0.5 * total * (1 - ratio3) - product4 - rate_time)
+            if tangent_spot is not None:
+                total2 = torch.add(product2, (exp - exp2 / ratio) / spread, alpha=_SQRT_1_2_PI)
+                terms.append(total2 * tangent_spot)
             if tangent_strike is not None:
-                total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-                ratio7 = total2 / spread
-                diff2 = ratio7 - product3
-                ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-                product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
-                ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
-                diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
+                ratio4 = (exp2 - exp * spot / strike) / spread
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                exp2 = torch.exp(-rate_time)
+                exp3 = torch.exp(-rate_time)
+            if tangent_strike is not None or tangent_rate is not None:
+                d2 = ratio2 - product
+                product5 = exp3 * torch.erfc(-d2 / _SQRT_2)
             if tangent_strike is not None:
-                product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-                terms.append(torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * tangent_strike)
-            if tangent_time is not None or tangent_rate is not None:
-                product6 = torch.exp(-0.5 * (d1 * d1)) * spot
+                diff = torch.sub(_SQRT_1_2_PI * ratio4, product5, alpha=0.5)
+                terms.append(diff * tangent_strike)
             if tangent_time is not None:
-                ratio10 = rate / spread
-                ratio11 = 0.25 * volatility / root_time
-                ratio12 = 0.5 * total * volatility / root_time / spread / spread
-                product7 = product6 * (ratio10 + ratio11 - ratio12)
-                ratio13 = product7 / _SQRT_2_SQRT_PI
-            if tangent_time is not None or tangent_rate is not None:
-                d2 = ratio2 - product3
-                product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
-                exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-            if tangent_time is not None:
-                product9 = exp3 * (ratio10 - ratio12 - ratio11)
-                ratio14 = product9 / _SQRT_2_SQRT_PI
-                total3 = torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike)
-                terms.append(total3 * tangent_time)
+                total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+                ratio5 = total3 / spread
+                diff2 = ratio5 - product
+                product6 = 0.5 * exp3 * torch.erfc(-diff2 / _SQRT_2) * rate
+                exp4 = torch.exp(-0.5 * (diff2 * diff2) - rate_time)
+                ratio6 = rate / spread
+                ratio7 = 0.5 * total3 * volatility / root_time / spread / spread
+                ratio8 = 0.25 * volatility / root_time
+                diff3 = torch.sub(product6, exp4 * (ratio6 - ratio7 - ratio8), alpha=_SQRT_1_2_PI)
+                product7 = -0.5 * torch.add(total3 * (ratio5 / spread + 1), product3, alpha=0.25)
+                product8 = torch.exp(product7) * (ratio6 + ratio8 - ratio7)
+                total4 = torch.addcmul(diff3 * strike, product8, spot, value=_SQRT_1_2_PI)
+                terms.append(total4 * tangent_time)
             if tangent_rate is not None:
-                product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
-                product11 = torch.addcmul(product6, product10 - exp3, strike) * tangent_rate * time
-                terms.append(product11 / spread / _SQRT_2_SQRT_PI)
+                exp5 = torch.exp(-0.5 * (d2 * d2) - rate_time)
+                ratio9 = (
+                    torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp5, strike, value=-1)
+                    / spread
+                )
+                product9 = _SQRT_1_2_PI * ratio9
+                terms.append(
+                    torch.addcmul(product9, product5, strike, value=0.5) * tangent_rate * time
+                )
             if tangent_volatility is not None:
                 square = ratio2 * ratio2
-                product12 = 0.5 * total
-                product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
-                exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
-                diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
-                product14 = diff4 * tangent_volatility * root_time
-                terms.append(product14 / _SQRT_2_SQRT_PI)
+                product10 = 0.5 * total
+                product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
+                exp6 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
+                diff4 = torch.addcmul(product11 * spot, exp6 * (-ratio3 - 0.5), strike, value=-1)
+                product12 = diff4 * tangent_volatility * root_time
+                terms.append(_SQRT_1_2_PI * product12)
             return _total(ctx, terms)
 
 
@@ -338,87 +342,85 @@ class _BlackScholesCallPlain(Function):
             spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
-        ratio = spot / strike
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_time or wants_rate or wants_volatility:
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
             total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_time or wants_rate or wants_volatility:
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
             ratio2 = total / spread
-        if wants_spot or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_volatility:
-            product = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product2 = 0.125 * product
-        if wants_spot:
-            ratio4 = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product2).exp_().div_(spread)
-            ratio5 = ratio4.div_(_SQRT_2_SQRT_PI)
         if wants_spot or wants_strike or wants_time or wants_rate:
-            product3 = 0.5 * spread
-        if wants_spot or wants_time or wants_rate:
-            d1 = ratio2 + product3
+            product = 0.5 * spread
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
         if wants_spot:
-            exp = (1 - ratio3).mul_(total).mul_(0.5).sub_(product2).sub_(rate_time).exp_()
-            ratio6 = exp.div_(spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
-            diff = ratio5.add_((-d1).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio6)
-            grad_spot = _fit(diff.mul_(grad_price), saved[0].shape, saved[0].dtype)
+            product2 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
+        if wants_spot or wants_strike or wants_volatility:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product3 = time * volatility * volatility
+        if wants_spot or wants_strike or wants_volatility:
+            product4 = 0.125 * product3
+        if wants_spot or wants_strike:
+            exp = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product4).exp_()
+            exp2 = (1 - ratio3).mul_(total).mul_(0.5).sub_(product4).sub_(rate_time).exp_()
+        if wants_spot:
+            total2 = product2.add_((exp2 / ratio).neg_().add_(exp).div_(spread), alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
         if wants_strike:
-            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio7 = total2 / spread
-            diff2 = ratio7 - product3
-            ratio8 = (diff2 * diff2).mul_(-0.5).sub_(rate_time).exp_().mul_(spot).div_(strike)
-            product4 = ratio7.div_(spread).add_(1).mul_(total2).add_(product, alpha=0.25).mul_(-0.5)
-            ratio9 = product4.exp_().mul_(spot).div_(strike).div_(spread).div_(_SQRT_2)
-            diff3 = ratio8.div_(spread).div_(ratio).div_(_SQRT_2).sub_(ratio9)
+            ratio4 = exp2.sub_(exp.mul_(spot).div_(strike)).div_(spread)
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
+            exp3 = torch.exp(-rate_time)
+        if wants_strike or wants_rate:
+            d2 = ratio2 - product
+            product5 = (-d2).div_(_SQRT_2).erfc_().mul_(exp3)
         if wants_strike:
-            product5 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
-            grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product5, alpha=0.5).mul_(grad_price),
-                saved[1].shape,
-                saved[1].dtype,
-            )
-        if wants_time or wants_rate:
-            product6 = d1.square_().mul_(-0.5).exp_().mul_(spot)
+            diff = ratio4.mul_(_SQRT_1_2_PI).sub_(product5, alpha=0.5)
+            grad_strike = _fit(diff.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio10 = rate / spread
-            ratio11 = 0.25 * volatility / root_time
-            ratio12 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
-            product7 = (ratio10 + ratio11 - ratio12).mul_(product6)
-            ratio13 = product7.div_(_SQRT_2_SQRT_PI)
-        if wants_time or wants_rate:
-            d2 = ratio2 - product3
-            product8 = (-d2).div_(_SQRT_2).erfc_().mul_(exp2)
-            exp3 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
-        if wants_time:
-            product9 = ratio12.neg_().add_(ratio10).sub_(ratio11).mul_(exp3)
-            ratio14 = product9.div_(_SQRT_2_SQRT_PI)
-            grad_time = _fit(
-                ratio13.addcmul_((product8 * rate).mul_(0.5).sub_(ratio14), strike).mul_(
-                    grad_price
-                ),
-                saved[2].shape,
-                saved[2].dtype,
+            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio5 = total3 / spread
+            diff2 = ratio5 - product
+            product6 = (-diff2).div_(_SQRT_2).erfc_().mul_(exp3).mul_(rate).mul_(0.5)
+            exp4 = diff2.square_().mul_(-0.5).sub_(rate_time).exp_()
+            ratio6 = rate / spread
+            ratio7 = (total3 * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
+            ratio8 = 0.25 * volatility / root_time
+            diff3 = product6.sub_(exp4.mul_((ratio6 - ratio7).sub_(ratio8)), alpha=_SQRT_1_2_PI)
+            product7 = (
+                ratio5.div_(spread).add_(1).mul_(total3).add_(product3, alpha=0.25).mul_(-0.5)
             )
+            product8 = product7.exp_().mul_(ratio7.neg_().add_(ratio6 + ratio8))
+            total4 = diff3.mul_(strike).addcmul_(product8, spot, value=_SQRT_1_2_PI)
+            grad_time = _fit(total4.mul_(grad_price), saved[2].shape, saved[2].dtype)
         if wants_rate:
-            product10 = product8.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
-            product11 = (grad_price * time).mul_(product6.addcmul_(product10.sub_(exp3), strike))
+            exp5 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
+            ratio9 = (
+                d1.square_()
+                .mul_(-0.5)
+                .exp_()
+                .mul_(spot)
+                .addcmul_(exp5, strike, value=-1)
+                .div_(spread)
+            )
+            product9 = ratio9.mul_(_SQRT_1_2_PI)
             grad_rate = _fit(
-                product11.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3].shape, saved[3].dtype
+                (grad_price * time).mul_(product9.addcmul_(product5, strike, value=0.5)),
+                saved[3].shape,
+                saved[3].dtype,
             )
         if wants_volatility:
             square = ratio2.square_()
-            product12 = 0.5 * total
-            product13 = (-0.5 * square).sub_(product12).sub_(product2).exp_().mul_(0.5 - ratio3)
-            exp4 = torch.sub(product12, square, alpha=0.5).sub_(product2).sub_(rate_time).exp_()
-            diff4 = product13.mul_(spot).addcmul_(
-                exp4.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
+            product10 = 0.5 * total
+            product11 = (-0.5 * square).sub_(product10).sub_(product4).exp_().mul_(0.5 - ratio3)
+            exp6 = torch.sub(product10, square, alpha=0.5).sub_(product4).sub_(rate_time).exp_()
+            diff4 = product11.mul_(spot).addcmul_(
+                exp6.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff4).div_(_SQRT_2_SQRT_PI),
+                (grad_price * root_time).mul_(diff4).mul_(_SQRT_1_2_PI),
                 saved[4].shape,
                 saved[4].dtype,
             )
