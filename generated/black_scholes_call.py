@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 384e8a2154543d19cf450b33cee0b7d7a27f4d991b03efa0e39ba82044308baf
+# body-sha256: a3e999cb6155a890f37e3e92468d4f2906211fbd2d0caec63c0f0020be2916ac
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -12,28 +12,27 @@
              / 2
 
     u                  = log(spot / strike) + rate * time
-    v                  = -rate * time
-    w                  = exp(v - d2**2 / 2)
-    r                  = u / spread**2 + 1
-    s                  = exp(-(time * volatility**2 / 4 + r * u) / 2)
-    t                  = -u * volatility / 2 / spread**2 / sqrt(time)
-    p                  = erfc(-d2 / sqrt(2))
-    q                  = sqrt(time)
-    dprice/dspot       = exp(-time * volatility**2 / 8 - r * u / 2) / spread / sqrt(pi)
-                         / sqrt(2) + erfc(-d1 / sqrt(2)) / 2 - w / spread / sqrt(pi) / sqrt(2)
-                         / (spot / strike)
-    dprice/dstrike     = (strike * w - s * spot) / spread / strike / sqrt(pi) / sqrt(2)
-                         - p * exp(v) / 2
-    dprice/dtime       = strike * (p * rate * exp(v) / 2 - w * (rate / spread + t
-                         - volatility / (4 * sqrt(time))) / sqrt(pi) / sqrt(2))
-                         + s * spot * (rate / spread + volatility / (4 * sqrt(time)) + t)
-                         / sqrt(pi) / sqrt(2)
-    dprice/drate       = time * (strike * (p * q * volatility * sqrt(2) * sqrt(pi) * exp(v) / 2
-                         - w) + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = q * (spot * exp(-d1**2 / 2) * (1/2 - u / spread**2)
-                         - strike * (-u / spread**2 - 1/2) * exp(q * volatility
-                         * (u / (2 * spread) - q * volatility / 8) + v - (u / spread)**2 / 2))
-                         / sqrt(pi) / sqrt(2)
+    v                  = log(1 / strike) + rate * time + log(spot)
+    w                  = -time * volatility**2 / 8
+    r                  = sqrt(1 / (2 * pi))
+    s                  = -rate * time
+    t                  = exp(u * (1 - u / spread**2) / 2 + s + w)
+    p                  = exp(w - u * (u / spread**2 + 1) / 2)
+    q                  = -v * volatility / 2 / spread**2 / sqrt(time)
+    dprice/dspot       = r * (p - t / (spot / strike)) / spread + erfc(-d1 / sqrt(2)) / 2
+    dprice/dstrike     = r * (t - p * spot / strike) / spread - exp(s) * erfc(-d2 / sqrt(2)) / 2
+    dprice/dtime       = strike * (rate * exp(s) * erfc(-(v / spread
+                         - sqrt(time) * volatility / 2) / sqrt(2)) / 2
+                         - r * (rate / spread + q - volatility / (4 * sqrt(time)))
+                         * exp(s - (v / spread - sqrt(time) * volatility / 2)**2 / 2))
+                         + r * spot * (rate / spread + volatility / (4 * sqrt(time)) + q)
+                         * exp(-(v * (v / spread**2 + 1) + time * volatility**2 / 4) / 2)
+    dprice/drate       = time * (r * (spot * exp(-d1**2 / 2) - strike * exp(s - d2**2 / 2))
+                         / spread + strike * exp(s) * erfc(-d2 / sqrt(2)) / 2)
+    dprice/dvolatility = r * sqrt(time) * (spot * (1/2 - u / spread**2)
+                         * exp(w - (u / spread)**2 / 2 - u / 2)
+                         - strike * (-u / spread**2 - 1/2) * exp(s + u / 2 + w
+                         - (u / spread)**2 / 2))
 
 Saved for backward: spot, strike, time, rate and volatility.
 
@@ -59,8 +58,7 @@ from torch.autograd import Function, forward_ad
 __all__ = ["BlackScholesCallFunction", "black_scholes_call"]
 
 _SQRT_2 = 1.4142135623730951  # sqrt(2)
-_SQRT_2_SQRT_PI = 2.5066282746310007  # sqrt(2) * sqrt(pi)
-_SQRT_2_SQRT_PI_2 = 1.2533141373155003  # sqrt(2) * sqrt(pi) / 2
+_SQRT_1_2_PI = 0.3989422804014327  # sqrt(1 / (2 * pi))
 
 
 def black_scholes_call(
@@ -109,12 +107,12 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility
         )
         rate_time = rate * time
+        total = torch.log(spot / strike) + rate_time
+        product = 0.5 * time * volatility * volatility
         spread = torch.sqrt(time) * volatility
-        ratio = (torch.log(spot / strike) + rate_time) / spread
-        product = 0.5 * spread
-        product2 = torch.erfc(-(ratio + product) / _SQRT_2) * spot
-        product3 = torch.exp(-rate_time) * torch.erfc((product - ratio) / _SQRT_2)
-        return _round(0.5 * (product2 - product3 * strike), dtype)
+        product2 = torch.erfc((-total - product) / spread / _SQRT_2) * spot
+        erfc = torch.erfc(-((total - product) / spread) / _SQRT_2)
+        return _round(0.5 * (product2 - torch.exp(-rate_time) * erfc * strike), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
@@ -134,65 +132,76 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
-        ratio = spot / strike
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            ratio = spot / strike
         rate_time = rate * time
-        total = torch.log(ratio) + rate_time
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        ratio2 = total / spread
-        if wants_spot or wants_strike or wants_time or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_time:
-            product = total * (ratio3 + 1)
-            product2 = time * volatility * volatility
-        if wants_spot:
-            ratio4 = torch.exp(torch.sub(-0.5 * product, product2, alpha=0.125)) / spread
-            ratio5 = ratio4 / _SQRT_2_SQRT_PI
-        product3 = 0.5 * spread
-        if wants_spot or wants_rate or wants_volatility:
-            d1 = ratio2 + product3
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
-            d2 = ratio2 - product3
-            exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+            product = 0.5 * spread
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
         if wants_spot:
-            ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
-            diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-            grad_spot = _fit(diff * grad_price, saved[0].shape, saved[0].dtype)
-        if wants_strike or wants_time:
-            product4 = torch.exp(-0.5 * torch.add(product, product2, alpha=0.25)) * spot
+            product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+        if wants_spot or wants_strike or wants_volatility:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product3 = time * volatility * volatility
+        if wants_spot or wants_strike or wants_volatility:
+            product4 = 0.125 * product3
+        if wants_spot or wants_strike:
+            exp = torch.exp(-0.5 * (total * (ratio3 + 1)) - product4)
+            exp2 = torch.exp(0.5 * total * (1 - ratio3) - product4 - rate_time)
+        if wants_spot:
+            total2 = torch.add(product2, (exp - exp2 / ratio) / spread, alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
         if wants_strike:
-            ratio7 = (exp * strike - product4) / strike / spread
+            ratio4 = (exp2 - exp * spot / strike) / spread
         if wants_strike or wants_time or wants_rate:
-            product5 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
+            exp3 = torch.exp(-rate_time)
+        if wants_strike or wants_rate:
+            d2 = ratio2 - product
+            product5 = exp3 * torch.erfc(-d2 / _SQRT_2)
         if wants_strike:
-            diff2 = torch.sub(ratio7 / _SQRT_2_SQRT_PI, product5, alpha=0.5)
-            grad_strike = _fit(diff2 * grad_price, saved[1].shape, saved[1].dtype)
+            diff = torch.sub(_SQRT_1_2_PI * ratio4, product5, alpha=0.5)
+            grad_strike = _fit(diff * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio8 = rate / spread
-            ratio9 = 0.25 * volatility / root_time
-            ratio10 = 0.5 * total * volatility / root_time / spread / spread
-            product6 = product4 * (ratio8 + ratio9 - ratio10)
-            ratio11 = product6 / _SQRT_2_SQRT_PI
-            product7 = exp * (ratio8 - ratio10 - ratio9)
-            ratio12 = product7 / _SQRT_2_SQRT_PI
-            grad_time = _fit(
-                torch.addcmul(ratio11, 0.5 * product5 * rate - ratio12, strike) * grad_price,
-                saved[2].shape,
-                saved[2].dtype,
-            )
-        if wants_rate or wants_volatility:
-            product8 = torch.exp(-0.5 * (d1 * d1)) * spot
+            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio5 = total3 / spread
+            diff2 = ratio5 - product
+            product6 = 0.5 * exp3 * torch.erfc(-diff2 / _SQRT_2) * rate
+            exp4 = torch.exp(-0.5 * (diff2 * diff2) - rate_time)
+            ratio6 = rate / spread
+            ratio7 = 0.5 * total3 * volatility / root_time / spread / spread
+            ratio8 = 0.25 * volatility / root_time
+            diff3 = torch.sub(product6, exp4 * (ratio6 - ratio7 - ratio8), alpha=_SQRT_1_2_PI)
+            product7 = -0.5 * torch.add(total3 * (ratio5 / spread + 1), product3, alpha=0.25)
+            product8 = torch.exp(product7) * (ratio6 + ratio8 - ratio7)
+            total4 = torch.addcmul(diff3 * strike, product8, spot, value=_SQRT_1_2_PI)
+            grad_time = _fit(total4 * grad_price, saved[2].shape, saved[2].dtype)
         if wants_rate:
-            product9 = _SQRT_2_SQRT_PI_2 * (product5 * root_time * volatility)
-            product10 = grad_price * time * torch.addcmul(product8, product9 - exp, strike)
-            grad_rate = _fit(product10 / spread / _SQRT_2_SQRT_PI, saved[3].shape, saved[3].dtype)
+            exp5 = torch.exp(-0.5 * (d2 * d2) - rate_time)
+            ratio9 = (
+                torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp5, strike, value=-1) / spread
+            )
+            product9 = _SQRT_1_2_PI * ratio9
+            grad_rate = _fit(
+                grad_price * time * torch.addcmul(product9, product5, strike, value=0.5),
+                saved[3].shape,
+                saved[3].dtype,
+            )
         if wants_volatility:
-            product11 = spread * torch.sub(0.5 * total / spread, spread, alpha=0.125)
-            exp2 = torch.exp(torch.sub(product11, ratio2 * ratio2, alpha=0.5) - rate_time)
-            product12 = exp2 * (-ratio3 - 0.5)
-            diff3 = torch.addcmul(product8 * (0.5 - ratio3), product12, strike, value=-1)
+            square = ratio2 * ratio2
+            product10 = 0.5 * total
+            product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
+            exp6 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
+            diff4 = torch.addcmul(product11 * spot, exp6 * (-ratio3 - 0.5), strike, value=-1)
             grad_volatility = _fit(
-                grad_price * root_time * diff3 / _SQRT_2_SQRT_PI, saved[4].shape, saved[4].dtype
+                _SQRT_1_2_PI * (grad_price * root_time * diff4), saved[4].shape, saved[4].dtype
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
@@ -211,78 +220,108 @@ class BlackScholesCallFunction(Function):
                 spot, strike, time, rate, volatility
             )
             terms = []
-            ratio = spot / strike
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_rate is not None
+                or tangent_volatility is not None
+            ):
+                ratio = spot / strike
             rate_time = rate * time
-            total = torch.log(ratio) + rate_time
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_rate is not None
+                or tangent_volatility is not None
+            ):
+                total = torch.log(ratio) + rate_time
             root_time = torch.sqrt(time)
             spread = root_time * volatility
-            ratio2 = total / spread
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_rate is not None
+                or tangent_volatility is not None
+            ):
+                ratio2 = total / spread
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
+                or tangent_rate is not None
+            ):
+                product = 0.5 * spread
+            if tangent_spot is not None or tangent_rate is not None:
+                d1 = ratio2 + product
+            if tangent_spot is not None:
+                product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
                 or tangent_volatility is not None
             ):
                 ratio3 = ratio2 / spread
-            if tangent_spot is not None or tangent_strike is not None or tangent_time is not None:
-                product = total * (ratio3 + 1)
-                product2 = time * volatility * volatility
-            if tangent_spot is not None:
-                ratio4 = torch.exp(torch.sub(-0.5 * product, product2, alpha=0.125)) / spread
-                ratio5 = ratio4 / _SQRT_2_SQRT_PI
-            product3 = 0.5 * spread
-            if (
-                tangent_spot is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                d1 = ratio2 + product3
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
-                or tangent_rate is not None
+                or tangent_volatility is not None
             ):
-                d2 = ratio2 - product3
-                exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+                product3 = time * volatility * volatility
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_volatility is not None
+            ):
+                product4 = 0.125 * product3
+            if tangent_spot is not None or tangent_strike is not None:
+                exp = torch.exp(-0.5 * (total * (ratio3 + 1)) - product4)
+                exp2 = torch.exp(0.5 * total * (1 - ratio3) - product4 - rate_time)
             if tangent_spot is not None:
-                ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
-                diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-                terms.append(diff * tangent_spot)
-            if tangent_strike is not None or tangent_time is not None:
-                product4 = torch.exp(-0.5 * torch.add(product, product2, alpha=0.25)) * spot
+                total2 = torch.add(product2, (exp - exp2 / ratio) / spread, alpha=_SQRT_1_2_PI)
+                terms.append(total2 * tangent_spot)
             if tangent_strike is not None:
-                ratio7 = (exp * strike - product4) / strike / spread
+                ratio4 = (exp2 - exp * spot / strike) / spread
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                product5 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
+                exp3 = torch.exp(-rate_time)
+            if tangent_strike is not None or tangent_rate is not None:
+                d2 = ratio2 - product
+                product5 = exp3 * torch.erfc(-d2 / _SQRT_2)
             if tangent_strike is not None:
-                diff2 = torch.sub(ratio7 / _SQRT_2_SQRT_PI, product5, alpha=0.5)
-                terms.append(diff2 * tangent_strike)
+                diff = torch.sub(_SQRT_1_2_PI * ratio4, product5, alpha=0.5)
+                terms.append(diff * tangent_strike)
             if tangent_time is not None:
-                ratio8 = rate / spread
-                ratio9 = 0.25 * volatility / root_time
-                ratio10 = 0.5 * total * volatility / root_time / spread / spread
-                product6 = product4 * (ratio8 + ratio9 - ratio10)
-                ratio11 = product6 / _SQRT_2_SQRT_PI
-                product7 = exp * (ratio8 - ratio10 - ratio9)
-                ratio12 = product7 / _SQRT_2_SQRT_PI
-                total2 = torch.addcmul(ratio11, 0.5 * product5 * rate - ratio12, strike)
-                terms.append(total2 * tangent_time)
-            if tangent_rate is not None or tangent_volatility is not None:
-                product8 = torch.exp(-0.5 * (d1 * d1)) * spot
+                total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+                ratio5 = total3 / spread
+                diff2 = ratio5 - product
+                product6 = 0.5 * exp3 * torch.erfc(-diff2 / _SQRT_2) * rate
+                exp4 = torch.exp(-0.5 * (diff2 * diff2) - rate_time)
+                ratio6 = rate / spread
+                ratio7 = 0.5 * total3 * volatility / root_time / spread / spread
+                ratio8 = 0.25 * volatility / root_time
+                diff3 = torch.sub(product6, exp4 * (ratio6 - ratio7 - ratio8), alpha=_SQRT_1_2_PI)
+                product7 = -0.5 * torch.add(total3 * (ratio5 / spread + 1), product3, alpha=0.25)
+                product8 = torch.exp(product7) * (ratio6 + ratio8 - ratio7)
+                total4 = torch.addcmul(diff3 * strike, product8, spot, value=_SQRT_1_2_PI)
+                terms.append(total4 * tangent_time)
             if tangent_rate is not None:
-                product9 = _SQRT_2_SQRT_PI_2 * (product5 * root_time * volatility)
-                product10 = torch.addcmul(product8, product9 - exp, strike) * tangent_rate * time
-                terms.append(product10 / spread / _SQRT_2_SQRT_PI)
-            if tangent_volatility is not None:
-                product11 = spread * torch.sub(0.5 * total / spread, spread, alpha=0.125)
-                exp2 = torch.exp(torch.sub(product11, ratio2 * ratio2, alpha=0.5) - rate_time)
-                product12 = exp2 * (-ratio3 - 0.5)
-                product13 = (
-                    torch.addcmul(product8 * (0.5 - ratio3), product12, strike, value=-1)
-                    * tangent_volatility
+                exp5 = torch.exp(-0.5 * (d2 * d2) - rate_time)
+                ratio9 = (
+                    torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp5, strike, value=-1)
+                    / spread
                 )
-                terms.append(product13 * root_time / _SQRT_2_SQRT_PI)
+                product9 = _SQRT_1_2_PI * ratio9
+                terms.append(
+                    torch.addcmul(product9, product5, strike, value=0.5) * tangent_rate * time
+                )
+            if tangent_volatility is not None:
+                square = ratio2 * ratio2
+                product10 = 0.5 * total
+                product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
+                exp6 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
+                diff4 = torch.addcmul(product11 * spot, exp6 * (-ratio3 - 0.5), strike, value=-1)
+                product12 = diff4 * tangent_volatility * root_time
+                terms.append(_SQRT_1_2_PI * product12)
             return _total(ctx, terms)
 
 
@@ -303,71 +342,85 @@ class _BlackScholesCallPlain(Function):
             spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
-        ratio = spot / strike
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            ratio = spot / strike
         rate_time = rate * time
-        total = torch.log(ratio) + rate_time
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        ratio2 = total / spread
-        if wants_spot or wants_strike or wants_time or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_time:
-            product = (ratio3 + 1).mul_(total)
-            product2 = time * volatility * volatility
-        if wants_spot:
-            ratio4 = (-0.5 * product).sub_(product2, alpha=0.125).exp_().div_(spread)
-            ratio5 = ratio4.div_(_SQRT_2_SQRT_PI)
-        product3 = 0.5 * spread
-        if wants_spot or wants_rate or wants_volatility:
-            d1 = ratio2 + product3
+        if wants_spot or wants_strike or wants_rate or wants_volatility:
+            ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
-            d2 = ratio2 - product3
-            exp = (d2 * d2).mul_(-0.5).sub_(rate_time).exp_()
+            product = 0.5 * spread
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
         if wants_spot:
-            ratio6 = (exp / spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
-            diff = ratio5.add_((-d1).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio6)
-            grad_spot = _fit(diff.mul_(grad_price), saved[0].shape, saved[0].dtype)
-        if wants_strike or wants_time:
-            product4 = product.add_(product2, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
+            product2 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
+        if wants_spot or wants_strike or wants_volatility:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product3 = time * volatility * volatility
+        if wants_spot or wants_strike or wants_volatility:
+            product4 = 0.125 * product3
+        if wants_spot or wants_strike:
+            exp = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product4).exp_()
+            exp2 = (1 - ratio3).mul_(total).mul_(0.5).sub_(product4).sub_(rate_time).exp_()
+        if wants_spot:
+            total2 = product2.add_((exp2 / ratio).neg_().add_(exp).div_(spread), alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
         if wants_strike:
-            ratio7 = (exp * strike).sub_(product4).div_(strike).div_(spread)
+            ratio4 = exp2.sub_(exp.mul_(spot).div_(strike)).div_(spread)
         if wants_strike or wants_time or wants_rate:
-            product5 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
+            exp3 = torch.exp(-rate_time)
+        if wants_strike or wants_rate:
+            d2 = ratio2 - product
+            product5 = (-d2).div_(_SQRT_2).erfc_().mul_(exp3)
         if wants_strike:
-            diff2 = ratio7.div_(_SQRT_2_SQRT_PI).sub_(product5, alpha=0.5)
-            grad_strike = _fit(diff2.mul_(grad_price), saved[1].shape, saved[1].dtype)
+            diff = ratio4.mul_(_SQRT_1_2_PI).sub_(product5, alpha=0.5)
+            grad_strike = _fit(diff.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio8 = rate / spread
-            ratio9 = 0.25 * volatility / root_time
-            ratio10 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
-            product6 = product4.mul_(ratio8 + ratio9 - ratio10)
-            ratio11 = product6.div_(_SQRT_2_SQRT_PI)
-            product7 = ratio10.neg_().add_(ratio8).sub_(ratio9).mul_(exp)
-            ratio12 = product7.div_(_SQRT_2_SQRT_PI)
-            grad_time = _fit(
-                ratio11.addcmul_((product5 * rate).mul_(0.5).sub_(ratio12), strike).mul_(
-                    grad_price
-                ),
-                saved[2].shape,
-                saved[2].dtype,
+            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
+            ratio5 = total3 / spread
+            diff2 = ratio5 - product
+            product6 = (-diff2).div_(_SQRT_2).erfc_().mul_(exp3).mul_(rate).mul_(0.5)
+            exp4 = diff2.square_().mul_(-0.5).sub_(rate_time).exp_()
+            ratio6 = rate / spread
+            ratio7 = (total3 * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
+            ratio8 = 0.25 * volatility / root_time
+            diff3 = product6.sub_(exp4.mul_((ratio6 - ratio7).sub_(ratio8)), alpha=_SQRT_1_2_PI)
+            product7 = (
+                ratio5.div_(spread).add_(1).mul_(total3).add_(product3, alpha=0.25).mul_(-0.5)
             )
-        if wants_rate or wants_volatility:
-            product8 = d1.square_().mul_(-0.5).exp_().mul_(spot)
+            product8 = product7.exp_().mul_(ratio7.neg_().add_(ratio6 + ratio8))
+            total4 = diff3.mul_(strike).addcmul_(product8, spot, value=_SQRT_1_2_PI)
+            grad_time = _fit(total4.mul_(grad_price), saved[2].shape, saved[2].dtype)
         if wants_rate:
-            product9 = product5.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
-            product10 = (grad_price * time).mul_(
-                torch.addcmul(product8, product9.sub_(exp), strike)
+            exp5 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
+            ratio9 = (
+                d1.square_()
+                .mul_(-0.5)
+                .exp_()
+                .mul_(spot)
+                .addcmul_(exp5, strike, value=-1)
+                .div_(spread)
             )
+            product9 = ratio9.mul_(_SQRT_1_2_PI)
             grad_rate = _fit(
-                product10.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3].shape, saved[3].dtype
+                (grad_price * time).mul_(product9.addcmul_(product5, strike, value=0.5)),
+                saved[3].shape,
+                saved[3].dtype,
             )
         if wants_volatility:
-            product11 = (0.5 * total / spread).sub_(spread, alpha=0.125).mul_(spread)
-            exp2 = product11.sub_(ratio2.square_(), alpha=0.5).sub_(rate_time).exp_()
-            product12 = exp2.mul_((-ratio3).sub_(0.5))
-            diff3 = product8.mul_(ratio3.neg_().add_(0.5)).addcmul_(product12, strike, value=-1)
+            square = ratio2.square_()
+            product10 = 0.5 * total
+            product11 = (-0.5 * square).sub_(product10).sub_(product4).exp_().mul_(0.5 - ratio3)
+            exp6 = torch.sub(product10, square, alpha=0.5).sub_(product4).sub_(rate_time).exp_()
+            diff4 = product11.mul_(spot).addcmul_(
+                exp6.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
+            )
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff3).div_(_SQRT_2_SQRT_PI),
+                (grad_price * root_time).mul_(diff4).mul_(_SQRT_1_2_PI),
                 saved[4].shape,
                 saved[4].dtype,
             )
