@@ -412,6 +412,21 @@ def test_no_compiler(modules, monkeypatch, tmp_path):
         module.gate(x, beta)
 
 
+def test_second_derivatives_that_cannot_be_compiled_leave_plain_calls_their_passes(modules, monkeypatch, tmp_path):
+    plain = Path(modules["scale"]._kernels.library(torch.float32)._name)
+    (tmp_path / plain.name).write_bytes(plain.read_bytes())
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    module = imported(modules["scale"]._kernels.source.with_name("scale.py"))
+    x, z = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    (grad,) = torch.autograd.grad(module.scale(x, z).sum(), x, create_graph=True)
+    with pytest.warns(RuntimeWarning, match="no fused forward mode and second derivatives"):
+        assert torch.autograd.grad(grad.sum(), z)[0].tolist() == [1] * 5
+    module._kernels.walks.clear()
+    module.scale(x, z).sum().backward()
+    assert sum(map(bool, module._kernels.walks.values())) == 2
+
+
 @pytest.mark.parametrize("more", [b"// more\n", b"\xff"], ids=["a comment", "no text"])
 def test_a_source_that_was_changed(modules, tmp_path, more):
     source = modules["gate"]._kernels.source

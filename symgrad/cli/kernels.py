@@ -34,7 +34,8 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
             continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            libraries = [kernels.library(getattr(torch, dtype)) for dtype in dtypes]
+            parts = range(kernels.parts)
+            libraries = [kernels.library(getattr(torch, dtype), part) for dtype in dtypes for part in parts]
         if None in libraries:
             failed += 1
             terminal.problem("\n".join(str(w.message) for w in caught) or f"{path.as_posix()}: kernels are turned off")
