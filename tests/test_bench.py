@@ -94,6 +94,19 @@ def test_build(tmp_path, monkeypatch):
     assert run(main, ["build", str(tmp_path)]).exit_code == 2
 
 
+@needs_compiler
+@pytest.mark.parametrize("text", ["<<<<<<< ours", "import no_such_module"], ids=["a conflict", "an import"])
+def test_a_module_that_cannot_be_imported_does_not_stop_the_others(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("SYMGRAD_KERNELS", "0")
+    (tmp_path / "gate.yaml").write_text(GATE)
+    CliRunner().invoke(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", str(tmp_path)])
+    (tmp_path / "a.py").write_text(text)
+    (tmp_path / "a_cpu.cpp").touch()
+    result = CliRunner().invoke(main, ["build", str(tmp_path)])
+    assert result.exit_code == 1 and "a.py: cannot be imported" in result.output
+    assert "gate.py: kernels are turned off" in result.output
+
+
 def test_build_without_a_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "no-such-compiler")

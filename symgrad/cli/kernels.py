@@ -27,7 +27,12 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
         assert module_spec is not None and module_spec.loader is not None
         module = importlib.util.module_from_spec(module_spec)
         sys.modules[module_spec.name] = module
-        module_spec.loader.exec_module(module)
+        try:
+            module_spec.loader.exec_module(module)
+        except (ImportError, SyntaxError) as error:
+            failed += 1
+            terminal.problem(f"{path.as_posix()}: cannot be imported: {error}")
+            continue
         kernels = getattr(module, "_kernels", None)
         if kernels is None:
             terminal.detail(f"{path.as_posix()}: no fused passes")
