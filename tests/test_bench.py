@@ -140,12 +140,18 @@ def test_what_bench_lacks_is_told_before_it_measures(tmp_path, monkeypatch):
     assert result.exit_code == 1 and "the plot needs matplotlib" in result.output and "gate" not in result.output
     result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--natives", str(tmp_path / "gate.yaml")])
     assert result.exit_code == 1 and "is not a Python file" in result.output
+    for target, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "a.json", "there is no folder")):
+        result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--json", str(target)])
+        assert result.exit_code == 1 and said in result.output and "| gate" not in result.output
 
 
 def test_the_plot(tmp_path):
     pytest.importorskip("matplotlib")
     report.plot([row("a", "kernels", 1.0), row("a", "limit", 0.5)], tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size
+    for name in ("a.text", "a"):
+        with pytest.raises(SymgradError, match=f"{name}: a plot has one of the suffixes .*png"):
+            report.check_target(tmp_path / name, plotted=True)
 
 
 def test_devices(tmp_path):

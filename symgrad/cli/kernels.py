@@ -79,8 +79,10 @@ def bench(
     try:
         if "cuda" in devices and not torch.cuda.is_available():
             raise SymgradError("there is no CUDA device")
+        if json is not None:
+            report.check_target(json)
         if plot is not None:
-            report.pyplot()  # rather than after all that is measured
+            report.check_target(plot, plotted=True)
         known = read_natives(natives)
         for path in specs:
             if isinstance(path, Failed):
