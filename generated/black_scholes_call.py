@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 062b50aaaef16d00c6a2eaae272326be045006e72dfbe8fac823a9c0592d1f9d
+# body-sha256: 0686153550bf51ca796138c188615af136105b8d8e3449cea6e4b50b96271743
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -76,14 +76,14 @@ def black_scholes_call(
 ) -> Tensor:
     """Price of a European call option; its gradients are the Greeks.
 
-    spot: price of the stock
-    time: years until expiry
-    rate: interest a year
-    volatility: standard deviation of the yearly return
+    spot in [0.01, 1e5]: price of the stock
+    strike in [0.01, 1e5]
+    time in [0.001, 100]: years until expiry
+    rate in [-1, 1]: interest a year
+    volatility in [0.01, 5]: standard deviation of the yearly return
 
-    The tensors broadcast; any of them may be a number. spot lies in [0.01, 1e5]. strike lies in
-    [0.01, 1e5]. time lies in [0.001, 100]. rate lies in [-1, 1]. volatility lies in [0.01, 5].
-    Raises TypeError where a tensor is complex.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not all(map(_is_real, (spot, strike, time, rate, volatility))):
         spot, strike, time, rate, volatility = _tensors(
@@ -99,9 +99,7 @@ def black_scholes_call(
 
 
 class BlackScholesCallFunction(Function):
-    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to
-    any order, in any mode.
-    """
+    """price of black_scholes_call, differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 

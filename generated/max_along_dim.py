@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: c8bbff75f1de93ea97cbe1d9e7b96b6169b5d0480e40b31ca7ae20451734887f
+# body-sha256: 9d9dbb28aaec8a8118b97b857efa120346687c81129e908bb00d63d885856534
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -46,7 +46,7 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class MaxAlongDimFunction(Function):
-    """values and indices of max_along_dim, differentiable in x to any order, in any mode."""
+    """values and indices of max_along_dim; values is differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 0d18f58c338fb8f86aa390a2e5b28e6c5bb1495c95b43077bb6184517c5646da
+# body-sha256: c99c8cabfcfd548c6cba5ad50f1ca43b33683938b1b6d337a8c1b32e9baf0f13
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -45,7 +45,7 @@ def sort(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class SortFunction(Function):
-    """values and indices of sort, differentiable in x to any order, in any mode."""
+    """values and indices of sort; values is differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 

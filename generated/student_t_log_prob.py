@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: c12b3da6cb6721285c428b787d2e8588342355d43eefd723578632fd8385f7aa
+# body-sha256: 2f219cbf73475612965eb12f9f56882a324f7566d86d90954c5f24b77775f6aa
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -51,11 +51,12 @@ def student_t_log_prob(
 ) -> Tensor:
     """Log density of Student's t distribution.
 
-    df: degrees of freedom
+    df in [0.5, 100]: degrees of freedom
     loc: location
+    scale in [0.001, 1000]
 
-    The tensors broadcast; any of them may be a number. df lies in [0.5, 100]. scale lies in
-    [0.001, 1000]. Raises TypeError where a tensor is complex.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not all(map(_is_real, (x, df, loc, scale))):
         x, df, loc, scale = _tensors("student_t_log_prob", (), x=x, df=df, loc=loc, scale=scale)
@@ -63,9 +64,7 @@ def student_t_log_prob(
 
 
 class StudentTLogProbFunction(Function):
-    """log_prob of student_t_log_prob, differentiable in x, df, loc and scale to any order, in
-    any mode.
-    """
+    """log_prob of student_t_log_prob, differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 

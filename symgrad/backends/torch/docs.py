@@ -155,9 +155,10 @@ def ulp_text(value: float) -> str:
 
 
 def class_docstring(layout: Layout) -> str:
-    """The formula and in what it is differentiable."""
+    """The formula, and what is differentiable in what."""
     spec = layout.spec
     wanted = layout.differentiable
+    smooth = [o.name for o in spec.outputs if o.grad]
     order = "once" if not spec.options.double_backward else "to any order, in any mode"
     names = listed([o.name for o in spec.outputs])
     text = f"{names} of {spec.op}"
@@ -165,11 +166,14 @@ def class_docstring(layout: Layout) -> str:
         only = " ".join(spec.outputs[0].formula.text.split())
         if len(only) < 50 and "\n" not in only:
             text = f"{names} = {only}"
-    ending = f", differentiable in {listed(wanted)} {order}." if wanted else ", not differentiable."
+    subject = "," if len(smooth) == len(spec.outputs) else f"; {listed(smooth)} {'is' if len(smooth) == 1 else 'are'}"
+    ending = f"{subject} differentiable in {listed(wanted)} {order}." if wanted and smooth else ", not differentiable."
     if any(v.overrides for v in layout.variants):
         ending = f", with its own gradient for {listed(list(layout.variants[0].overrides))}."
     if len(text + ending) > _INDENTED:
         text = f"{names} of {spec.op}"
+    if len(text + ending) > _INDENTED and len(wanted) == len(spec.tensors):
+        ending = ending.replace(f" in {listed(wanted)} ", " ")
     return one_or_more_lines(text + ending)
 
 

@@ -83,7 +83,9 @@ class Backward(Common):
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
         if plain and layout.keeps and layout.widens:  # of what is rounded, nothing is kept
-            nothing = " and ".join(f"{scope.known[s.value]} is None" for s in layout.keeps)
+            kept = [s.value for s in layout.keeps]
+            sure = [v for v in kept if v not in scope.partly][:1]
+            nothing = " and ".join(f"{scope.known[v]} is None" for v in sure or kept)
             lines += [f"if {nothing}:", f"    {self._general_backward('_Unpacked(ctx, saved)')}"]
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
@@ -94,8 +96,8 @@ class Backward(Common):
         if plain and layout.keeps and not layout.wide_slopes:  # nothing was widened
             rounds = False
             if layout.mixes:
-                kept = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
-                lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *kept, *cotangents])], "bool")
+                floats = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
+                lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *floats, *cotangents])], "bool")
         else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
             lines += self._widened(names, "dtype" if rounds else "_", given=given)
