@@ -42,7 +42,7 @@ def summary(layout: Layout) -> str:
 def module_docstring(layout: Layout, note: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
-    parts = [summary(layout), _equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
+    parts = [summary(layout), equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
     if note:
         parts.append(wrapped(note))
     if spec.doc:
@@ -52,7 +52,8 @@ def module_docstring(layout: Layout, note: str = "") -> str:
     return escaped("\n\n".join(p for p in parts if p))
 
 
-def _equations(layout: Layout) -> str:
+def equations(layout: Layout) -> str:
+    """The formula as the spec writes it."""
     rows = [(b.name, " ".join(b.text.split())) for b in layout.spec.let]
     rows += [(o.name, " ".join(o.formula.text.split())) for o in layout.spec.outputs]
     return _table(rows)

@@ -64,11 +64,10 @@ class Methods(Forward, Backward, Jvp):
         if undifferentiable:
             mark = "_mark_fixed(ctx, " if self._fixed(layout.variants[0]) else "ctx.mark_non_differentiable("
             lines.append(f"{mark}{', '.join(undifferentiable)})")
-        derivatives = [*self.backward(), *self.plain_backward(), *self.jvp()]
-        lines += [line for attribute in ("shape", "dtype") for line in self._of_inputs(attribute, derivatives)]
+        lines += [line for attribute in ("shape", "dtype") for line in self._of_inputs(attribute)]
         if layout.multiplies:
             lines.append(f"ctx.autocast = _autocast({self._always_given()})")
-        if any("_zeros(" in line for line in self.backward()):
+        if any("_zeros(" in line for line in self._derivatives["backward"]):
             lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
         lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
         lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
@@ -83,10 +82,16 @@ class Methods(Forward, Backward, Jvp):
         tensors = self.layout.spec.tensors
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
-    def _of_inputs(self, attribute: str, derivatives: Sequence[str]) -> list[str]:
+    @cached_property
+    def _derivatives(self) -> dict[str, list[str]]:
+        """The bodies of the methods that read what setup_context keeps."""
+        return {"backward": self.backward(), "plain_backward": self.plain_backward(), "jvp": self.jvp()}
+
+    def _of_inputs(self, attribute: str) -> list[str]:
         """Keep the shapes, or the dtypes, of the inputs of which the lines of a derivative read them."""
         pattern = rf"ctx\.{attribute}s\[(\d+)\]"
-        read = {int(place) for line in derivatives for place in re.findall(pattern, line)}
+        lines = [line for body in self._derivatives.values() for line in body]
+        read = {int(place) for line in lines for place in re.findall(pattern, line)}
         kept = ["None"] * (max(read, default=-1) + 1)
         for k in read:
             tensor = self.layout.tensors[k]

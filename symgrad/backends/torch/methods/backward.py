@@ -77,7 +77,7 @@ class Backward(Common):
         scope.shared = self._in_all_variants(
             layout.operation.derivative_body, lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)]
         )
-        cotangents = self._cotangents(variant)
+        cotangents = self._cotangents()
         if len(cotangents) == 1:  # which is not None then
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
@@ -142,7 +142,7 @@ class Backward(Common):
         if override is not None:
             return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
         terms = self._terms(tensor, variant)
-        if len(terms) == 1 and len(self._cotangents(variant)) == 1:
+        if len(terms) == 1 and len(self._cotangents()) == 1:
             return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
         if self._rounds_last(tensor, variant):
             value = f"_summed({{value}}, {shape})"
@@ -185,7 +185,7 @@ class Backward(Common):
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
         if len(grads) == 1 and rounds:
-            given = "" if len(self._cotangents(variant)) == 1 else f"{grads[0]} if {grads[0]} is None else "
+            given = "" if len(self._cotangents()) == 1 else f"{grads[0]} if {grads[0]} is None else "
             grads = [f"{given}_round({grads[0]}, dtype)"]
         found = f"{', '.join(grads)}{rest}"
         return f"return {found}" if plain else self._once(found)
@@ -212,9 +212,9 @@ class PivotBackward(Backward):
     def _overwrites(self) -> bool:
         return len(self.layout.spec.outputs) == 1 + len(self.layout.pivots)
 
-    def _cotangents(self, variant: Variant) -> list[str]:
+    def _cotangents(self) -> list[str]:
         unused = {f"grad_{name}" for name in self.layout.pivots}
-        return [c for c in super()._cotangents(variant) if c not in unused]
+        return [c for c in super()._cotangents() if c not in unused]
 
     def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
         return [(o, g) for o, g in super()._terms(tensor, variant) if o not in self.layout.pivots]
