@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: a3e999cb6155a890f37e3e92468d4f2906211fbd2d0caec63c0f0020be2916ac
+# body-sha256: 9e368789d5a4ad9aeab2494d115bc294cf113f9ee0f1d1c60012931e9b0b3b31
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -12,26 +12,24 @@
              / 2
 
     u                  = log(spot / strike) + rate * time
-    v                  = log(1 / strike) + rate * time + log(spot)
-    w                  = -time * volatility**2 / 8
-    r                  = sqrt(1 / (2 * pi))
-    s                  = -rate * time
-    t                  = exp(u * (1 - u / spread**2) / 2 + s + w)
-    p                  = exp(w - u * (u / spread**2 + 1) / 2)
-    q                  = -v * volatility / 2 / spread**2 / sqrt(time)
-    dprice/dspot       = r * (p - t / (spot / strike)) / spread + erfc(-d1 / sqrt(2)) / 2
-    dprice/dstrike     = r * (t - p * spot / strike) / spread - exp(s) * erfc(-d2 / sqrt(2)) / 2
-    dprice/dtime       = strike * (rate * exp(s) * erfc(-(v / spread
-                         - sqrt(time) * volatility / 2) / sqrt(2)) / 2
-                         - r * (rate / spread + q - volatility / (4 * sqrt(time)))
-                         * exp(s - (v / spread - sqrt(time) * volatility / 2)**2 / 2))
-                         + r * spot * (rate / spread + volatility / (4 * sqrt(time)) + q)
-                         * exp(-(v * (v / spread**2 + 1) + time * volatility**2 / 4) / 2)
-    dprice/drate       = time * (r * (spot * exp(-d1**2 / 2) - strike * exp(s - d2**2 / 2))
-                         / spread + strike * exp(s) * erfc(-d2 / sqrt(2)) / 2)
-    dprice/dvolatility = r * sqrt(time) * (spot * (1/2 - u / spread**2)
-                         * exp(w - (u / spread)**2 / 2 - u / 2)
-                         - strike * (-u / spread**2 - 1/2) * exp(s + u / 2 + w
+    v                  = sqrt(1 / (2 * pi))
+    w                  = -rate * time
+    r                  = exp(w - d2**2 / 2)
+    s                  = exp(-(u * (u / spread**2 + 1) + time * volatility**2 / 4) / 2)
+    t                  = -time * volatility**2 / 8
+    p                  = -u * volatility / 2 / spread**2 / sqrt(time)
+    q                  = erfc(-d2 / sqrt(2))
+    dprice/dspot       = v * (spot * exp(t - u * (u / spread**2 + 1) / 2) / strike - r) / spread
+                         / (spot / strike) + erfc(-d1 / sqrt(2)) / 2
+    dprice/dstrike     = v * (r * strike - s * spot) / spread / strike - q * exp(w) / 2
+    dprice/dtime       = strike * (q * rate * exp(w) / 2 - r * v
+                         * (rate / spread + p - volatility / (4 * sqrt(time))))
+                         + s * spot * v * (rate / spread + volatility / (4 * sqrt(time)) + p)
+    dprice/drate       = time * (v * (spot * exp(-d1**2 / 2) - r * strike) / spread
+                         + q * strike * exp(w) / 2)
+    dprice/dvolatility = sqrt(time) * v * (spot * (1/2 - u / spread**2)
+                         * exp(t - (u / spread)**2 / 2 - u / 2)
+                         - strike * (-u / spread**2 - 1/2) * exp(t + u / 2 + w
                          - (u / spread)**2 / 2))
 
 Saved for backward: spot, strike, time, rate and volatility.
@@ -70,14 +68,14 @@ def black_scholes_call(
 ) -> Tensor:
     """Price of a European call option; its gradients are the Greeks.
 
-    spot: price of the stock
-    time: years until expiry
-    rate: interest a year
-    volatility: standard deviation of the yearly return
+    spot in [0.01, 1e5]: price of the stock
+    strike in [0.01, 1e5]
+    time in [0.001, 100]: years until expiry
+    rate in [-1, 1]: interest a year
+    volatility in [0.01, 5]: standard deviation of the yearly return
 
-    The tensors broadcast; any of them may be a number. spot lies in [0.01, 1e5]. strike lies in
-    [0.01, 1e5]. time lies in [0.001, 100]. rate lies in [-1, 1]. volatility lies in [0.01, 5].
-    Raises TypeError where a tensor is complex.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not all(map(_is_real, (spot, strike, time, rate, volatility))):
         spot, strike, time, rate, volatility = _tensors(
@@ -93,9 +91,7 @@ def black_scholes_call(
 
 
 class BlackScholesCallFunction(Function):
-    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to
-    any order, in any mode.
-    """
+    """price of black_scholes_call, differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -107,12 +103,12 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility
         )
         rate_time = rate * time
-        total = torch.log(spot / strike) + rate_time
-        product = 0.5 * time * volatility * volatility
         spread = torch.sqrt(time) * volatility
-        product2 = torch.erfc((-total - product) / spread / _SQRT_2) * spot
-        erfc = torch.erfc(-((total - product) / spread) / _SQRT_2)
-        return _round(0.5 * (product2 - torch.exp(-rate_time) * erfc * strike), dtype)
+        ratio = (torch.log(spot / strike) + rate_time) / spread
+        product = 0.5 * spread
+        product2 = torch.erfc(-(ratio + product) / _SQRT_2) * spot
+        product3 = torch.exp(-rate_time) * torch.erfc((product - ratio) / _SQRT_2)
+        return _round(0.5 * (product2 - product3 * strike), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
@@ -132,74 +128,68 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
-        if wants_spot or wants_strike or wants_rate or wants_volatility:
-            ratio = spot / strike
+        ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_strike or wants_rate or wants_volatility:
-            total = torch.log(ratio) + rate_time
+        total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_strike or wants_rate or wants_volatility:
-            ratio2 = total / spread
+        ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
             product = 0.5 * spread
         if wants_spot or wants_rate:
             d1 = ratio2 + product
         if wants_spot:
             product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
-        if wants_spot or wants_strike or wants_volatility:
-            ratio3 = ratio2 / spread
         if wants_spot or wants_strike or wants_time or wants_volatility:
-            product3 = time * volatility * volatility
-        if wants_spot or wants_strike or wants_volatility:
-            product4 = 0.125 * product3
-        if wants_spot or wants_strike:
-            exp = torch.exp(-0.5 * (total * (ratio3 + 1)) - product4)
-            exp2 = torch.exp(0.5 * total * (1 - ratio3) - product4 - rate_time)
-        if wants_spot:
-            total2 = torch.add(product2, (exp - exp2 / ratio) / spread, alpha=_SQRT_1_2_PI)
-            grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
-        if wants_strike:
-            ratio4 = (exp2 - exp * spot / strike) / spread
-        if wants_strike or wants_time or wants_rate:
-            exp3 = torch.exp(-rate_time)
-        if wants_strike or wants_rate:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time:
+            product3 = total * (ratio3 + 1)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product4 = time * volatility * volatility
+        if wants_spot or wants_volatility:
+            product5 = 0.125 * product4
+        if wants_spot or wants_strike or wants_time or wants_rate:
             d2 = ratio2 - product
-            product5 = exp3 * torch.erfc(-d2 / _SQRT_2)
+            exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+        if wants_spot:
+            diff = torch.exp(-0.5 * product3 - product5) * spot / strike - exp
+            total2 = torch.add(product2, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_rate:
+            exp_strike = exp * strike
+        if wants_strike or wants_time:
+            product6 = torch.exp(-0.5 * torch.add(product3, product4, alpha=0.25)) * spot
         if wants_strike:
-            diff = torch.sub(_SQRT_1_2_PI * ratio4, product5, alpha=0.5)
-            grad_strike = _fit(diff * grad_price, saved[1].shape, saved[1].dtype)
+            ratio4 = (exp_strike - product6) / strike / spread
+        if wants_strike or wants_time or wants_rate:
+            product7 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
+        if wants_strike:
+            diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product7, alpha=0.5)
+            grad_strike = _fit(diff2 * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
-            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio5 = total3 / spread
-            diff2 = ratio5 - product
-            product6 = 0.5 * exp3 * torch.erfc(-diff2 / _SQRT_2) * rate
-            exp4 = torch.exp(-0.5 * (diff2 * diff2) - rate_time)
-            ratio6 = rate / spread
-            ratio7 = 0.5 * total3 * volatility / root_time / spread / spread
-            ratio8 = 0.25 * volatility / root_time
-            diff3 = torch.sub(product6, exp4 * (ratio6 - ratio7 - ratio8), alpha=_SQRT_1_2_PI)
-            product7 = -0.5 * torch.add(total3 * (ratio5 / spread + 1), product3, alpha=0.25)
-            product8 = torch.exp(product7) * (ratio6 + ratio8 - ratio7)
-            total4 = torch.addcmul(diff3 * strike, product8, spot, value=_SQRT_1_2_PI)
-            grad_time = _fit(total4 * grad_price, saved[2].shape, saved[2].dtype)
-        if wants_rate:
-            exp5 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-            ratio9 = (
-                torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp5, strike, value=-1) / spread
+            ratio5 = rate / spread
+            ratio6 = 0.5 * total * volatility / root_time / spread / spread
+            ratio7 = 0.25 * volatility / root_time
+            product8 = exp * (ratio5 - ratio6 - ratio7)
+            diff3 = torch.sub(0.5 * product7 * rate, product8, alpha=_SQRT_1_2_PI)
+            total3 = torch.addcmul(
+                diff3 * strike, product6, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
             )
-            product9 = _SQRT_1_2_PI * ratio9
+            grad_time = _fit(total3 * grad_price, saved[2].shape, saved[2].dtype)
+        if wants_rate:
+            ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
+            product9 = _SQRT_1_2_PI * ratio8
             grad_rate = _fit(
-                grad_price * time * torch.addcmul(product9, product5, strike, value=0.5),
+                grad_price * time * torch.addcmul(product9, product7, strike, value=0.5),
                 saved[3].shape,
                 saved[3].dtype,
             )
         if wants_volatility:
             square = ratio2 * ratio2
             product10 = 0.5 * total
-            product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
-            exp6 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
-            diff4 = torch.addcmul(product11 * spot, exp6 * (-ratio3 - 0.5), strike, value=-1)
+            product11 = torch.exp(-0.5 * square - product10 - product5) * (0.5 - ratio3)
+            exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product5 - rate_time)
+            diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
             grad_volatility = _fit(
                 _SQRT_1_2_PI * (grad_price * root_time * diff4), saved[4].shape, saved[4].dtype
             )
@@ -220,30 +210,12 @@ class BlackScholesCallFunction(Function):
                 spot, strike, time, rate, volatility
             )
             terms = []
-            if (
-                tangent_spot is not None
-                or tangent_strike is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                ratio = spot / strike
+            ratio = spot / strike
             rate_time = rate * time
-            if (
-                tangent_spot is not None
-                or tangent_strike is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                total = torch.log(ratio) + rate_time
+            total = torch.log(ratio) + rate_time
             root_time = torch.sqrt(time)
             spread = root_time * volatility
-            if (
-                tangent_spot is not None
-                or tangent_strike is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                ratio2 = total / spread
+            ratio2 = total / spread
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
@@ -258,68 +230,66 @@ class BlackScholesCallFunction(Function):
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
+                or tangent_time is not None
                 or tangent_volatility is not None
             ):
                 ratio3 = ratio2 / spread
+            if tangent_spot is not None or tangent_strike is not None or tangent_time is not None:
+                product3 = total * (ratio3 + 1)
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_volatility is not None
             ):
-                product3 = time * volatility * volatility
+                product4 = time * volatility * volatility
+            if tangent_spot is not None or tangent_volatility is not None:
+                product5 = 0.125 * product4
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
-                or tangent_volatility is not None
+                or tangent_time is not None
+                or tangent_rate is not None
             ):
-                product4 = 0.125 * product3
-            if tangent_spot is not None or tangent_strike is not None:
-                exp = torch.exp(-0.5 * (total * (ratio3 + 1)) - product4)
-                exp2 = torch.exp(0.5 * total * (1 - ratio3) - product4 - rate_time)
-            if tangent_spot is not None:
-                total2 = torch.add(product2, (exp - exp2 / ratio) / spread, alpha=_SQRT_1_2_PI)
-                terms.append(total2 * tangent_spot)
-            if tangent_strike is not None:
-                ratio4 = (exp2 - exp * spot / strike) / spread
-            if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                exp3 = torch.exp(-rate_time)
-            if tangent_strike is not None or tangent_rate is not None:
                 d2 = ratio2 - product
-                product5 = exp3 * torch.erfc(-d2 / _SQRT_2)
+                exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+            if tangent_spot is not None:
+                diff = torch.exp(-0.5 * product3 - product5) * spot / strike - exp
+                total2 = torch.add(product2, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+                terms.append(total2 * tangent_spot)
+            if tangent_strike is not None or tangent_rate is not None:
+                exp_strike = exp * strike
+            if tangent_strike is not None or tangent_time is not None:
+                product6 = torch.exp(-0.5 * torch.add(product3, product4, alpha=0.25)) * spot
             if tangent_strike is not None:
-                diff = torch.sub(_SQRT_1_2_PI * ratio4, product5, alpha=0.5)
-                terms.append(diff * tangent_strike)
+                ratio4 = (exp_strike - product6) / strike / spread
+            if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
+                product7 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
+            if tangent_strike is not None:
+                diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product7, alpha=0.5)
+                terms.append(diff2 * tangent_strike)
             if tangent_time is not None:
-                total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
-                ratio5 = total3 / spread
-                diff2 = ratio5 - product
-                product6 = 0.5 * exp3 * torch.erfc(-diff2 / _SQRT_2) * rate
-                exp4 = torch.exp(-0.5 * (diff2 * diff2) - rate_time)
-                ratio6 = rate / spread
-                ratio7 = 0.5 * total3 * volatility / root_time / spread / spread
-                ratio8 = 0.25 * volatility / root_time
-                diff3 = torch.sub(product6, exp4 * (ratio6 - ratio7 - ratio8), alpha=_SQRT_1_2_PI)
-                product7 = -0.5 * torch.add(total3 * (ratio5 / spread + 1), product3, alpha=0.25)
-                product8 = torch.exp(product7) * (ratio6 + ratio8 - ratio7)
-                total4 = torch.addcmul(diff3 * strike, product8, spot, value=_SQRT_1_2_PI)
-                terms.append(total4 * tangent_time)
-            if tangent_rate is not None:
-                exp5 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-                ratio9 = (
-                    torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp5, strike, value=-1)
-                    / spread
+                ratio5 = rate / spread
+                ratio6 = 0.5 * total * volatility / root_time / spread / spread
+                ratio7 = 0.25 * volatility / root_time
+                product8 = exp * (ratio5 - ratio6 - ratio7)
+                diff3 = torch.sub(0.5 * product7 * rate, product8, alpha=_SQRT_1_2_PI)
+                total3 = torch.addcmul(
+                    diff3 * strike, product6, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
                 )
-                product9 = _SQRT_1_2_PI * ratio9
+                terms.append(total3 * tangent_time)
+            if tangent_rate is not None:
+                ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
+                product9 = _SQRT_1_2_PI * ratio8
                 terms.append(
-                    torch.addcmul(product9, product5, strike, value=0.5) * tangent_rate * time
+                    torch.addcmul(product9, product7, strike, value=0.5) * tangent_rate * time
                 )
             if tangent_volatility is not None:
                 square = ratio2 * ratio2
                 product10 = 0.5 * total
-                product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
-                exp6 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
-                diff4 = torch.addcmul(product11 * spot, exp6 * (-ratio3 - 0.5), strike, value=-1)
+                product11 = torch.exp(-0.5 * square - product10 - product5) * (0.5 - ratio3)
+                exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product5 - rate_time)
+                diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
                 product12 = diff4 * tangent_volatility * root_time
                 terms.append(_SQRT_1_2_PI * product12)
             return _total(ctx, terms)
@@ -342,82 +312,69 @@ class _BlackScholesCallPlain(Function):
             spot, strike, time, rate, volatility, grad_price
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
-        if wants_spot or wants_strike or wants_rate or wants_volatility:
-            ratio = spot / strike
+        ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_strike or wants_rate or wants_volatility:
-            total = torch.log(ratio) + rate_time
+        total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_strike or wants_rate or wants_volatility:
-            ratio2 = total / spread
+        ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
             product = 0.5 * spread
         if wants_spot or wants_rate:
             d1 = ratio2 + product
         if wants_spot:
             product2 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
-        if wants_spot or wants_strike or wants_volatility:
-            ratio3 = ratio2 / spread
         if wants_spot or wants_strike or wants_time or wants_volatility:
-            product3 = time * volatility * volatility
-        if wants_spot or wants_strike or wants_volatility:
-            product4 = 0.125 * product3
-        if wants_spot or wants_strike:
-            exp = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product4).exp_()
-            exp2 = (1 - ratio3).mul_(total).mul_(0.5).sub_(product4).sub_(rate_time).exp_()
-        if wants_spot:
-            total2 = product2.add_((exp2 / ratio).neg_().add_(exp).div_(spread), alpha=_SQRT_1_2_PI)
-            grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
-        if wants_strike:
-            ratio4 = exp2.sub_(exp.mul_(spot).div_(strike)).div_(spread)
-        if wants_strike or wants_time or wants_rate:
-            exp3 = torch.exp(-rate_time)
-        if wants_strike or wants_rate:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time:
+            product3 = (ratio3 + 1).mul_(total)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product4 = time * volatility * volatility
+        if wants_spot or wants_volatility:
+            product5 = 0.125 * product4
+        if wants_spot or wants_strike or wants_time or wants_rate:
             d2 = ratio2 - product
-            product5 = (-d2).div_(_SQRT_2).erfc_().mul_(exp3)
+            exp = (d2 * d2).mul_(-0.5).sub_(rate_time).exp_()
+        if wants_spot:
+            diff = (-0.5 * product3).sub_(product5).exp_().mul_(spot).div_(strike).sub_(exp)
+            total2 = product2.add_(diff.div_(spread).div_(ratio), alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_rate:
+            exp_strike = exp * strike
+        if wants_strike or wants_time:
+            product6 = product3.add_(product4, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
         if wants_strike:
-            diff = ratio4.mul_(_SQRT_1_2_PI).sub_(product5, alpha=0.5)
-            grad_strike = _fit(diff.mul_(grad_price), saved[1].shape, saved[1].dtype)
+            ratio4 = (exp_strike - product6).div_(strike).div_(spread)
+        if wants_strike or wants_time or wants_rate:
+            product7 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
+        if wants_strike:
+            diff2 = ratio4.mul_(_SQRT_1_2_PI).sub_(product7, alpha=0.5)
+            grad_strike = _fit(diff2.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
-            total3 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio5 = total3 / spread
-            diff2 = ratio5 - product
-            product6 = (-diff2).div_(_SQRT_2).erfc_().mul_(exp3).mul_(rate).mul_(0.5)
-            exp4 = diff2.square_().mul_(-0.5).sub_(rate_time).exp_()
-            ratio6 = rate / spread
-            ratio7 = (total3 * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
-            ratio8 = 0.25 * volatility / root_time
-            diff3 = product6.sub_(exp4.mul_((ratio6 - ratio7).sub_(ratio8)), alpha=_SQRT_1_2_PI)
-            product7 = (
-                ratio5.div_(spread).add_(1).mul_(total3).add_(product3, alpha=0.25).mul_(-0.5)
+            ratio5 = rate / spread
+            ratio6 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
+            ratio7 = 0.25 * volatility / root_time
+            product8 = exp.mul_((ratio5 - ratio6).sub_(ratio7))
+            diff3 = (product7 * rate).mul_(0.5).sub_(product8, alpha=_SQRT_1_2_PI)
+            total3 = diff3.mul_(strike).addcmul_(
+                product6, ratio6.neg_().add_(ratio5 + ratio7), value=_SQRT_1_2_PI
             )
-            product8 = product7.exp_().mul_(ratio7.neg_().add_(ratio6 + ratio8))
-            total4 = diff3.mul_(strike).addcmul_(product8, spot, value=_SQRT_1_2_PI)
-            grad_time = _fit(total4.mul_(grad_price), saved[2].shape, saved[2].dtype)
+            grad_time = _fit(total3.mul_(grad_price), saved[2].shape, saved[2].dtype)
         if wants_rate:
-            exp5 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
-            ratio9 = (
-                d1.square_()
-                .mul_(-0.5)
-                .exp_()
-                .mul_(spot)
-                .addcmul_(exp5, strike, value=-1)
-                .div_(spread)
-            )
-            product9 = ratio9.mul_(_SQRT_1_2_PI)
+            ratio8 = d1.square_().mul_(-0.5).exp_().mul_(spot).sub_(exp_strike).div_(spread)
+            product9 = ratio8.mul_(_SQRT_1_2_PI)
             grad_rate = _fit(
-                (grad_price * time).mul_(product9.addcmul_(product5, strike, value=0.5)),
+                (grad_price * time).mul_(product9.addcmul_(product7, strike, value=0.5)),
                 saved[3].shape,
                 saved[3].dtype,
             )
         if wants_volatility:
             square = ratio2.square_()
             product10 = 0.5 * total
-            product11 = (-0.5 * square).sub_(product10).sub_(product4).exp_().mul_(0.5 - ratio3)
-            exp6 = torch.sub(product10, square, alpha=0.5).sub_(product4).sub_(rate_time).exp_()
+            product11 = (-0.5 * square).sub_(product10).sub_(product5).exp_().mul_(0.5 - ratio3)
+            exp2 = torch.sub(product10, square, alpha=0.5).sub_(product5).sub_(rate_time).exp_()
             diff4 = product11.mul_(spot).addcmul_(
-                exp6.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
+                exp2.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )
             grad_volatility = _fit(
                 (grad_price * root_time).mul_(diff4).mul_(_SQRT_1_2_PI),

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: d21356ad7ffe13d62ab9cf5434b96708f2ea3235bea0c4146f74880386d46c8e
+# body-sha256: 2ca775890e71026af304a862aa2955f1a0b638d9361c6025b68693d92241223a
 """Negative log-likelihood of a normal distribution with learnt variance.
 
     loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -41,10 +41,11 @@ def gaussian_nll(
 ) -> Tensor:
     """Negative log-likelihood of a normal distribution with learnt variance.
 
+    variance in (0, oo)
     full: true: with the constant log(2*pi)/2
 
-    The tensors broadcast; any of them may be a number. variance lies in (0, oo). Raises
-    TypeError where a tensor is complex or a hyperparameter has another type.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type.
     """
     if not (_is_real(mean) and _is_real(target) and _is_real(variance)):
         mean, target, variance = _tensors(

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 214819edc4da2c0a8cbeba9f763fcc8e8b3762be74efb4c56a961142ad2491aa
+# body-sha256: 7de8c168c733122622cfab8790180e7d6ba30ac97d45f0830bd13a982ebcaa78
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -94,7 +94,9 @@ class GegluFunction(Function):
         return _forward(x, gate, up)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Any, ...], y: Any, x_gate: Any = None, x_up: Any = None
+    ) -> None:
         x, gate, up = inputs
         ctx.shapes = (None, None, up.shape)
         ctx.dtypes = (None, None, up.dtype)
@@ -104,7 +106,8 @@ class GegluFunction(Function):
             x,
             gate,
             up if wants_x or wants_gate else None,
-            *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
+            x_gate,
+            x_up if wants_x or wants_gate else None,
         ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
@@ -170,7 +173,7 @@ class GegluFunction(Function):
 class _GegluPlain(Function):
     """GegluFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = GegluFunction.jvp
@@ -188,7 +191,7 @@ class _GegluPlain(Function):
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
             x, gate, up, x_gate, x_up = saved = ctx.saved_tensors
-            if x_gate is None and x_up is None:
+            if x_gate is None:
                 return GegluFunction.backward(_Unpacked(ctx, saved), grad_y)
             x, gate, up, x_gate, x_up, grad_y = _alike(
                 torch.bool, x, gate, up, x_gate, x_up, grad_y

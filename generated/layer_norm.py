@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 14e48f3e7e76023d9cb613d9e7d68af0dfe072e194cbe34cb016cd96c2725d1b
+# body-sha256: fef1618d307dbd3a3c8eca62d78f4726902e840a3802f8f2f46f4b52770140b7
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -44,10 +44,10 @@ def layer_norm(
 ) -> Tensor:
     """Layer normalisation over the last dimension.
 
-    eps: added to the variance
+    eps in [0, oo): added to the variance
 
-    eps lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where eps is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and _is_real(bias)):
         x, weight, bias = _tensors("layer_norm", (), x=x, weight=weight, bias=bias)

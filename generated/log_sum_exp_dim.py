@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: dd1ef110cc9a32df26c0fef0b893efd39ebc81f1e7b71902760abb115ae3e407
+# body-sha256: 7d67fb3a3d470ed170733c0bdf1a6a15b9d3fd3585c4e3f0d566685aaa8a9e62
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -70,14 +70,14 @@ class LogSumExpDimFunction(Function):
         return _forward(x, dim, keepdim)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, dim, keepdim = inputs
         ctx.dim = dim
         ctx.keepdim = keepdim
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
+        ctx.save_for_backward(x)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, *kept)
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -117,7 +117,7 @@ class LogSumExpDimFunction(Function):
 class _LogSumExpDimPlain(Function):
     """LogSumExpDimFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = LogSumExpDimFunction.jvp

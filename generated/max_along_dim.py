@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: a679ed2aa9f66525c3e0097aa8e9382df8e5f0d4b6eb7c2e935627cccef6a642
+# body-sha256: 372eaef858e925a83a0b48161b6e789463e2d4d3b6fd732799778e8d98470f2b
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -48,7 +48,7 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class MaxAlongDimFunction(Function):
-    """values and indices of max_along_dim, differentiable in x to any order, in any mode."""
+    """values and indices of max_along_dim; values is differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 

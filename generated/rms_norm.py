@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 067250ecc4f960c95d7cd76d28cd2c0b8d98bb879cd2f9ebe9f9f1ed97289a25
+# body-sha256: afc46468fef5016ace19c93c45e27b9087d156b28d316a92c67952ea25856077
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -39,10 +39,10 @@ __all__ = ["RmsNorm", "RmsNormFunction", "rms_norm"]
 def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> Tensor:
     """Root mean square normalisation.
 
-    eps: added to the mean square
+    eps in [0, oo): added to the mean square
 
-    eps lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where eps is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight)):
         x, weight = _tensors("rms_norm", (), x=x, weight=weight)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 6f28cb4e448ba318a8d901288f4dba17e83ff62ae8cb2311ede6a7163e9e7d07
+# body-sha256: 0a79d8af770dba8c74988fea759b7ada4064aad4cdba73b329788c9756349a04
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -47,7 +47,7 @@ def sort(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
 
 class SortFunction(Function):
-    """values and indices of sort, differentiable in x to any order, in any mode."""
+    """values and indices of sort; values is differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 

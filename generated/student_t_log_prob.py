@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 03486a23dc75a63609dd541f7a7c1a3f7ae8551edab8c48f5ff90515cb78b714
+# body-sha256: c9dd7c5bdb46cbc99bf240df8cb445df931286a2eb246af9f8b748c04def2542
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -50,11 +50,12 @@ def student_t_log_prob(
 ) -> Tensor:
     """Log density of Student's t distribution.
 
-    df: degrees of freedom
+    df in [0.5, 100]: degrees of freedom
     loc: location
+    scale in [0.001, 1000]
 
-    The tensors broadcast; any of them may be a number. df lies in [0.5, 100]. scale lies in
-    [0.001, 1000]. Raises TypeError where a tensor is complex.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not all(map(_is_real, (x, df, loc, scale))):
         x, df, loc, scale = _tensors("student_t_log_prob", (), x=x, df=df, loc=loc, scale=scale)
@@ -62,9 +63,7 @@ def student_t_log_prob(
 
 
 class StudentTLogProbFunction(Function):
-    """log_prob of student_t_log_prob, differentiable in x, df, loc and scale to any order, in
-    any mode.
-    """
+    """log_prob of student_t_log_prob, differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 91ea2ceb6b845845a6e4afd5465a1f811c4c277b4c280d028880ecd9830b358b
+# body-sha256: 58ec7b33f2ef76e24f9e3b4fa6fb6f878714a175b233820a9aa524169e7085f2
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
@@ -69,12 +69,12 @@ class SwishFunction(Function):
         return _forward(x, beta)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, beta = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, beta, *kept)
+        ctx.save_for_backward(x, beta)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, beta, *kept)
+            _save_for_jvp(ctx, (y,), x, beta)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -115,7 +115,7 @@ class SwishFunction(Function):
 class _SwishPlain(Function):
     """SwishFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = SwishFunction.jvp

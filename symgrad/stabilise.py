@@ -30,6 +30,8 @@ from symgrad.rewrite import replace as replaced
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 from symgrad.traversal import substitute, topological
 
+__all__ = ["choose", "directed", "recognise"]
+
 _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
@@ -37,9 +39,26 @@ _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
 _SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
-
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
+_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
+_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
+_LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
+_MOST_CULPRITS = 4
+_MOST_FAILING = 6
+_MOST_JOINED = 16
+_MOST_MEASURED = 6
+_MOST_READINGS = 3
+_MOST_CHEAPER = 24
+_MOST_SAVINGS = 8  # steps, each of which saves something
+_MOST_WIDE = 4
+_MOST_SHOWN = 12
+_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
+_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
+_ALTERNATIVES = by_operation(ALTERNATIVES)
+_CHEAPER = by_operation(CHEAPER)
 
 
 def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
@@ -69,9 +88,6 @@ def choose(
     return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
 
 
-_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
-
-
 def _price(form: Expr) -> float:
     """The cost of a form with the guards that its branches may need."""
     risky: set[tuple[Expr, Expr]] = set()
@@ -79,10 +95,6 @@ def _price(form: Expr) -> float:
         if node.op == "where" and not node.args[0].is_static:
             risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
     return cost(form) + _RISK * len(risky)
-
-
-_ALTERNATIVES = by_operation(ALTERNATIVES)
-_CHEAPER = by_operation(CHEAPER)
 
 
 def _extent(formula: Expr) -> int:
@@ -361,23 +373,3 @@ def _rounded_up(distance: float, bits: int) -> Fraction:
     enough = Fraction(max(distance, 2.0**-30))
     step = Fraction(2) ** (math.floor(math.log2(enough)) - bits)
     return math.ceil(enough / step) * step
-
-
-_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
-_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
-_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
-_LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
-_MOST_CULPRITS = 4
-_MOST_FAILING = 6
-_MOST_JOINED = 16
-_MOST_MEASURED = 6
-_MOST_READINGS = 3
-_MOST_CHEAPER = 24
-_MOST_SAVINGS = 8  # steps, each of which saves something
-_MOST_WIDE = 4
-_MOST_SHOWN = 12
-_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
-_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
-
-
-__all__ = ["choose", "directed", "recognise"]

@@ -38,6 +38,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "forward": pivot["forward"] if pivot else methods.forward(),
         "setup": methods.setup_context(),
         "keep": methods.keep(),
+        "passed": methods.passed,
         "backward": methods.backward(),
         "jvp": methods.jvp(),
     }

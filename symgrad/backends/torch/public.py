@@ -162,20 +162,22 @@ def _docstring(layout: Layout) -> str:
     spec = layout.spec
     parts = [summary(layout)]
     arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
-    documented = [(x.name, x.doc) for x in arguments if x.doc] + [(o.name, o.doc) for o in spec.outputs if o.doc]
-    if documented:
-        parts.append("\n".join(wrapped(f"{n}: {d}", 90).replace("\n", "\n    ") for n, d in documented))
+    said = [_said(x) for x in arguments] + [f"{o.name}: {o.doc}" for o in spec.outputs if o.doc]
+    if any(said):
+        parts.append("\n".join(wrapped(text, 90).replace("\n", "\n    ") for text in said if text))
     notes = []
     if len(spec.tensors) > 1 and not any(t.shape for t in spec.tensors):
         notes.append("The tensors broadcast; any of them may be a number.")
-    notes += [_domain_note(x) for x in arguments if x.domain is not None]
     notes.append(_raises(layout))
     parts.append(wrapped(" ".join(notes), 92))
     return escaped("\n\n".join(parts))
 
 
-def _domain_note(x: Tensor | Hyperparameter) -> str:
-    return f"{x.name} lies in {x.domain}."
+def _said(argument: Tensor | Hyperparameter) -> str:
+    """What a docstring says of an argument: its domain and its meaning, as far as the spec has them."""
+    domain = "" if argument.domain is None else f" in {argument.domain}"
+    meaning = f": {argument.doc}" if argument.doc else ""
+    return f"{argument.name}{domain}{meaning}" if domain or meaning else ""
 
 
 def _raises(layout: Layout) -> str:

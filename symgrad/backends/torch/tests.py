@@ -123,7 +123,7 @@ class _Facts:
         context: dict[str, Any] = {
             "op": spec.op,
             "name": layout.class_name,
-            "equations": docs.escaped(docs._equations(layout)),
+            "equations": docs.escaped(docs.equations(layout)),
             "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
             "tensors": literal([t.name for t in tensors]),
             "differentiable": differentiable,
@@ -318,7 +318,6 @@ class _Facts:
 
         return self._branches(leaf)
 
-    # ------------------------------------------------------------------------------------------ nn.Module
     def _guarded(self) -> list[str]:
         """The composite with harmless arguments in dead branches, where autograd would give NaN without them."""
         bench = Workbench(self.layout.operation.program)
@@ -330,6 +329,7 @@ class _Facts:
         """All names of the spec but those of dimensions."""
         return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
 
+    # ------------------------------------------------------------------------------------------ nn.Module
     def _module(self) -> dict[str, Any] | None:
         spec = self.spec
         if spec.module is None:

@@ -99,7 +99,8 @@ class Common:
             return []
         return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(map(layout.on_ctx, read))}"]
 
-    def _cotangents(self, variant: Variant) -> list[str]:
+    def _cotangents(self) -> list[str]:
+        """The cotangents that backward reads."""
         return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
 
     def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> list[str]:
