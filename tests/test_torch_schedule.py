@@ -269,7 +269,8 @@ def test_shapes_are_read_from_what_is_there() -> None:
 
 def test_a_declared_size_gives_no_name_to_what_has_it() -> None:
     text = compiled_text(
-        "\nop: scaled\ntensors: {x: {shape: [..., n]}}\noutputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + 1)'}\n"
+        "\nop: scaled\ntensors: {x: {shape: [..., n]}}\n"
+        "outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + 1)'}\n"
     ).text
     assert "(x * x).mean(" in text
     assert "x_squared" not in text
