@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 2d3f58461b6381d37ccaf7861d6f35f463df7fd46a4f42155ebd4d20d8cfeb3f
+# body-sha256: 7de8c168c733122622cfab8790180e7d6ba30ac97d45f0830bd13a982ebcaa78
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
 
     u         = x @ gate.T
     v         = erfc(-u * sqrt(1/2))
-    w         = grad_y * (x @ up.T) * (u * sqrt(1/2) * exp(-u**2 / 2) / sqrt(pi) + v / 2)
+    w         = grad_y * (x @ up.T) * (u * sqrt(1 / (2 * pi)) * exp(-u**2 / 2) + v / 2)
     r         = grad_y * u * v / 2
     grad_x    = w @ gate + r @ up
     grad_gate = w.mT @ x
@@ -40,7 +40,7 @@ from torch.autograd import Function, forward_ad
 __all__ = ["GegluFunction", "geglu"]
 
 _SQRT_1_2 = 0.7071067811865476  # sqrt(1/2)
-_SQRT_1_2_SQRT_PI = 0.3989422804014327  # sqrt(1/2) / sqrt(pi)
+_SQRT_1_2_PI = 0.3989422804014327  # sqrt(1 / (2 * pi))
 
 
 def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor:
@@ -127,7 +127,7 @@ class GegluFunction(Function):
             erfc = torch.erfc(-_SQRT_1_2 * x_gate)
             if wants_x or wants_gate:
                 total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_SQRT_PI
+                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_PI
                 )
                 product = x @ up.T * total * grad_y
             if wants_x or wants_up:
@@ -154,7 +154,7 @@ class GegluFunction(Function):
             erfc = torch.erfc(-_SQRT_1_2 * x_gate)
             if tangent_x is not None or tangent_gate is not None:
                 total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_SQRT_PI
+                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_PI
                 )
                 product = x @ up.T * total
             if tangent_x is not None:
@@ -200,7 +200,7 @@ class _GegluPlain(Function):
             erfc = (-_SQRT_1_2 * x_gate).erfc_()
             if wants_x or wants_gate:
                 total = (0.5 * erfc).addcmul_(
-                    (x_gate * x_gate).mul_(-0.5).exp_(), x_gate, value=_SQRT_1_2_SQRT_PI
+                    (x_gate * x_gate).mul_(-0.5).exp_(), x_gate, value=_SQRT_1_2_PI
                 )
                 product = total.mul_(x_up).mul_(grad_y)
             if wants_x or wants_up:

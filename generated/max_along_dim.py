@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: 9d9dbb28aaec8a8118b97b857efa120346687c81129e908bb00d63d885856534
+# body-sha256: 372eaef858e925a83a0b48161b6e789463e2d4d3b6fd732799778e8d98470f2b
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -37,11 +37,13 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
     dim: the dimension to search
 
-    Raises TypeError where x is no real tensor or a hyperparameter has another type.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, IndexError
+    where dim is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"max_along_dim: expected a real tensor, not {_kind(x)}")
     _typed("max_along_dim", "dim", dim, int)
+    _dimension("max_along_dim", "dim", dim, x.dim())
     return _apply(x, dim)
 
 
@@ -123,6 +125,15 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
         wanted = "float" if types == (float, int) else types.__name__
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+
+
+def _dimension(op: str, name: str, value: int, rank: int) -> None:
+    """Raise IndexError for a hyperparameter that is no dimension."""
+    bound = max(rank, 1)
+    if not -bound <= value < bound:
+        raise IndexError(
+            f"{op}: {name} must be in [{-bound}, {bound - 1}] for {rank} dimensions, not {value}"
+        )
 
 
 def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

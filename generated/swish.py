@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 04c5e63007e31fc59396674a2633a6f4bee2c29c7b0d0ec20c25904b551ada41
+# body-sha256: 58ec7b33f2ef76e24f9e3b4fa6fb6f878714a175b233820a9aa524169e7085f2
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
 
-    dy/dx    = sigmoid(beta * x) * (beta * x * sigmoid(-beta * x) + 1)
+    dy/dx    = beta * x * sigmoid(beta * x) * sigmoid(-beta * x) + sigmoid(beta * x)
     dy/dbeta = x**2 * sigmoid(beta * x) * sigmoid(-beta * x)
 
 Saved for backward: x and beta; sigmoid(beta * x) where nothing differentiates the backward.
@@ -87,13 +87,13 @@ class SwishFunction(Function):
         grad_x = grad_beta = None
         beta_x = beta * x
         sig_beta_x = torch.sigmoid(beta_x)
-        product = sig_beta_x * torch.sigmoid(-beta_x) * grad_y * x
+        product = sig_beta_x * torch.sigmoid(-beta_x) * x
         if wants_x:
             grad_x = _fit(
-                torch.addcmul(sig_beta_x * grad_y, product, beta), saved[0].shape, saved[0].dtype
+                torch.addcmul(sig_beta_x, product, beta) * grad_y, saved[0].shape, saved[0].dtype
             )
         if wants_beta:
-            grad_beta = _fit(product * x, saved[1].shape, saved[1].dtype)
+            grad_beta = _fit(product * x * grad_y, saved[1].shape, saved[1].dtype)
         return grad_x, grad_beta
 
     @staticmethod
@@ -104,11 +104,11 @@ class SwishFunction(Function):
             terms = []
             beta_x = beta * x
             sig_beta_x = torch.sigmoid(beta_x)
-            sig_neg_beta_x = torch.sigmoid(-beta_x)
+            product = sig_beta_x * torch.sigmoid(-beta_x) * x
             if tangent_x is not None:
-                terms.append(sig_beta_x * (sig_neg_beta_x * beta * x + 1) * tangent_x)
+                terms.append(torch.addcmul(sig_beta_x, product, beta) * tangent_x)
             if tangent_beta is not None:
-                terms.append(sig_neg_beta_x * sig_beta_x * x * x * tangent_beta)
+                terms.append(product * x * tangent_beta)
             return _total(ctx, terms)
 
 
@@ -138,11 +138,13 @@ class _SwishPlain(Function):
         if sig is None:
             return SwishFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_beta = None
-        product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(grad_y).mul_(x)
+        product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(x)
         if wants_x:
-            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0].shape, saved[0].dtype)
+            grad_x = _fit(
+                torch.addcmul(sig, product, beta).mul_(grad_y), saved[0].shape, saved[0].dtype
+            )
         if wants_beta:
-            grad_beta = _fit(product.mul_(x), saved[1].shape, saved[1].dtype)
+            grad_beta = _fit(product.mul_(x).mul_(grad_y), saved[1].shape, saved[1].dtype)
         return grad_x, grad_beta
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import count
 
 from symgrad import expr as ex
@@ -25,15 +24,18 @@ from symgrad.spec.model import Formula, Output, Tensor
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.traversal import rebuild, substitute, topological
 
+_SMALLER = 0.75  # of the elements of the tensors: more sums than tensors are no gain unless they are much smaller
+
 
 @dataclass(frozen=True)
 class Pivot:
-    """`value`, linear in tensors, and the symbol that stands for it inside.
+    """`value`, linear in its `own` tensors, and the symbol that stands for it inside.
 
     `coefficients` are the Python coefficients of the tensors, where the value is a sum of these and of nothing else.
     """
 
     value: Expr
+    own: Mapping[str, Expr]
     coefficients: Mapping[str, Expr]
     stand_in: Expr
 
@@ -41,11 +43,6 @@ class Pivot:
     def name(self) -> str:
         """What generated code calls it."""
         return self.stand_in.name
-
-    @cached_property
-    def own(self) -> Mapping[str, Expr]:
-        """The tensors of which the value is made."""
-        return {s.name: s for s in self.value.tensors}
 
     @property
     def whole(self) -> Expr:
@@ -69,19 +66,15 @@ class Pivot:
 
 @dataclass(frozen=True)
 class Pivots:
-    """The sums through which alone the outputs read some tensors; `inner` is the operation as a function of them."""
+    """The sums through which alone gradients read the `spared` tensors; `inner` is the operation in terms of them."""
 
     sums: tuple[Pivot, ...]
+    spared: frozenset[str]
     inner: Program
 
     def of(self, tensor: str) -> tuple[Pivot, ...]:
         """The sums that read a tensor."""
         return tuple(p for p in self.sums if tensor in p.own)
-
-    @property
-    def gone(self) -> frozenset[str]:
-        """The tensors that stand in no other place."""
-        return frozenset(name for p in self.sums for name in p.own)
 
     def outside(self, expression: Expr) -> Expr:
         """An expression in the sums as one in the tensors, to compute."""
@@ -92,14 +85,14 @@ class Pivots:
         return substitute(expression, {p.stand_in: p.value for p in self.sums})
 
 
-def find_pivots(program: Program) -> Pivots | None:
-    """The sums through which an operation reads tensors, where they are fewer or much smaller than these."""
+def find_pivots(program: Program, saved: Collection[str]) -> Pivots | None:
+    """The sums through which an operation reads `saved` tensors, where they are fewer or much smaller than these."""
     if program.gradients or program.spec.options.inplace:
         return None
     sums = sorted(_sums(program), key=lambda n: -n.size)
-    tried = filter(None, (_pivots(program, some) for some in (*([node] for node in sums), sums)))
+    tried = filter(None, (_pivots(program, saved, some) for some in (*([node] for node in sums), sums)))
     best = min(tried, key=lambda pivots: _kept(pivots) - _spared(program, pivots), default=None)
-    if best is None or len(best.sums) < len(best.gone) or _kept(best) < _spared(program, best) / 2:
+    if best is None or len(best.sums) < len(best.spared) or _kept(best) < _SMALLER * _spared(program, best):
         return best
     return None
 
@@ -109,38 +102,48 @@ def _kept(pivots: Pivots) -> float:
 
 
 def _spared(program: Program, pivots: Pivots) -> float:
-    return sum(elements(program.symbols[name]) for name in pivots.gone)
+    return sum(elements(program.symbols[name]) for name in pivots.spared)
 
 
 def _sums(program: Program) -> Iterator[Expr]:
     """The linear values that can be kept: of several tensors, or smaller than the one."""
-    tensors = {program.symbols[t.name]: t for t in program.spec.tensors}
+    tensors, fixed = {program.symbols[t.name]: t for t in program.spec.tensors}, _fixed(program)
     declared = any(t.shape is not None for t in tensors.values())
     for node in topological(*program.outputs.values()):
-        if not _is_linear(node) or node.op == "sym" or node in program.outputs.values():
+        if node.op == "sym" or _without_factor(node) is not node or node in program.outputs.values():
             continue
-        own = [tensors[s] for s in node.tensors]
-        less = len(own) > 1 or elements(node) < elements(program.symbols[own[0].name])
+        own = _variables(node, fixed)
+        if own is None:
+            continue
+        less = len(own) > 1 or elements(node) < max(map(elements, own))
         placed = not declared or declared_shape(node) is not None or _is_reduction(node)
-        if less and placed and all(t.default is None for t in own):
+        if less and placed and all(tensors[s].default is None for s in node.tensors):
             yield node
 
 
-def _pivots(program: Program, sums: Collection[Expr]) -> Pivots | None:
-    """Those sums in place of their tensors, where the outputs read these nowhere else; None where nothing is left."""
+def _fixed(program: Program) -> frozenset[Expr]:
+    """The tensors without a gradient."""
+    return frozenset(program.symbols[t.name] for t in program.spec.tensors if not t.grad or t.dtype != "float")
+
+
+def _pivots(program: Program, saved: Collection[str], sums: Collection[Expr]) -> Pivots | None:
+    """Those sums in place of their tensors, as far as that spares a `saved` one; None where nothing is left."""
+    fixed = _fixed(program)
     found: list[Pivot] = []
     inside = dict(program.outputs)
     for node in sums:
         if any(node in topological(root) for root in inside.values()):
+            own = {s.name: s for s in _variables(node, fixed) or ()}
             stand_in = symbol(_name(program, node, found), "tensor", declared_shape(node))
-            found.append(Pivot(node, _coefficients(node), stand_in))
+            found.append(Pivot(node, own, _coefficients(node), stand_in))
             inside = {o: _with(stand_in, node, root) for o, root in inside.items()}
-    gone = {name for p in found for name in p.own}
-    read = {t for t in gone if any(program.symbols[t] in root.symbols for root in inside.values())}
-    if read:
-        rest = [p.value for p in found if not read & p.own.keys()]
-        return _pivots(program, rest) if len(rest) > 1 else None
-    return Pivots(tuple(found), _inner(program, found, gone, inside))
+    read = {s.name for o in program.spec.outputs if o.grad for s in inside[o.name].symbols}
+    spared = frozenset(name for p in found for name in p.own if name in saved and name not in read)
+    useful = [p.value for p in found if spared & p.own.keys()]
+    if len(useful) < len(found):
+        return _pivots(program, saved, useful) if useful else None
+    gone = {name for p in found for name in p.own} - {s.name for root in inside.values() for s in root.symbols}
+    return Pivots(tuple(found), spared, _inner(program, found, gone, inside)) if found else None
 
 
 def _with(stand_in: Expr, total: Expr, root: Expr) -> Expr:
@@ -157,14 +160,22 @@ def _with(stand_in: Expr, total: Expr, root: Expr) -> Expr:
     return mapped[root]
 
 
-def _is_linear(node: Expr) -> bool:
-    """Whether a value is made of tensors by sums with Python coefficients and by reductions."""
-    if node.op == "add":
-        terms = [term for term in node.args if not term.is_static]
-        return bool(terms) and all(_is_linear(_without_factor(term)) for term in terms)
+def _variables(node: Expr, fixed: frozenset[Expr]) -> frozenset[Expr] | None:
+    """The tensors in which a value is linear, by sums, reductions, choices and factors of `fixed` tensors.
+
+    None where it is not linear in all others.
+    """
     if node.op == "sym":
-        return bool(node["kind"] == "tensor")
-    return _is_reduction(node) and _is_linear(node.args[0])
+        return frozenset({node}) if node["kind"] == "tensor" else None
+    if node.op == "mul":
+        varying = [f for f in node.args if not f.tensors <= fixed]
+        return _variables(varying[0], fixed) if len(varying) == 1 else None
+    if node.op == "where" and (node.args[0].is_static or not node.args[0].tensors <= fixed):
+        return None
+    if node.op not in ("add", "where") and not _is_reduction(node):
+        return None
+    parts = [_variables(_without_factor(a), fixed) for a in node.args if not (a.is_static or a.is_boolean)]
+    return frozenset().union(*(part or () for part in parts)) if parts and None not in parts else None
 
 
 def _without_factor(term: Expr) -> Expr:

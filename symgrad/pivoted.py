@@ -27,29 +27,33 @@ def through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Vari
     slopes: dict[tuple[str, str], Expr] = {}
     choices: dict[tuple[str, str], Choice] = {}
     stand_ins: dict[Any, Mapping[Expr, Expr]] = {output: inner.stand_ins[output] for output in inner.value_choices}
-    parts = [(t, p.name, p) for t in own for p in pivots.of(t)] + [(t, t, None) for t in own if not pivots.of(t)]
+    unsummed: dict[tuple[str, str], Expr] = {}
+    parts = [(t, p.name, p) for t in own for p in pivots.of(t)] + [(t, t, None) for t in own]
     for output in inner.formulas:
         for t, part, pivot in parts:
             key, source = (output, t), (output, part)
             if source in inner.gradients:
                 of_part = inner.gradients[source]
-                own_part = pivot.pulled(t, of_part) if pivot else of_part
-                gradients[key] = ex.add(gradients.get(key, ex.ZERO), pivots.outside(own_part))
+                sums = unsummed if pivot and pivot.coefficients else gradients
+                own_part = pivots.outside(pivot.pulled(t, of_part) if pivot else of_part)
+                sums[key] = ex.add(sums.get(key, ex.ZERO), own_part)
             if source in inner.tangents:
                 value = inner.tangents[source]
                 if pivot:
                     moved = make("expand", pivot.tangent(t), pivot.stand_in)
                     value = hoisted(substitute(value, {tangent(part): moved}))
                 tangents[key] = ex.add(tangents.get(key, ex.ZERO), pivots.outside(value))
-            if pivot and not pivot.coefficients:  # the output is not pointwise in the tensor
-                continue
+            if any(p is pivot or (output, p.name) in inner.gradients for p in pivots.of(t) if not p.coefficients):
+                continue  # the output is not pointwise in the tensor
             factor = pivot.coefficients[t] if pivot else ex.ONE
             if source in inner.partials:
                 slopes[key] = ex.add(slopes.get(key, ex.ZERO), pivots.written(factor * inner.partials[source]))
-            if source in inner.slope_choices and len(pivots.of(t)) < 2:
+            ways = [name for other, name, _ in parts if other == t and (output, name) in inner.gradients]
+            if source in inner.slope_choices and len(ways) < 2:
                 choices[key] = _outside(pivots, inner.slope_choices[source], factor)
                 stand_ins[key] = inner.stand_ins[source]
-    gradients = {(o, t): make("sum_to", g, own[t]) if pivots.of(t) else g for (o, t), g in gradients.items()}
+    for (o, t), whole in unsummed.items():
+        gradients[o, t] = ex.add(make("sum_to", whole, own[t]), gradients.get((o, t), ex.ZERO))
     outputs = {name: pivots.outside(form) for name, form in inner.outputs.items()}
     formulas = {name: pivots.written(form) for name, form in inner.formulas.items()}
     for p in pivots.sums if returned else ():

@@ -102,7 +102,8 @@ class Workbench:
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
-        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises)
+        given = tensors.keys() <= self._ranges.keys()  # what is computed from tensors is seldom so large
+        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=given)
 
     @cached_property
     def _raises(self) -> bool:

@@ -89,8 +89,22 @@ def test_build(tmp_path, monkeypatch):
     out = str(tmp_path / "out")
     assert run(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out]).exit_code == 0
     assert run(main, ["build", out, "--dtype", "float32"]).exit_code == 0
-    assert [p.name.rpartition("_")[0] for p in (tmp_path / "cache").iterdir()] == ["gate_cpu_float"]
+    built = {p.name.rpartition("_")[0] for p in (tmp_path / "cache").iterdir()}
+    assert built == {"gate_cpu_float", "gate_cpu_float1"}  # without a compiler, second derivatives need theirs too
     assert run(main, ["build", str(tmp_path)]).exit_code == 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("text", ["<<<<<<< ours", "import no_such_module"], ids=["a conflict", "an import"])
+def test_a_module_that_cannot_be_imported_does_not_stop_the_others(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("SYMGRAD_KERNELS", "0")
+    (tmp_path / "gate.yaml").write_text(GATE)
+    CliRunner().invoke(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", str(tmp_path)])
+    (tmp_path / "a.py").write_text(text)
+    (tmp_path / "a_cpu.cpp").touch()
+    result = CliRunner().invoke(main, ["build", str(tmp_path)])
+    assert result.exit_code == 1 and "a.py: cannot be imported" in result.output
+    assert "gate.py: kernels are turned off" in result.output
 
 
 def test_build_without_a_compiler(tmp_path, monkeypatch):
@@ -126,12 +140,18 @@ def test_what_bench_lacks_is_told_before_it_measures(tmp_path, monkeypatch):
     assert result.exit_code == 1 and "the plot needs matplotlib" in result.output and "gate" not in result.output
     result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--natives", str(tmp_path / "gate.yaml")])
     assert result.exit_code == 1 and "is not a Python file" in result.output
+    for target, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "a.json", "there is no folder")):
+        result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--json", str(target)])
+        assert result.exit_code == 1 and said in result.output and "| gate" not in result.output
 
 
 def test_the_plot(tmp_path):
     pytest.importorskip("matplotlib")
     report.plot([row("a", "kernels", 1.0), row("a", "limit", 0.5)], tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size
+    for name in ("a.text", "a"):
+        with pytest.raises(SymgradError, match=f"{name}: a plot has one of the suffixes .*png"):
+            report.check_target(tmp_path / name, plotted=True)
 
 
 def test_devices(tmp_path):

@@ -385,6 +385,16 @@ def test_a_library_that_cannot_be_loaded_is_not_kept(modules, monkeypatch, tmp_p
     assert list(tmp_path.iterdir()) == [compiler]
 
 
+def test_a_compiler_may_say_anything(modules, monkeypatch, tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_bytes(b"#!/bin/sh\nprintf 'caf\\351' >&2\nexit 1\n")
+    compiler.chmod(0o700)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.warns(RuntimeWarning, match="failed:\ncaf\N{REPLACEMENT CHARACTER}"):
+        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
+
+
 def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
     assert modules["gate"]._cache_folder() == Path.home() / "own"
@@ -403,10 +413,26 @@ def test_no_compiler(modules, monkeypatch, tmp_path):
         module.gate(x, beta)
 
 
-def test_a_source_that_was_changed(modules, tmp_path):
+def test_second_derivatives_that_cannot_be_compiled_leave_plain_calls_their_passes(modules, monkeypatch, tmp_path):
+    plain = Path(modules["scale"]._kernels.library(torch.float32)._name)
+    (tmp_path / plain.name).write_bytes(plain.read_bytes())
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    module = imported(modules["scale"]._kernels.source.with_name("scale.py"))
+    x, z = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    (grad,) = torch.autograd.grad(module.scale(x, z).sum(), x, create_graph=True)
+    with pytest.warns(RuntimeWarning, match="no fused forward mode and second derivatives"):
+        assert torch.autograd.grad(grad.sum(), z)[0].tolist() == [1] * 5
+    module._kernels.walks.clear()
+    module.scale(x, z).sum().backward()
+    assert sum(map(bool, module._kernels.walks.values())) == 2
+
+
+@pytest.mark.parametrize("more", [b"// more\n", b"\xff"], ids=["a comment", "no text"])
+def test_a_source_that_was_changed(modules, tmp_path, more):
     source = modules["gate"]._kernels.source
     (tmp_path / "gate.py").write_text(source.with_name("gate.py").read_text())
-    (tmp_path / "gate_cpu.cpp").write_text(source.read_text() + "// more\n")
+    (tmp_path / "gate_cpu.cpp").write_bytes(source.read_bytes() + more)
     module = imported(tmp_path / "gate.py")
     with pytest.warns(RuntimeWarning, match="not the file that this module was generated with"):
         module.gate(torch.randn(3), torch.tensor(1.0))

@@ -20,7 +20,8 @@ def program(body: str) -> Program:
 
 
 def pivots(body: str) -> Pivots | None:
-    return find_pivots(program(body))
+    read = program(body)
+    return find_pivots(read, read.symbols)
 
 
 def pivot(body: str) -> Pivot:
@@ -95,7 +96,8 @@ def test_sums_of_declared_shapes_have_shapes_too(formula: str, values: dict[str,
     assert (found and {repr(p.value): p.stand_in["shape"] for p in found.sums}) == values
 
 
-ROWS = "tensors: {x: {shape: [n, d]}, y: {shape: [n, d]}, w: {shape: [d, k]}, b: {shape: [n]}}\n"
+FIXED = "m: {shape: [n, d], dtype: bool}, f: {shape: [n, d], grad: false}"
+ROWS = f"tensors: {{x: {{shape: [n, d]}}, y: {{shape: [n, d]}}, w: {{shape: [d, k]}}, b: {{shape: [n]}}, {FIXED}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +110,10 @@ ROWS = "tensors: {x: {shape: [n, d]}, y: {shape: [n, d]}, w: {shape: [d, k]}, b:
         ("(sum(x, dim=-1) + b)**2", {"sum(x, dim=-1) + b"}),
         ("sin(sum(x - y, dim=-1))", {"sum(x - y, dim=-1)"}),
         ("(x - mean(x, dim=-1, keepdim=True) + y)**2", {"x + y - mean(x, dim=-1, keepdim=True)"}),
+        ("sin(sum(where(m, x - y, 0), dim=-1) * 2)", {"sum(where(m, x - y, 0), dim=-1)"}),
+        ("exp(mean(x * f, dim=-1)) * b", {"mean(f * x, dim=-1)"}),  # f is kept, as it is by the composite
+        ("sin(sum(x - y, dim=-1)) + sum(y**2)", {"sum(x - y, dim=-1)"}),  # spares x alone
+        ("y * exp(-sum(f, dim=-1, keepdim=True))", {"sum(f, dim=-1, keepdim=True)"}),
         ("x * sum(x, dim=-1, keepdim=True)", None),
         ("cumsum(x, dim=-1)**2", None),  # no smaller than x
         ("sin(sum(x * y, dim=-1))", None),
@@ -126,6 +132,10 @@ def test_totals_through_which_alone_tensors_are_read(formula: str, values: set[s
         ("sin(mean(x, dim=d, keepdim=True))", 6),
         ("max(x, dim=-1).values**2", 6 + 2 * 6),  # and indices, of twice the bytes
         ("sum(x) * sum(y, dim=0)", 1 + 8),
+        ("sin(sum(x - y, dim=-1)) + exp(-mean(x, dim=-1))", 6 + 6),
+        ("y * exp(-mean(x, dim=-1, keepdim=True)) + sin(sum(x - y, dim=0))", 6 + 8 + 6 * 8),
+        ("max(x, dim=0).values * sum(x, dim=0) + sin(sum(x, dim=1)) @ y", 8 + 8 + 6 + 2 * 8 + 6 * 8),
+        ("(x - y)**2 * mean(y, dim=0)", 8 + 6 * 8),
     ],
 )
 def test_a_total_is_kept_in_place_of_its_rows(formula: str, elements: int) -> None:
@@ -148,6 +158,13 @@ def test_a_total_is_kept_in_place_of_its_rows(formula: str, elements: int) -> No
         second = sum(g.square().sum() for g in first)
         found.append((*first, *torch.autograd.grad(second, [x, y], allow_unused=True, materialize_grads=True)))
     torch.testing.assert_close(*found)
+
+
+def test_what_is_not_saved_anyway_is_not_replaced() -> None:
+    read = program(ROWS + "outputs: {o: 'mean(x, dim=0) * mean(f, dim=0) + sum(y)'}")
+    found = find_pivots(read, ["f"])
+    assert found is not None and [repr(p.value) for p in found.sums] == ["mean(f, dim=0)"]
+    assert find_pivots(read, []) is None
 
 
 def test_a_name_of_the_spec_or_a_free_one() -> None:

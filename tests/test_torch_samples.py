@@ -113,6 +113,13 @@ def test_special_values_are_those_at_which_the_forms_have_numbers(formula: str) 
     assert set(special(Layout(item.operation))[0]) == SPECIAL[formula]
 
 
+def test_infinities_are_left_out_where_autograd_alone_adds_before_it_multiplies() -> None:
+    text = "{op: f, tensors: {x: , a: }, outputs: {y: exp(x)*sin(a), z: -exp(x)*cos(a), w: a*x}}"
+    found, other = special(Layout(compiled_text(text).operation))
+    assert set(found) == ALL - {"math.inf"}
+    assert set(other) == ALL
+
+
 def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
     operation = compiled_text("{op: f, tensors: {x: }, outputs: {y: 2 * x}}").operation
     (variant,) = [v for _, v in operation.variants()]

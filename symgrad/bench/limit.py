@@ -30,7 +30,7 @@ def _stream() -> Any:
         source = template_folder() / "bench" / "stream.cpp"
         flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
         command = [*compiler, *flags, str(source), "-o", str(library)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             raise SymgradError(f"the memory limit needs a C++ program, and {compiler[0]} failed:\n{done.stderr}")
         function = ctypes.CDLL(str(library)).stream

@@ -68,8 +68,12 @@ def summary(rows: Sequence[Row]) -> list[str]:
             others = [r for r in group if r.form == form and r.op in kernels]
             speed = _mean(r.total / kernels[r.op].total for r in others)
             least = min(r.total / kernels[r.op].total for r in others)
-            lines.append(f"  {speed:.2f} times as fast as {form} over {len(others)} operations, at least {least:.2f}")
+            lines.append(f"  {speed:.2f} times as fast as {form} over {_operations(len(others))}, at least {least:.2f}")
     return lines
+
+
+def _operations(number: int) -> str:
+    return f"{number} operation{'' if number == 1 else 's'}"
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -94,6 +98,15 @@ def pyplot() -> Any:
     return pyplot
 
 
+def check_target(path: Path, *, plotted: bool = False) -> None:
+    """Raise SymgradError where a report cannot be written to a path: before all is measured rather than after."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise SymgradError(f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}")
+    formats = pyplot().figure().canvas.get_supported_filetypes() if plotted else ()
+    if plotted and path.suffix.removeprefix(".").lower() not in formats:
+        raise SymgradError(f"{path.name}: a plot has one of the suffixes {', '.join(f'.{f}' for f in formats)}")
+
+
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Time over size of every form, one panel an operation. Raises SymgradError without matplotlib."""
     ops = list(dict.fromkeys(r.op for r in rows))
@@ -112,9 +125,11 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         panel.set_title(op)
         panel.set_xlabel("elements")
         panel.set_ylabel("forward + backward, ms")
+    for panel in axes.flat[len(ops) :]:
+        panel.remove()
     axes.flat[0].legend(fontsize="small")
     figure.tight_layout()
     figure.savefig(path)
 
 
-__all__ = ["plot", "pyplot", "summary", "table", "write_json"]
+__all__ = ["check_target", "plot", "pyplot", "summary", "table", "write_json"]

@@ -27,14 +27,20 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
         assert module_spec is not None and module_spec.loader is not None
         module = importlib.util.module_from_spec(module_spec)
         sys.modules[module_spec.name] = module
-        module_spec.loader.exec_module(module)
+        try:
+            module_spec.loader.exec_module(module)
+        except (ImportError, SyntaxError) as error:
+            failed += 1
+            terminal.problem(f"{path.as_posix()}: cannot be imported: {error}")
+            continue
         kernels = getattr(module, "_kernels", None)
         if kernels is None:
             terminal.detail(f"{path.as_posix()}: no fused passes")
             continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            libraries = [kernels.library(getattr(torch, dtype)) for dtype in dtypes]
+            parts = range(kernels.parts)
+            libraries = [kernels.library(getattr(torch, dtype), part) for dtype in dtypes for part in parts]
         if None in libraries:
             failed += 1
             terminal.problem("\n".join(str(w.message) for w in caught) or f"{path.as_posix()}: kernels are turned off")
@@ -73,8 +79,10 @@ def bench(
     try:
         if "cuda" in devices and not torch.cuda.is_available():
             raise SymgradError("there is no CUDA device")
+        if json is not None:
+            report.check_target(json)
         if plot is not None:
-            report.pyplot()  # rather than after all that is measured
+            report.check_target(plot, plotted=True)
         known = read_natives(natives)
         for path in specs:
             if isinstance(path, Failed):

@@ -9,6 +9,7 @@ from symgrad.backends.literals import literal, quoted
 from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.rank_check import rank_checks
 from symgrad.backends.torch.shape_check import shape_check
 from symgrad.naming import Names
 from symgrad.spec.model import Hyperparameter, Tensor
@@ -116,7 +117,7 @@ def functions(layout: Layout) -> list[PublicFunction]:
 def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]:
     """The function; where an argument hides what its body needs, a shell around a body with other names."""
     code = re.sub(r'"[^"]*"', "", "\n".join(function.body))
-    hidden = {*re.findall(r"(\w+)\(", code), "float", "int", "bool", "str", "torch"}
+    hidden = {*re.findall(r"(?<![.\w])(\w+)\(", code), "float", "int", "bool", "str", "torch"}
     if not hidden & set(layout.argument_names):
         return [function]
     program = layout.operation.program
@@ -140,10 +141,10 @@ def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]
 def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
     """The bodies by function, with the argument names of `layout`."""
     spec = original.spec
-    bodies = {spec.op: _body(layout, spec.op, "_apply")}
+    bodies = {spec.op: _body(layout, spec.op, "_apply", original)}
     if spec.options.inplace:
         name = f"{spec.op}_"
-        body = bodies[name] = _body(layout, name, "_apply_inplace")
+        body = bodies[name] = _body(layout, name, "_apply_inplace", original)
         own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
         target = Names(layout.argument_names).reserve("target")
         copied = [
@@ -191,14 +192,18 @@ def _raises(layout: Layout) -> str:
         value_error.append("shapes do not fit")
     if value_error:
         text += f", ValueError where {' or '.join(value_error)}"
+    dimensions = dict.fromkeys(h for h, _ in rank_checks(layout, {a: a for a in layout.argument_names}))
+    if dimensions:
+        text += f", IndexError where {' or '.join(dimensions)} is out of range"
     return text + "."
 
 
 _PYTHON_TYPES = {"float": "(float, int)", "int": "int", "bool": "bool", "str": "str"}
 
 
-def _body(layout: Layout, op: str, apply: str) -> list[str]:
+def _body(layout: Layout, op: str, apply: str, original: Layout) -> list[str]:
     spec = layout.spec
+    renamed = dict(zip(original.argument_names, layout.argument_names, strict=True))
     names = [t.name for t in spec.tensors]
     lines = []
     if _is_number_friendly(layout):
@@ -221,6 +226,7 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
         lines += _hyperparameter_checks(h, op)
     if shape_check(layout):
         lines.append(f"_check_shapes({', '.join(t.name for t in spec.tensors if t.shape is not None)})")
+    lines += [f'_dimension("{op}", "{h}", {h}, {rank})' for h, rank in rank_checks(original, renamed)]
     if is_nonlinear(layout):
         lines.append(f'_refuse_compilers("{op}")')
     arguments = ", ".join(layout.argument_names)

@@ -11,7 +11,7 @@ class _Kernels:
     def __init__(self, source: str, digest: str, parts: int = 1, elsewhere: Any = None) -> None:
         self.source = Path(__file__).with_name(source)
         self.digest = digest
-        self.parts = parts
+        self.parts = parts  # each a library: of plain calls, of forward mode and second derivatives
         self.elsewhere = elsewhere  # the passes over CUDA tensors
         self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
         self.walks: dict[Any, Any] = {}
@@ -85,23 +85,23 @@ class _Kernels:
         return walk
 
     def library(self, dtype: Any, part: int = 0) -> Any:
-        """Return compiled passes for tensors of a dtype, None where there are none.
-
-        Those of part 0 serve plain calls, those of part 1 forward mode and second derivatives.
-        """
+        """Return compiled passes for tensors of a dtype, None where there are none."""
         key = dtype, part
         with self.lock:
             if key not in self.libraries and self.on:
                 try:
                     self.libraries[key] = self.load(dtype, part)
                 except (ImportError, OSError, RuntimeError) as error:
-                    self.give_up(error)
+                    self.give_up(error, part)
             return self.libraries.get(key)
 
-    def give_up(self, error: Exception) -> None:
-        """Decline from now on, and say why."""
-        self.on = False
-        text = f"no fused kernels, eager operations serve instead: {error}"
+    def give_up(self, error: Exception, part: int = 0) -> None:
+        """Decline from now on, and say why; without a later part, plain calls keep their passes."""
+        self.on = part > 0
+        for dtype in _STORAGE:
+            self.libraries.setdefault((dtype, part), None)
+        what = "forward mode and second derivatives" if part else "kernels"
+        text = f"no fused {what}, eager operations serve instead: {error}"
         warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
 
     def load(self, dtype: torch.dtype, part: int) -> Any:

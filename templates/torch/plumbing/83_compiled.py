@@ -4,7 +4,7 @@ def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
     A cached library is found by everything that it depends on, without a compiler, and appears there whole:
     processes that compile it at once do not disturb each other. Raises OSError and RuntimeError.
     """
-    text = source.read_text(encoding="utf-8")
+    text = source.read_text(encoding="utf-8", errors="replace")
     body = text[text.find("//\n") :]
     if sha256(body.encode()).hexdigest() != digest:
         raise RuntimeError(f"{source.name} is not the file that this module was generated with")
@@ -19,7 +19,7 @@ def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
             made = Path(build) / target.name
             for openmp in (["-fopenmp"], []):  # without it the passes use one thread
                 command = [*compiler, *flags, *openmp, str(source), "-o", str(made)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
                 if done.returncode == 0:
                     break
             else:
