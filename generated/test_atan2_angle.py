@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 234f61d325f4557ee2be3a0124dcae65d70cbdc0eccc86d39fa2a5535b687bc6
+# body-sha256: 2ae1dcaa36bfaa8627275125358c203e0d77ffac2e348586ac62fea3a701a3bd
 """Tests of atan2_angle: it must agree with its formula under autograd in every mode.
 
 angle = atan2(y, x)
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 1285aca0f9e5891464a4b802f91a7f55220393ee5cc1f0378d742bafa6baa61e
+# body-sha256: cea527a61020d1bc0fa1ba0735b1591bf14af325199f71f1852b57c57c4c187b
 """Tests of bce_with_logits: it must agree with its formula under autograd in every mode.
 
 loss = -(pos_weight * target * log(sigmoid(logits))
@@ -108,7 +108,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -137,9 +137,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: c644bdef36690716c9bc364cb0d859c40e3270c416ca80685a791dba138c3e45
+# body-sha256: 1e96b35e2432288703b2ef60749522ab6bc6b5be85f0c7d826ea16096d1bb828
 """Tests of black_scholes_call: it must agree with its formula under autograd in every mode.
 
 spread = volatility * sqrt(time)
@@ -138,7 +138,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -167,9 +167,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/broadcast_mul.yaml
 # spec-sha256: c10beb425cf8eac233f87c858a56373155eec4138d07e7cd7ca024696c7db3a6
-# body-sha256: 5bb04ed7c5ac31d50980cf06e5c85a08acd26c19ba398ffb813d1128839351aa
+# body-sha256: 87816f2fd88db1229b6adcad8cca9bedcd2eb1cd09eb73ac12c6be95b5bee31a
 """Tests of broadcast_mul: it must agree with its formula under autograd in every mode.
 
 z = x * y
@@ -110,7 +110,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -139,9 +139,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

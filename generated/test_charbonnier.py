@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 4d2f3566c620f6cf710b102aa0169b337e81324c9366192bb411bced481e1d2c
+# body-sha256: 631c50999a7412d32cf6e0594314e0be54793a5ec5c05c577bbb69ab2a7fa1b5
 """Tests of charbonnier: it must agree with its formula under autograd in every mode.
 
 loss = sqrt((input - target)**2 + epsilon**2)
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

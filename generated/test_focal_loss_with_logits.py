@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 2b04118f7ab994bbf0143e26e9cce2b3eb711203365dfeefdc33ffb3f4e6f27d
+# body-sha256: 348411b99e24e614adfab4a192ca8d8d00a9c17969faa364042777c2e67cd8a1
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -113,7 +113,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -142,9 +142,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: 8dc9417c0dccc4805030a3ceb232485d477e95bf5e1b9685d614a1fd7f073bc0
+# body-sha256: a7ba1318e423d7d969ecf6d4d6c3a895db1775952dd0ec00bdb8a16943a84e0f
 """Tests of gaussian_nll: it must agree with its formula under autograd in every mode.
 
 loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -114,7 +114,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -143,9 +143,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: af1377dff3b488f017609daeccce36b4b0093d16fbce81e17cb0c1660659296d
+# body-sha256: b56ef55678aa5b275763e8206469c5176db4b1ef3edc36cb58c77b35b65a4f0e
 """Tests of geometric_mean: it must agree with its formula under autograd in every mode.
 
 y = sqrt(a * b)
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

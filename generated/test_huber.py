@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: a22dd696988f8e9714864d8c1caf08ed548554b0d93cd97941f8698f18d5e6d3
+# body-sha256: fcfc6a528d7701329a06e7cb6b922867120c9e4730b8e37b30cb91a5523f9ff5
 """Tests of huber: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -110,7 +110,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -139,9 +139,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

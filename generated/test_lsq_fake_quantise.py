@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: fe9701845a1701efbd0f7a585eaea9ef14bdcebd4e4aa57bb2eabaafa3745840
+# body-sha256: b3907c8ff2064c7f1c0c8df9c0ac355888c8bd3e84442e521d9ea6bac6c7c133
 """Tests of lsq_fake_quantise: it must agree with its formula under autograd in every mode.
 
 v = x / step
@@ -165,7 +165,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -194,9 +194,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: c711b0a623b827528c8a278ed01f4db0d378d8015fc155b17d3839b8611dca07
+# body-sha256: bbc266dee8b2f83a70abf9d33cafc5ea32d8d1724f5c91173bc5541579bb14c0
 """Tests of mul: it must agree with its formula under autograd in every mode.
 
 z = x * y
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 7ac642866b4b617a3bae6eb95ed8bd0e0aac44bcb716c93733b88a28789a4cdb
+# body-sha256: ff390d21015fb724b81b873c93862c839009c8db3c59bb1a8e9e733ce765b0f2
 """Tests of poisson_nll: it must agree with its formula under autograd in every mode.
 
 loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -114,7 +114,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -143,9 +143,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

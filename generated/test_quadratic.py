@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 01efe0a77d36b14ab167a54d6601a75b88429cead058d221b93f7ea7c849d730
+# body-sha256: fd928547a75b7ecae22da3d09f09a1de0c971d5037e82eecde8730a5574a0a3b
 """Tests of quadratic: it must agree with its formula under autograd in every mode.
 
 y = a*x**2 + b*x + c
@@ -125,7 +125,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -154,9 +154,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 479dc5dd54a01d2b6ba5da29e77bc108f32035f9c917532decaa96b865b7c33f
+# body-sha256: 642480e6f84cd38302359aa472df16f1cdfc37900d9bdc5a6e6c6eb011600a42
 """Tests of smooth_l1: it must agree with its formula under autograd in every mode.
 
 d    = input - target
@@ -116,7 +116,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -145,9 +145,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: bf33c3195828ea72d677457749eba3cd3386be9aec703d22fe3860a5a895b9cf
+# body-sha256: d6074405075399b8c8c4905b664d2dfb0d6d0a629d6bfbb0e78f9b12787df0be
 """Tests of student_t_log_prob: it must agree with its formula under autograd in every mode.
 
 z        = (x - loc) / scale
@@ -131,7 +131,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -160,9 +160,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

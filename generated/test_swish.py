@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 2af58f637a5c0b88ce32dc1ae725f3b81c7292f3a91630b62fd308fcf5e58227
+# body-sha256: 4210340931f9457f7381c6a36198d8af709738e26e01a03856661cd7167bc796
 """Tests of swish: it must agree with its formula under autograd in every mode.
 
 y = x * sigmoid(beta * x)
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

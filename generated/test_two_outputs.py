@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 1e63f4c588c346f1bfbfb51c5bfa43ef3d6c6a0848b88e6bdbbf5a9143f2efab
+# body-sha256: 81315cda01982beadc5bb390c882bf338086b4f6b5397dde846e7874d177b6c7
 """Tests of two_outputs: it must agree with its formula under autograd in every mode.
 
 total   = x + y
@@ -106,7 +106,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -135,9 +135,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

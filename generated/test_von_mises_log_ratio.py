@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 034fdcbecdba227e05d47c2b0485f5c0ecdab4b6ac519393bb052998f52879c7
+# body-sha256: 78d869729395be8458fd2643ead36805a06435dab29c57d02a22d3e78ad65a52
 """Tests of von_mises_log_ratio: it must agree with its formula under autograd in every mode.
 
 y = concentration * (cos(x - loc) - 1)
@@ -110,7 +110,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -139,9 +139,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

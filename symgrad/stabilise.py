@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad import truth
-from symgrad.accuracy import Judge, Score
+from symgrad.accuracy import ALLOWED, Judge, Score
 from symgrad.approximate import Interval, Target, V, near, readings
 from symgrad.branches import may_need_guard
 from symgrad.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
@@ -97,8 +97,8 @@ def _price(form: Expr) -> float:
     return cost(form) + _RISK * len(risky)
 
 
-def _extent(formula: Expr) -> int:
-    """Operands of all operations together: what one pass over a formula costs."""
+def _operands(formula: Expr) -> int:
+    """Their number over all operations: what one pass over a formula costs."""
     return sum(len(node.args) for node in topological(formula))
 
 
@@ -121,7 +121,7 @@ class _Search:
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
-        if _extent(self.formula) <= _LARGEST:
+        if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
             for measure in (self.develop, self.join, self.approximate, self.join):
@@ -130,7 +130,7 @@ class _Search:
                 measure()
             self.cheapen()
         chosen = self.narrow_or_wide() if may_widen else self.best
-        if may_be_infinite and _extent(chosen.form) <= _LARGEST:
+        if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
 
@@ -180,7 +180,7 @@ class _Search:
     def inaccurate(self, form: Expr) -> int:
         """At how many points a form errs."""
         found = 0
-        for target, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
+        for target, bound in ALLOWED.items():
             found += sum(e > bound for e in self.judge.measure(form, target).errors.values())
         return found
 
@@ -193,7 +193,7 @@ class _Search:
     # ------------------------------------------------------------------------------------------ measuring
     def measure(self, form: Expr) -> Candidate:
         if form not in self.measured:
-            self.effort.spend(_extent(form) * sum(map(len, self.judge.sample.points.values())))
+            self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
             self.measured[form] = Candidate(form, *scores, _price(form))
         return self.measured[form]
@@ -267,7 +267,7 @@ class _Search:
     def failing(self, form: Expr, target: Format) -> list[int]:
         """The points at which a form is the worst."""
         errors = self.judge.measure(form, target).errors
-        worst = sorted((i for i, e in errors.items() if e > 2.5), key=lambda i: -errors[i])
+        worst = sorted((i for i, e in errors.items() if e > ALLOWED[FLOAT32]), key=lambda i: -errors[i])
         return sorted(worst[:: max(1, len(worst) // _MOST_FAILING)])
 
     # ------------------------------------------------------------------------------------------ two forms in one
@@ -319,9 +319,8 @@ class _Search:
     def intervals(self, form: Expr, target: Target) -> list[Interval]:
         """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
         distances: list[float] = []
-        for format_ in (FLOAT32, FLOAT64):
+        for format_, bound in ALLOWED.items():
             column = self.judge.sample.exact(format_)(target.distance)
-            bound = 2.5 if format_ is FLOAT32 else 8.0
             errors = self.judge.measure(form, format_).errors
             distances += [float(column[i]) for i, e in errors.items() if e > bound]
         close = [d for d in distances if abs(d) <= _FARTHEST]

@@ -12,6 +12,7 @@ from typing import Any
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.samples import settings, variant_at
 from symgrad.candidates import Choice
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment
@@ -70,8 +71,6 @@ def _taken() -> frozenset[str]:
 
 def decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
     """The variants with values of the hyperparameters that lead to them."""
-    from symgrad.backends.torch.samples import settings, variant_at
-
     hyperparameters = [h.name for h in layout.spec.hyperparameters]
     seen: list[Variant] = []
     for values in settings(layout, every=True):

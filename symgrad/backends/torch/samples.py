@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from symgrad.backends.torch.dtypes import floated_in
-from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.layout import Layout, references
 from symgrad.branches import Split
 from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
@@ -18,7 +18,6 @@ from symgrad.fitting import Fitting, sizes
 from symgrad.operation import Variant
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
-from symgrad.tensor_ops import Ref
 from symgrad.traversal import topological
 from symgrad.workbench import hyperparameter_values
 
@@ -98,11 +97,7 @@ def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
 
 def _attributes(layout: Layout) -> frozenset[str]:
     """The hyperparameters that tensor operations take as attributes."""
-    found: set[str] = set()
-    for node in topological(*(f for v in layout.variants for f in v.formulas.values())):
-        for _, value in node.attrs:
-            found |= {v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref)}
-    return frozenset(found)
+    return references(f for v in layout.variants for f in v.formulas.values())
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:

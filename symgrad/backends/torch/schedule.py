@@ -13,6 +13,7 @@ from symgrad.fusion import fuse
 from symgrad.machine import machine, machine_form
 from symgrad.naming import Names
 from symgrad.tensor_ops import data_arguments, results
+from symgrad.tensor_ops.extent import extent
 from symgrad.traversal import topological
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
@@ -218,7 +219,7 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
     """Values that are used more than once, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
     for node in order:
-        for argument in node.args:
+        for argument in () if _counts_declared(node) else node.args:
             uses[argument] = uses.get(argument, 0) + 1
     for root in roots:
         uses[root] = uses.get(root, 0) + 1
@@ -234,6 +235,13 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
                 chosen.add(widest)
                 width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
     return chosen
+
+
+def _counts_declared(node: Expr) -> bool:
+    """Whether a node is a number of elements along declared dimensions: other values have these too."""
+    dim = node["dim"] if node.op == "count" else None
+    dims, places = extent(node.args[0]).dims if node.args else (), dim if isinstance(dim, tuple) else (dim,)
+    return all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
 
 
 def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
