@@ -23,7 +23,7 @@ __all__ = ["special"]
 
 _SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
 _POINTS = 5  # at which forms are looked at
-_OF_SHAPES = frozenset(SAME_VALUES) - {"finite"}  # operations that bring shapes and dtypes in line
+_OF_SHAPES = frozenset(SAME_VALUES) - {"finite"} | {"held"}  # what brings shapes and dtypes in line, and a mark
 _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 
 
@@ -71,9 +71,9 @@ def _results(
 
 
 def _total_of_autograd(terms: Sequence[float]) -> float:
-    """A sum over outputs; infinities of both signs may be a number where autograd adds before it multiplies."""
+    """A sum over outputs; of several, autograd may find a number, as it adds cotangents before it multiplies."""
     total = sum(terms)
-    return total if total == total or any(t != t for t in terms) else math.inf
+    return total if total == total or len(terms) == 1 else math.inf
 
 
 def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr]]]:
