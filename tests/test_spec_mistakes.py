@@ -165,6 +165,11 @@ def test_mistakes(extra: str, expected: str) -> None:
     ("tensor", "extra", "expected"),
     [
         ("", "test: {ranges: {x: [1]}}", "test.ranges.x: must be two numbers, not a list of 1"),
+        (
+            "{shape: [..., d]}",
+            "module: {parameters: {x: 1}}",
+            "x: a parameter has definite sizes, not '...'; give 'init'",
+        ),
         ("{dtype: int, grad: true}", "", "tensors.x.grad: a tensor of dtype int is never differentiated"),
         ("{dtype: bool, domain: '(0, 1)'}", "", "tensors.x.domain: a tensor of dtype bool has no domain"),
         ("{dtype: complex}", "", "tensors.x.dtype: must be float, int or bool"),

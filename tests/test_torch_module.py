@@ -65,6 +65,18 @@ def owned(**arguments: Any) -> Any:
     return compiled_text(MODULE).module.Owned(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("declared", "sizes", "shape"), [("[C, 3]", {"C": 2}, (2, 3)), ("[3]", {}, (3,)), ("[]", {}, ()), ("[...]", {}, ())]
+)
+def test_a_parameter_has_the_shape_that_its_tensor_declares(
+    declared: str, sizes: dict[str, int], shape: tuple[int, ...]
+) -> None:
+    tensors = f"{{x: {{shape: [..., 3]}}, w: {{shape: {declared}}}}}"
+    item = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{y: x * sum(w)}}, module: {{parameters: {{w: 2}}}}}}")
+    made = item.module.F(**sizes)
+    assert made.w.shape == shape and made(torch.ones(3)).tolist() == [2.0 * made.w.numel()] * 3
+
+
 def test_a_module_owns_its_parameters() -> None:
     made = owned(C=3)
     assert {n: tuple(p.shape) for n, p in made.named_parameters()} == {"w": (3,), "b": ()}

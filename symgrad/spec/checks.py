@@ -134,11 +134,15 @@ def _module(read: Read, tensors: ByName[Tensor], report: Report) -> Module:
             report.at_key(entry.path, f"the tensor {tensor.name!r} is never differentiated, so no parameter")
         if "init" not in values:
             continue
-        init, shape = values["init"], values.get("shape")
+        declared = None if tensor.shape in ((), ("...",)) else tensor.shape
+        init, shape = values["init"], values.get("shape", declared)
         record = report.has((*entry.path, "init"))
         check_inside(init, tensor.domain, (*entry.path, "init") if record else entry.path, report)
         if shape is not None and (fault := _parameter_shape_fault(shape, tensor)):
-            report.at_value((*entry.path, "shape"), fault)
+            if "shape" in values:
+                report.at_value((*entry.path, "shape"), fault)
+            else:
+                report.at_key(entry.path, f"{fault}; give 'init' and 'shape'")
         parameters.append(Parameter(tensor.name, init, shape))
     return Module(tuple(parameters))
 
