@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: 187968810d807b85a9dbcde5a453457bff72ad59f2cab136259ad7a0581bfb60
+# body-sha256: df068978ce38a683914cb3c2ed8c50556aed4aea455ac398e00b8f605a3a5b55
 """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
     loss = scale**2 * asinh(x / scale)**2 / 2
@@ -33,10 +33,10 @@ __all__ = ["AsinhLossFunction", "asinh_loss"]
 def asinh_loss(x: Tensor, scale: float = 1.0) -> Tensor:
     """Squared inverse hyperbolic sine of an error, quadratic near 0 and nearly flat far out.
 
-    scale: the error at which the loss begins to flatten
+    scale in (0, oo): the error at which the loss begins to flatten
 
-    scale lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where scale is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where scale is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"asinh_loss: expected a real tensor, not {_kind(x)}")
@@ -69,13 +69,13 @@ class AsinhLossFunction(Function):
         return _forward(x, scale)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         x, scale = inputs
         ctx.scale = scale
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
+        ctx.save_for_backward(x)
         if _forward_mode():
-            _save_for_jvp(ctx, (loss,), x, *kept)
+            _save_for_jvp(ctx, (loss,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -109,7 +109,7 @@ class AsinhLossFunction(Function):
 class _AsinhLossPlain(Function):
     """AsinhLossFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = AsinhLossFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 4a56fd27dbe442847393a7d2a9974c860ab6098e959825dec0db52625c4fc784
+# body-sha256: 9a6788496344558c0ef0d11a9b4d9bc152c1529a4f99a79c53dae8b42e7205c9
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -38,10 +38,10 @@ __all__ = ["AttentionWeightsFunction", "attention_weights"]
 def attention_weights(query: Tensor | float, key: Tensor | float, scale: float) -> Tensor:
     """Softmax of scaled dot products of queries and keys.
 
-    scale: usually 1 / sqrt(features)
+    scale in (0, oo): usually 1 / sqrt(features)
 
-    scale lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where scale is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where scale is out of range or shapes do not fit.
     """
     if not (_is_real(query) and _is_real(key)):
         query, key = _tensors("attention_weights", (), query=query, key=key)

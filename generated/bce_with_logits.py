@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: e7a431124de0b7babe5629851493b00d14fb7af6555d6a119a2f563a7c52cab5
+# body-sha256: 11ef471c16168726e34b4323b975395b5f8f1752c5866d99dbcd77dc85b76754
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
@@ -37,11 +37,11 @@ def bce_with_logits(
 ) -> Tensor:
     """Binary cross-entropy, from logits.
 
-    pos_weight: weight of the positive class
+    target in [0, 1]
+    pos_weight in (0, oo): weight of the positive class
 
-    The tensors broadcast; any of them may be a number. target lies in [0, 1]. pos_weight lies
-    in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has another type,
-    ValueError where pos_weight is out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where pos_weight is out of range.
     """
     if not (_is_real(logits) and _is_real(target)):
         logits, target = _tensors("bce_with_logits", (), logits=logits, target=target)

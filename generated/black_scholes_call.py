@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 062b50aaaef16d00c6a2eaae272326be045006e72dfbe8fac823a9c0592d1f9d
+# body-sha256: 9e368789d5a4ad9aeab2494d115bc294cf113f9ee0f1d1c60012931e9b0b3b31
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -11,32 +11,26 @@
     price  = spot * erfc(-d1 / sqrt(2)) / 2 - strike * exp(-rate * time) * erfc(-d2 / sqrt(2))
              / 2
 
-    u                  = spot / strike
-    v                  = rate * time + log(u)
-    w                  = log(1 / strike) + rate * time + log(spot)
-    r                  = -rate * time
-    s                  = -time * volatility**2 / 8
-    t                  = -v * volatility / 2 / spread**2 / sqrt(time)
-    p                  = w / spread - sqrt(time) * volatility / 2
-    q                  = -v / spread**2
-    dprice/dspot       = exp(s - v * (v / spread**2 + 1) / 2) / spread / sqrt(pi) / sqrt(2)
-                         + erfc(-d1 / sqrt(2)) / 2 - exp(v * (q + 1) / 2 + r + s) / spread / u
-                         / sqrt(pi) / sqrt(2)
-    dprice/dstrike     = (spot * exp(r - p**2 / 2) / spread / strike / u / sqrt(2)
-                         - spot * exp(-(w * (w / spread**2 + 1) + time * volatility**2 / 4) / 2)
-                         / spread / strike / sqrt(2)) / sqrt(pi)
-                         - exp(r) * erfc(-p / sqrt(2)) / 2
-    dprice/dtime       = strike * (rate * exp(r) * erfc(-d2 / sqrt(2)) / 2
-                         - exp(r - d2**2 / 2) * (rate / spread + t
-                         - volatility / (4 * sqrt(time))) / sqrt(pi) / sqrt(2))
-                         + spot * exp(-d1**2 / 2) * (rate / spread
-                         + volatility / (4 * sqrt(time)) + t) / sqrt(pi) / sqrt(2)
-    dprice/drate       = time * (strike * (sqrt(time) * volatility * sqrt(2) * sqrt(pi) * exp(r)
-                         * erfc(-d2 / sqrt(2)) / 2 - exp(r - d2**2 / 2))
-                         + spot * exp(-d1**2 / 2)) / spread / sqrt(pi) / sqrt(2)
-    dprice/dvolatility = sqrt(time) * (spot * (q + 1/2) * exp(s - (v / spread)**2 / 2 - v / 2)
-                         - strike * (q - 1/2) * exp(r + s + v / 2 - (v / spread)**2 / 2))
-                         / sqrt(pi) / sqrt(2)
+    u                  = log(spot / strike) + rate * time
+    v                  = sqrt(1 / (2 * pi))
+    w                  = -rate * time
+    r                  = exp(w - d2**2 / 2)
+    s                  = exp(-(u * (u / spread**2 + 1) + time * volatility**2 / 4) / 2)
+    t                  = -time * volatility**2 / 8
+    p                  = -u * volatility / 2 / spread**2 / sqrt(time)
+    q                  = erfc(-d2 / sqrt(2))
+    dprice/dspot       = v * (spot * exp(t - u * (u / spread**2 + 1) / 2) / strike - r) / spread
+                         / (spot / strike) + erfc(-d1 / sqrt(2)) / 2
+    dprice/dstrike     = v * (r * strike - s * spot) / spread / strike - q * exp(w) / 2
+    dprice/dtime       = strike * (q * rate * exp(w) / 2 - r * v
+                         * (rate / spread + p - volatility / (4 * sqrt(time))))
+                         + s * spot * v * (rate / spread + volatility / (4 * sqrt(time)) + p)
+    dprice/drate       = time * (v * (spot * exp(-d1**2 / 2) - r * strike) / spread
+                         + q * strike * exp(w) / 2)
+    dprice/dvolatility = sqrt(time) * v * (spot * (1/2 - u / spread**2)
+                         * exp(t - (u / spread)**2 / 2 - u / 2)
+                         - strike * (-u / spread**2 - 1/2) * exp(t + u / 2 + w
+                         - (u / spread)**2 / 2))
 
 Saved for backward: spot, strike, time, rate and volatility.
 
@@ -62,9 +56,7 @@ from torch.autograd import Function, forward_ad
 __all__ = ["BlackScholesCallFunction", "black_scholes_call"]
 
 _SQRT_2 = 1.4142135623730951  # sqrt(2)
-_SQRT_2_SQRT_PI = 2.5066282746310007  # sqrt(2) * sqrt(pi)
-_SQRT_PI = 1.772453850905516  # sqrt(pi)
-_SQRT_2_SQRT_PI_2 = 1.2533141373155003  # sqrt(2) * sqrt(pi) / 2
+_SQRT_1_2_PI = 0.3989422804014327  # sqrt(1 / (2 * pi))
 
 
 def black_scholes_call(
@@ -76,14 +68,14 @@ def black_scholes_call(
 ) -> Tensor:
     """Price of a European call option; its gradients are the Greeks.
 
-    spot: price of the stock
-    time: years until expiry
-    rate: interest a year
-    volatility: standard deviation of the yearly return
+    spot in [0.01, 1e5]: price of the stock
+    strike in [0.01, 1e5]
+    time in [0.001, 100]: years until expiry
+    rate in [-1, 1]: interest a year
+    volatility in [0.01, 5]: standard deviation of the yearly return
 
-    The tensors broadcast; any of them may be a number. spot lies in [0.01, 1e5]. strike lies in
-    [0.01, 1e5]. time lies in [0.001, 100]. rate lies in [-1, 1]. volatility lies in [0.01, 5].
-    Raises TypeError where a tensor is complex.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not all(map(_is_real, (spot, strike, time, rate, volatility))):
         spot, strike, time, rate, volatility = _tensors(
@@ -99,9 +91,7 @@ def black_scholes_call(
 
 
 class BlackScholesCallFunction(Function):
-    """price of black_scholes_call, differentiable in spot, strike, time, rate and volatility to
-    any order, in any mode.
-    """
+    """price of black_scholes_call, differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -113,12 +103,12 @@ class BlackScholesCallFunction(Function):
             spot, strike, time, rate, volatility
         )
         rate_time = rate * time
-        total = torch.log(spot / strike) + rate_time
-        product = 0.5 * time * volatility * volatility
         spread = torch.sqrt(time) * volatility
-        product2 = torch.erfc((-total - product) / spread / _SQRT_2) * spot
-        erfc = torch.erfc(-((total - product) / spread) / _SQRT_2)
-        return _round(0.5 * (product2 - torch.exp(-rate_time) * erfc * strike), dtype)
+        ratio = (torch.log(spot / strike) + rate_time) / spread
+        product = 0.5 * spread
+        product2 = torch.erfc(-(ratio + product) / _SQRT_2) * spot
+        product3 = torch.exp(-rate_time) * torch.erfc((product - ratio) / _SQRT_2)
+        return _round(0.5 * (product2 - product3 * strike), dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], price: Any) -> None:
@@ -140,79 +130,68 @@ class BlackScholesCallFunction(Function):
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            total = torch.log(ratio) + rate_time
+        total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            ratio2 = total / spread
-        if wants_spot or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_volatility:
-            product = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product2 = 0.125 * product
-        if wants_spot:
-            ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
-            ratio5 = ratio4 / _SQRT_2_SQRT_PI
+        ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
-            product3 = 0.5 * spread
-        if wants_spot or wants_time or wants_rate:
-            d1 = ratio2 + product3
+            product = 0.5 * spread
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
         if wants_spot:
-            exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
-            ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
-            diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-            grad_spot = _fit(diff * grad_price, saved[0].shape, saved[0].dtype)
+            product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time:
+            product3 = total * (ratio3 + 1)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product4 = time * volatility * volatility
+        if wants_spot or wants_volatility:
+            product5 = 0.125 * product4
+        if wants_spot or wants_strike or wants_time or wants_rate:
+            d2 = ratio2 - product
+            exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+        if wants_spot:
+            diff = torch.exp(-0.5 * product3 - product5) * spot / strike - exp
+            total2 = torch.add(product2, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_rate:
+            exp_strike = exp * strike
+        if wants_strike or wants_time:
+            product6 = torch.exp(-0.5 * torch.add(product3, product4, alpha=0.25)) * spot
         if wants_strike:
-            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio7 = total2 / spread
-            diff2 = ratio7 - product3
-            ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-            product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
-            ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
-            diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
+            ratio4 = (exp_strike - product6) / strike / spread
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
+            product7 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
         if wants_strike:
-            product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-            grad_strike = _fit(
-                torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * grad_price,
-                saved[1].shape,
-                saved[1].dtype,
-            )
-        if wants_time or wants_rate:
-            product6 = torch.exp(-0.5 * (d1 * d1)) * spot
+            diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product7, alpha=0.5)
+            grad_strike = _fit(diff2 * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio10 = rate / spread
-            ratio11 = 0.25 * volatility / root_time
-            ratio12 = 0.5 * total * volatility / root_time / spread / spread
-            product7 = product6 * (ratio10 + ratio11 - ratio12)
-            ratio13 = product7 / _SQRT_2_SQRT_PI
-        if wants_time or wants_rate:
-            d2 = ratio2 - product3
-            product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
-            exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-        if wants_time:
-            product9 = exp3 * (ratio10 - ratio12 - ratio11)
-            ratio14 = product9 / _SQRT_2_SQRT_PI
-            grad_time = _fit(
-                torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike) * grad_price,
-                saved[2].shape,
-                saved[2].dtype,
+            ratio5 = rate / spread
+            ratio6 = 0.5 * total * volatility / root_time / spread / spread
+            ratio7 = 0.25 * volatility / root_time
+            product8 = exp * (ratio5 - ratio6 - ratio7)
+            diff3 = torch.sub(0.5 * product7 * rate, product8, alpha=_SQRT_1_2_PI)
+            total3 = torch.addcmul(
+                diff3 * strike, product6, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
             )
+            grad_time = _fit(total3 * grad_price, saved[2].shape, saved[2].dtype)
         if wants_rate:
-            product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
-            product11 = grad_price * time * torch.addcmul(product6, product10 - exp3, strike)
-            grad_rate = _fit(product11 / spread / _SQRT_2_SQRT_PI, saved[3].shape, saved[3].dtype)
+            ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
+            product9 = _SQRT_1_2_PI * ratio8
+            grad_rate = _fit(
+                grad_price * time * torch.addcmul(product9, product7, strike, value=0.5),
+                saved[3].shape,
+                saved[3].dtype,
+            )
         if wants_volatility:
             square = ratio2 * ratio2
-            product12 = 0.5 * total
-            product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
-            exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
-            diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
+            product10 = 0.5 * total
+            product11 = torch.exp(-0.5 * square - product10 - product5) * (0.5 - ratio3)
+            exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product5 - rate_time)
+            diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
             grad_volatility = _fit(
-                grad_price * root_time * diff4 / _SQRT_2_SQRT_PI, saved[4].shape, saved[4].dtype
+                _SQRT_1_2_PI * (grad_price * root_time * diff4), saved[4].shape, saved[4].dtype
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
@@ -233,91 +212,86 @@ class BlackScholesCallFunction(Function):
             terms = []
             ratio = spot / strike
             rate_time = rate * time
-            if (
-                tangent_spot is not None
-                or tangent_time is not None
-                or tangent_rate is not None
-                or tangent_volatility is not None
-            ):
-                total = torch.log(ratio) + rate_time
+            total = torch.log(ratio) + rate_time
             root_time = torch.sqrt(time)
             spread = root_time * volatility
+            ratio2 = total / spread
             if (
                 tangent_spot is not None
+                or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_rate is not None
+            ):
+                product = 0.5 * spread
+            if tangent_spot is not None or tangent_rate is not None:
+                d1 = ratio2 + product
+            if tangent_spot is not None:
+                product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+            if (
+                tangent_spot is not None
+                or tangent_strike is not None
+                or tangent_time is not None
                 or tangent_volatility is not None
             ):
-                ratio2 = total / spread
-            if tangent_spot is not None or tangent_volatility is not None:
                 ratio3 = ratio2 / spread
+            if tangent_spot is not None or tangent_strike is not None or tangent_time is not None:
+                product3 = total * (ratio3 + 1)
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
+                or tangent_time is not None
                 or tangent_volatility is not None
             ):
-                product = time * volatility * volatility
+                product4 = time * volatility * volatility
             if tangent_spot is not None or tangent_volatility is not None:
-                product2 = 0.125 * product
-            if tangent_spot is not None:
-                ratio4 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2) / spread
-                ratio5 = ratio4 / _SQRT_2_SQRT_PI
+                product5 = 0.125 * product4
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_rate is not None
             ):
-                product3 = 0.5 * spread
-            if tangent_spot is not None or tangent_time is not None or tangent_rate is not None:
-                d1 = ratio2 + product3
+                d2 = ratio2 - product
+                exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
             if tangent_spot is not None:
-                exp = torch.exp(0.5 * total * (1 - ratio3) - product2 - rate_time)
-                ratio6 = exp / spread / ratio / _SQRT_2_SQRT_PI
-                diff = torch.add(ratio5, torch.erfc(-d1 / _SQRT_2), alpha=0.5) - ratio6
-                terms.append(diff * tangent_spot)
+                diff = torch.exp(-0.5 * product3 - product5) * spot / strike - exp
+                total2 = torch.add(product2, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+                terms.append(total2 * tangent_spot)
+            if tangent_strike is not None or tangent_rate is not None:
+                exp_strike = exp * strike
+            if tangent_strike is not None or tangent_time is not None:
+                product6 = torch.exp(-0.5 * torch.add(product3, product4, alpha=0.25)) * spot
             if tangent_strike is not None:
-                total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-                ratio7 = total2 / spread
-                diff2 = ratio7 - product3
-                ratio8 = torch.exp(-0.5 * (diff2 * diff2) - rate_time) * spot / strike
-                product4 = -0.5 * torch.add(total2 * (ratio7 / spread + 1), product, alpha=0.25)
-                ratio9 = torch.exp(product4) * spot / strike / spread / _SQRT_2
-                diff3 = ratio8 / spread / ratio / _SQRT_2 - ratio9
+                ratio4 = (exp_strike - product6) / strike / spread
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                exp2 = torch.exp(-rate_time)
+                product7 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
             if tangent_strike is not None:
-                product5 = exp2 * torch.erfc(-diff2 / _SQRT_2)
-                terms.append(torch.sub(diff3 / _SQRT_PI, product5, alpha=0.5) * tangent_strike)
-            if tangent_time is not None or tangent_rate is not None:
-                product6 = torch.exp(-0.5 * (d1 * d1)) * spot
+                diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product7, alpha=0.5)
+                terms.append(diff2 * tangent_strike)
             if tangent_time is not None:
-                ratio10 = rate / spread
-                ratio11 = 0.25 * volatility / root_time
-                ratio12 = 0.5 * total * volatility / root_time / spread / spread
-                product7 = product6 * (ratio10 + ratio11 - ratio12)
-                ratio13 = product7 / _SQRT_2_SQRT_PI
-            if tangent_time is not None or tangent_rate is not None:
-                d2 = ratio2 - product3
-                product8 = exp2 * torch.erfc(-d2 / _SQRT_2)
-                exp3 = torch.exp(-0.5 * (d2 * d2) - rate_time)
-            if tangent_time is not None:
-                product9 = exp3 * (ratio10 - ratio12 - ratio11)
-                ratio14 = product9 / _SQRT_2_SQRT_PI
-                total3 = torch.addcmul(ratio13, 0.5 * product8 * rate - ratio14, strike)
+                ratio5 = rate / spread
+                ratio6 = 0.5 * total * volatility / root_time / spread / spread
+                ratio7 = 0.25 * volatility / root_time
+                product8 = exp * (ratio5 - ratio6 - ratio7)
+                diff3 = torch.sub(0.5 * product7 * rate, product8, alpha=_SQRT_1_2_PI)
+                total3 = torch.addcmul(
+                    diff3 * strike, product6, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
+                )
                 terms.append(total3 * tangent_time)
             if tangent_rate is not None:
-                product10 = _SQRT_2_SQRT_PI_2 * (product8 * root_time * volatility)
-                product11 = torch.addcmul(product6, product10 - exp3, strike) * tangent_rate * time
-                terms.append(product11 / spread / _SQRT_2_SQRT_PI)
+                ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
+                product9 = _SQRT_1_2_PI * ratio8
+                terms.append(
+                    torch.addcmul(product9, product7, strike, value=0.5) * tangent_rate * time
+                )
             if tangent_volatility is not None:
                 square = ratio2 * ratio2
-                product12 = 0.5 * total
-                product13 = torch.exp(-0.5 * square - product12 - product2) * (0.5 - ratio3)
-                exp4 = torch.exp(torch.sub(product12, square, alpha=0.5) - product2 - rate_time)
-                diff4 = torch.addcmul(product13 * spot, exp4 * (-ratio3 - 0.5), strike, value=-1)
-                product14 = diff4 * tangent_volatility * root_time
-                terms.append(product14 / _SQRT_2_SQRT_PI)
+                product10 = 0.5 * total
+                product11 = torch.exp(-0.5 * square - product10 - product5) * (0.5 - ratio3)
+                exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product5 - rate_time)
+                diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
+                product12 = diff4 * tangent_volatility * root_time
+                terms.append(_SQRT_1_2_PI * product12)
             return _total(ctx, terms)
 
 
@@ -340,85 +314,70 @@ class _BlackScholesCallPlain(Function):
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
         rate_time = rate * time
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            total = torch.log(ratio) + rate_time
+        total = torch.log(ratio) + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
-        if wants_spot or wants_time or wants_rate or wants_volatility:
-            ratio2 = total / spread
-        if wants_spot or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_volatility:
-            product = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product2 = 0.125 * product
-        if wants_spot:
-            ratio4 = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product2).exp_().div_(spread)
-            ratio5 = ratio4.div_(_SQRT_2_SQRT_PI)
+        ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
-            product3 = 0.5 * spread
-        if wants_spot or wants_time or wants_rate:
-            d1 = ratio2 + product3
+            product = 0.5 * spread
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
         if wants_spot:
-            exp = (1 - ratio3).mul_(total).mul_(0.5).sub_(product2).sub_(rate_time).exp_()
-            ratio6 = exp.div_(spread).div_(ratio).div_(_SQRT_2_SQRT_PI)
-            diff = ratio5.add_((-d1).div_(_SQRT_2).erfc_(), alpha=0.5).sub_(ratio6)
-            grad_spot = _fit(diff.mul_(grad_price), saved[0].shape, saved[0].dtype)
+            product2 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            ratio3 = ratio2 / spread
+        if wants_spot or wants_strike or wants_time:
+            product3 = (ratio3 + 1).mul_(total)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            product4 = time * volatility * volatility
+        if wants_spot or wants_volatility:
+            product5 = 0.125 * product4
+        if wants_spot or wants_strike or wants_time or wants_rate:
+            d2 = ratio2 - product
+            exp = (d2 * d2).mul_(-0.5).sub_(rate_time).exp_()
+        if wants_spot:
+            diff = (-0.5 * product3).sub_(product5).exp_().mul_(spot).div_(strike).sub_(exp)
+            total2 = product2.add_(diff.div_(spread).div_(ratio), alpha=_SQRT_1_2_PI)
+            grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_rate:
+            exp_strike = exp * strike
+        if wants_strike or wants_time:
+            product6 = product3.add_(product4, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
         if wants_strike:
-            total2 = torch.log(1 / strike) + rate_time + torch.log(spot)
-            ratio7 = total2 / spread
-            diff2 = ratio7 - product3
-            ratio8 = (diff2 * diff2).mul_(-0.5).sub_(rate_time).exp_().mul_(spot).div_(strike)
-            product4 = ratio7.div_(spread).add_(1).mul_(total2).add_(product, alpha=0.25).mul_(-0.5)
-            ratio9 = product4.exp_().mul_(spot).div_(strike).div_(spread).div_(_SQRT_2)
-            diff3 = ratio8.div_(spread).div_(ratio).div_(_SQRT_2).sub_(ratio9)
+            ratio4 = (exp_strike - product6).div_(strike).div_(spread)
         if wants_strike or wants_time or wants_rate:
-            exp2 = torch.exp(-rate_time)
+            product7 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
         if wants_strike:
-            product5 = diff2.neg_().div_(_SQRT_2).erfc_().mul_(exp2)
-            grad_strike = _fit(
-                diff3.div_(_SQRT_PI).sub_(product5, alpha=0.5).mul_(grad_price),
-                saved[1].shape,
-                saved[1].dtype,
-            )
-        if wants_time or wants_rate:
-            product6 = d1.square_().mul_(-0.5).exp_().mul_(spot)
+            diff2 = ratio4.mul_(_SQRT_1_2_PI).sub_(product7, alpha=0.5)
+            grad_strike = _fit(diff2.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
-            ratio10 = rate / spread
-            ratio11 = 0.25 * volatility / root_time
-            ratio12 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
-            product7 = (ratio10 + ratio11 - ratio12).mul_(product6)
-            ratio13 = product7.div_(_SQRT_2_SQRT_PI)
-        if wants_time or wants_rate:
-            d2 = ratio2 - product3
-            product8 = (-d2).div_(_SQRT_2).erfc_().mul_(exp2)
-            exp3 = d2.square_().mul_(-0.5).sub_(rate_time).exp_()
-        if wants_time:
-            product9 = ratio12.neg_().add_(ratio10).sub_(ratio11).mul_(exp3)
-            ratio14 = product9.div_(_SQRT_2_SQRT_PI)
-            grad_time = _fit(
-                ratio13.addcmul_((product8 * rate).mul_(0.5).sub_(ratio14), strike).mul_(
-                    grad_price
-                ),
-                saved[2].shape,
-                saved[2].dtype,
+            ratio5 = rate / spread
+            ratio6 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
+            ratio7 = 0.25 * volatility / root_time
+            product8 = exp.mul_((ratio5 - ratio6).sub_(ratio7))
+            diff3 = (product7 * rate).mul_(0.5).sub_(product8, alpha=_SQRT_1_2_PI)
+            total3 = diff3.mul_(strike).addcmul_(
+                product6, ratio6.neg_().add_(ratio5 + ratio7), value=_SQRT_1_2_PI
             )
+            grad_time = _fit(total3.mul_(grad_price), saved[2].shape, saved[2].dtype)
         if wants_rate:
-            product10 = product8.mul_(root_time).mul_(volatility).mul_(_SQRT_2_SQRT_PI_2)
-            product11 = (grad_price * time).mul_(product6.addcmul_(product10.sub_(exp3), strike))
+            ratio8 = d1.square_().mul_(-0.5).exp_().mul_(spot).sub_(exp_strike).div_(spread)
+            product9 = ratio8.mul_(_SQRT_1_2_PI)
             grad_rate = _fit(
-                product11.div_(spread).div_(_SQRT_2_SQRT_PI), saved[3].shape, saved[3].dtype
+                (grad_price * time).mul_(product9.addcmul_(product7, strike, value=0.5)),
+                saved[3].shape,
+                saved[3].dtype,
             )
         if wants_volatility:
             square = ratio2.square_()
-            product12 = 0.5 * total
-            product13 = (-0.5 * square).sub_(product12).sub_(product2).exp_().mul_(0.5 - ratio3)
-            exp4 = torch.sub(product12, square, alpha=0.5).sub_(product2).sub_(rate_time).exp_()
-            diff4 = product13.mul_(spot).addcmul_(
-                exp4.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
+            product10 = 0.5 * total
+            product11 = (-0.5 * square).sub_(product10).sub_(product5).exp_().mul_(0.5 - ratio3)
+            exp2 = torch.sub(product10, square, alpha=0.5).sub_(product5).sub_(rate_time).exp_()
+            diff4 = product11.mul_(spot).addcmul_(
+                exp2.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff4).div_(_SQRT_2_SQRT_PI),
+                (grad_price * root_time).mul_(diff4).mul_(_SQRT_1_2_PI),
                 saved[4].shape,
                 saved[4].dtype,
             )

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: ffec227c070ebd5e55cf62ac541da3ef45e91fdd12a960f903307d781dc8f1f7
+# body-sha256: 17ecdbd56c21f78452b63319a27cf3ae10f50b17e26ed6808c49b8d331088f69
 """Cauchy (Lorentzian) loss of an error.
 
     loss = log((x/c)**2 / 2 + 1)
@@ -38,10 +38,10 @@ _SQRT_2 = 1.4142135623730951  # sqrt(2)
 def cauchy_loss(x: Tensor, c: float = 1.0) -> Tensor:
     """Cauchy (Lorentzian) loss of an error.
 
-    c: the error at which the loss begins to flatten
+    c in (0, oo): the error at which the loss begins to flatten
 
-    c lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where c is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where c is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"cauchy_loss: expected a real tensor, not {_kind(x)}")

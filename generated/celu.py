@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 889ec112f49b880de1b235e5523f04ed6d2b05cdc1e748d5ff29451975025274
-# body-sha256: edbc2b5bc79680cfd35aedaa39c9646995bdc8e4ef632b5f8d5953ebcd22e353
+# body-sha256: 27dd904bd367d2ed5ab3091d3ab81bbed1c19f5114fd89281af1a2341e085b89
 """Continuously differentiable exponential linear unit.
 
     y = where(x > 0, x, alpha * (exp(x/alpha) - 1))
@@ -35,10 +35,10 @@ __all__ = ["CeluFunction", "celu"]
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Continuously differentiable exponential linear unit.
 
-    alpha: minus the value at minus infinity
+    alpha in (0, oo): minus the value at minus infinity
 
-    alpha lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where alpha is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where alpha is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"celu: expected a real tensor, not {_kind(x)}")

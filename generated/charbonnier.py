@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: 814d27694d6fa43462a0e516e489b41ff6a1ca1d3aa204d76e1dabfde219c166
+# body-sha256: 76af3f3e1a35aefe5fa273608374911d1f94dde00e1a3998b029b8e187cc80ab
 """Charbonnier loss, a differentiable absolute error.
 
     loss = sqrt((input - target)**2 + epsilon**2)
@@ -36,11 +36,10 @@ __all__ = ["CharbonnierFunction", "charbonnier"]
 def charbonnier(input: Tensor | float, target: Tensor | float, epsilon: float = 0.001) -> Tensor:
     """Charbonnier loss, a differentiable absolute error.
 
-    epsilon: size of the curved region
+    epsilon in (0, oo): size of the curved region
 
-    The tensors broadcast; any of them may be a number. epsilon lies in (0, oo). Raises
-    TypeError where a tensor is complex or a hyperparameter has another type, ValueError where
-    epsilon is out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where epsilon is out of range.
     """
     if not (_is_real(input) and _is_real(target)):
         input, target = _tensors("charbonnier", (), input=input, target=target)

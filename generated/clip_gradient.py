@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: ba13ca9b439e861012a72e4892caf0dc8cf5160d71bc734474fd0bf5df89ccd3
+# body-sha256: afa995dae359e4fcfc97299428915e727b8126f9ec7dbfb58fc31f9459b7aa99
 """Identity whose gradient is clipped element by element.
 
     y = x
@@ -30,10 +30,10 @@ __all__ = ["ClipGradientFunction", "clip_gradient"]
 def clip_gradient(x: Tensor, limit: float = 1.0) -> Tensor:
     """Identity whose gradient is clipped element by element.
 
-    limit: the largest size of an element of the gradient
+    limit in (0, oo): the largest size of an element of the gradient
 
-    limit lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where limit is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where limit is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"clip_gradient: expected a real tensor, not {_kind(x)}")

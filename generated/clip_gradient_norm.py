@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: 2b0ed891d3edffb841266ef13fb0961a8039f75bdfc07e0bee0ca1d3ab9c64cc
+# body-sha256: 7574a5a9785a0b093148fa522d4d93b712a0b8ba9b2af72cf54befe335ee95e0
 """Identity whose gradient is scaled down to a largest norm.
 
     y = x
@@ -34,10 +34,10 @@ __all__ = ["ClipGradientNormFunction", "clip_gradient_norm"]
 def clip_gradient_norm(x: Tensor, max_norm: float = 1.0) -> Tensor:
     """Identity whose gradient is scaled down to a largest norm.
 
-    max_norm: largest norm of the whole gradient
+    max_norm in (0, oo): largest norm of the whole gradient
 
-    max_norm lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where max_norm is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where max_norm is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"clip_gradient_norm: expected a real tensor, not {_kind(x)}")

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_gradient_linear.yaml
 # spec-sha256: 5a232905f79abc7cd2afc90d79f263e2dcf198f18d2e2db09cd1e621308436f5
-# body-sha256: b70fcf260e02f13eadfa0890b27d518fbddd93009849ebcdc5613fcbac580cae
+# body-sha256: 09d956c913310d9595072c06136d811b2f953e0fdb177f76674b22c254cf7bdc
 """Linear map whose gradient to its input is clipped; that of the weight is not.
 
     y = x @ weight.T
@@ -37,10 +37,10 @@ def clipped_gradient_linear(
 ) -> Tensor:
     """Linear map whose gradient to its input is clipped; that of the weight is not.
 
-    limit: the largest size of an element of the gradient
+    limit in (0, oo): the largest size of an element of the gradient
 
-    limit lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where limit is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where limit is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight)):
         x, weight = _tensors("clipped_gradient_linear", (), x=x, weight=weight)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 1e1476f8cb2f0216a0d3b9190fa521d761679ec7703fca901a55b06c8f29b9a2
+# body-sha256: 427593a42b8cd46b307d169c3622a131a11036400ea129569d6940a191aa20b0
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -33,10 +33,10 @@ __all__ = ["ClippedReluFunction", "clipped_relu"]
 def clipped_relu(x: Tensor, clip: float = 1.0) -> Tensor:
     """ReLU with a ceiling.
 
-    clip: the largest value of the output
+    clip in (0, oo): the largest value of the output
 
-    clip lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where clip is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where clip is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"clipped_relu: expected a real tensor, not {_kind(x)}")

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: debe5d71028c743ef80a21e846859677eeae261b51af1c90c34955e9158a0c21
+# body-sha256: 376e93316dcc8ecde66386f16a886613f45f623203add9859b9f9aebe49be6e3
 """One-dimensional convolution.
 
     y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -44,9 +44,11 @@ def conv1d(
 ) -> Tensor:
     """One-dimensional convolution.
 
-    stride lies in [1, oo). padding lies in [0, oo). Raises TypeError where a tensor is complex
-    or a hyperparameter has another type, ValueError where stride or padding is out of range or
-    shapes do not fit.
+    stride in [1, oo)
+    padding in [0, oo)
+
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where stride or padding is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and (bias is None or _is_real(bias))):
         x, weight, bias = _tensors("conv1d", ("bias",), x=x, weight=weight, bias=bias)

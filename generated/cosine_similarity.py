@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 7bde60d4e4fbaf70d330dd97546ae497be8090de781c49c795ab6f74c0677cea
+# body-sha256: 584869400658b5fab73b5f8df06758480cc3403beae8700d46931c0977d65c1c
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -44,10 +44,10 @@ __all__ = ["CosineSimilarityFunction", "cosine_similarity"]
 def cosine_similarity(a: Tensor | float, b: Tensor | float, eps: float = 1e-08) -> Tensor:
     """Cosine of the angle between vectors.
 
-    eps: smallest norm that is divided by
+    eps in (0, oo): smallest norm that is divided by
 
-    eps lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where eps is out of range or shapes do not fit.
     """
     if not (_is_real(a) and _is_real(b)):
         a, b = _tensors("cosine_similarity", (), a=a, b=b)
@@ -92,13 +92,13 @@ class CosineSimilarityFunction(Function):
         return _forward(a, b, eps)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         a, b, eps = inputs
         ctx.eps = eps
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(a, b, *kept)
+        ctx.save_for_backward(a, b)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), a, b, *kept)
+            _save_for_jvp(ctx, (y,), a, b)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -187,7 +187,7 @@ class CosineSimilarityFunction(Function):
 class _CosineSimilarityPlain(Function):
     """CosineSimilarityFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = CosineSimilarityFunction.jvp

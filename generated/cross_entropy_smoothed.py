@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: eca6696ea2daa140f60ae21cc469350b3914c9e61eb2bae61966d5292ade3694
+# body-sha256: a8c2151770cb0e663999e476da15ddd7dfd9201b80e782cd43243051a2f26d15
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -42,12 +42,11 @@ def cross_entropy_smoothed(
 ) -> Tensor:
     """Cross-entropy of logits and class probabilities, with label smoothing.
 
-    target: class probabilities, such as one-hot labels
-    smoothing: probability that is spread over all classes
+    target in [0, 1]: class probabilities, such as one-hot labels
+    smoothing in [0, 1]: probability that is spread over all classes
 
-    target lies in [0, 1]. smoothing lies in [0, 1]. Raises TypeError where a tensor is complex
-    or a hyperparameter has another type, ValueError where smoothing is out of range or shapes
-    do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where smoothing is out of range or shapes do not fit.
     """
     if not (_is_real(logits) and _is_real(target)):
         logits, target = _tensors("cross_entropy_smoothed", (), logits=logits, target=target)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/dice_loss.yaml
 # spec-sha256: 8656e747d1b19db4933383f1f9afd0f103fdcceabf93fe4a45793a42cfaeec5d
-# body-sha256: 53db8bab67b398b365dc0047e77741b7c260b27699dfd6b78fa6aa70a3a434aa
+# body-sha256: e80e450cac298072e6463495770b78632ab3470a05c59d747fa88f54d6e187e5
 """Soft Dice loss of a binary segmentation, from logits.
 
     p    = sigmoid(logits)
@@ -40,11 +40,11 @@ __all__ = ["DiceLossFunction", "dice_loss"]
 def dice_loss(logits: Tensor | float, target: Tensor | float, smooth: float = 1.0) -> Tensor:
     """Soft Dice loss of a binary segmentation, from logits.
 
-    smooth: keeps the quotient defined for empty masks
+    target in [0, 1]
+    smooth in (0, oo): keeps the quotient defined for empty masks
 
-    The tensors broadcast; any of them may be a number. target lies in [0, 1]. smooth lies in
-    (0, oo). Raises TypeError where a tensor is complex or a hyperparameter has another type,
-    ValueError where smooth is out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where smooth is out of range.
     """
     if not (_is_real(logits) and _is_real(target)):
         logits, target = _tensors("dice_loss", (), logits=logits, target=target)
@@ -83,13 +83,13 @@ class DiceLossFunction(Function):
         return _forward(logits, target, smooth)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         logits, target, smooth = inputs
         ctx.smooth = smooth
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(logits, target, *kept)
+        ctx.save_for_backward(logits, target)
         if _forward_mode():
-            _save_for_jvp(ctx, (loss,), logits, target, *kept)
+            _save_for_jvp(ctx, (loss,), logits, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -127,7 +127,7 @@ class DiceLossFunction(Function):
 class _DiceLossPlain(Function):
     """DiceLossFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = DiceLossFunction.jvp
@@ -148,7 +148,7 @@ class _DiceLossPlain(Function):
             return DiceLossFunction.backward(ctx, grad_loss)
         smooth = ctx.smooth
         logits, target, total, total2 = saved = ctx.saved_tensors
-        if total is None and total2 is None:
+        if total is None:
             return DiceLossFunction.backward(_Unpacked(ctx, saved), grad_loss)
         p = torch.sigmoid(logits)
         product = ((2 * total2 + smooth) * grad_loss).div_(total).div_(total).mul_(2)

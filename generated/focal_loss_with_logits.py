@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 5b361844c6f76209d5f8fe3d2bea5c60a5a96224aaed169d2c1fedcf38584e54
+# body-sha256: a8541901ac7c740e2fe54861a8856c7a3935d442b92b2640f1d69fab2c53d133
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -45,12 +45,13 @@ def focal_loss_with_logits(
 ) -> Tensor:
     """Focal loss of binary labels, from logits.
 
-    alpha: weight of the positive class
-    gamma: focus on hard examples; 0 for none
+    target in [0, 1]
+    alpha in [0, 1]: weight of the positive class
+    gamma in [0, oo): focus on hard examples; 0 for none
 
-    The tensors broadcast; any of them may be a number. target lies in [0, 1]. alpha lies in [0,
-    1]. gamma lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter
-    has another type, ValueError where alpha or gamma is out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where alpha or gamma is out of
+    range.
     """
     if not (_is_real(logits) and _is_real(target)):
         logits, target = _tensors("focal_loss_with_logits", (), logits=logits, target=target)
@@ -92,14 +93,14 @@ class FocalLossWithLogitsFunction(Function):
         return _forward(logits, target, alpha, gamma)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         logits, target, alpha, gamma = inputs
         ctx.alpha = alpha
         ctx.gamma = gamma
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(logits, target, *kept)
+        ctx.save_for_backward(logits, target)
         if _forward_mode():
-            _save_for_jvp(ctx, (loss,), logits, target, *kept)
+            _save_for_jvp(ctx, (loss,), logits, target)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -152,7 +153,7 @@ class FocalLossWithLogitsFunction(Function):
 class _FocalLossWithLogitsPlain(Function):
     """FocalLossWithLogitsFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = FocalLossWithLogitsFunction.jvp
@@ -174,7 +175,7 @@ class _FocalLossWithLogitsPlain(Function):
             return FocalLossWithLogitsFunction.backward(ctx, grad_loss)
         alpha, gamma = ctx.alpha, ctx.gamma
         logits, target, log_sig, log_sig_logits = saved = ctx.saved_tensors
-        if log_sig is None and log_sig_logits is None:
+        if log_sig is None:
             return FocalLossWithLogitsFunction.backward(_Unpacked(ctx, saved), grad_loss)
         sig_neg_logits = (-logits).sigmoid_()
         p = torch.sigmoid(logits)

@@ -2,14 +2,14 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 7f0caaeaa1d7d0ef5b901b202c5727ea77eae308011675e4598f0f1fa3116e40
+# body-sha256: 7de8c168c733122622cfab8790180e7d6ba30ac97d45f0830bd13a982ebcaa78
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
 
     u         = x @ gate.T
     v         = erfc(-u * sqrt(1/2))
-    w         = grad_y * (x @ up.T) * (u * sqrt(1/2) * exp(-u**2 / 2) / sqrt(pi) + v / 2)
+    w         = grad_y * (x @ up.T) * (u * sqrt(1 / (2 * pi)) * exp(-u**2 / 2) + v / 2)
     r         = grad_y * u * v / 2
     grad_x    = w @ gate + r @ up
     grad_gate = w.mT @ x
@@ -40,7 +40,7 @@ from torch.autograd import Function, forward_ad
 __all__ = ["GegluFunction", "geglu"]
 
 _SQRT_1_2 = 0.7071067811865476  # sqrt(1/2)
-_SQRT_1_2_SQRT_PI = 0.3989422804014327  # sqrt(1/2) / sqrt(pi)
+_SQRT_1_2_PI = 0.3989422804014327  # sqrt(1 / (2 * pi))
 
 
 def geglu(x: Tensor | float, gate: Tensor | float, up: Tensor | float) -> Tensor:
@@ -94,7 +94,9 @@ class GegluFunction(Function):
         return _forward(x, gate, up)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Any, ...], y: Any, x_gate: Any = None, x_up: Any = None
+    ) -> None:
         x, gate, up = inputs
         ctx.shapes = (None, None, up.shape)
         ctx.dtypes = (None, None, up.dtype)
@@ -104,7 +106,8 @@ class GegluFunction(Function):
             x,
             gate,
             up if wants_x or wants_gate else None,
-            *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
+            x_gate,
+            x_up if wants_x or wants_gate else None,
         ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
@@ -124,7 +127,7 @@ class GegluFunction(Function):
             erfc = torch.erfc(-_SQRT_1_2 * x_gate)
             if wants_x or wants_gate:
                 total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_SQRT_PI
+                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_PI
                 )
                 product = x @ up.T * total * grad_y
             if wants_x or wants_up:
@@ -151,7 +154,7 @@ class GegluFunction(Function):
             erfc = torch.erfc(-_SQRT_1_2 * x_gate)
             if tangent_x is not None or tangent_gate is not None:
                 total = torch.addcmul(
-                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_SQRT_PI
+                    0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_PI
                 )
                 product = x @ up.T * total
             if tangent_x is not None:
@@ -170,7 +173,7 @@ class GegluFunction(Function):
 class _GegluPlain(Function):
     """GegluFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = GegluFunction.jvp
@@ -188,7 +191,7 @@ class _GegluPlain(Function):
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
             x, gate, up, x_gate, x_up = saved = ctx.saved_tensors
-            if x_gate is None and x_up is None:
+            if x_gate is None:
                 return GegluFunction.backward(_Unpacked(ctx, saved), grad_y)
             x, gate, up, x_gate, x_up, grad_y = _alike(
                 torch.bool, x, gate, up, x_gate, x_up, grad_y
@@ -197,7 +200,7 @@ class _GegluPlain(Function):
             erfc = (-_SQRT_1_2 * x_gate).erfc_()
             if wants_x or wants_gate:
                 total = (0.5 * erfc).addcmul_(
-                    (x_gate * x_gate).mul_(-0.5).exp_(), x_gate, value=_SQRT_1_2_SQRT_PI
+                    (x_gate * x_gate).mul_(-0.5).exp_(), x_gate, value=_SQRT_1_2_PI
                 )
                 product = total.mul_(x_up).mul_(grad_y)
             if wants_x or wants_up:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 5dba926e7c0a84fd3146aa65a2e4aad807359df028be58cae98a4dec876e4f11
+# body-sha256: cadb28495b1424968d501cfa431db3a9d99b26297d0e0698b382740826d13168
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -34,8 +34,11 @@ __all__ = ["GeometricMeanFunction", "geometric_mean"]
 def geometric_mean(a: Tensor | float, b: Tensor | float) -> Tensor:
     """Geometric mean of two positive tensors.
 
-    The tensors broadcast; any of them may be a number. a lies in (0, oo). b lies in (0, oo).
-    Raises TypeError where a tensor is complex.
+    a in (0, oo)
+    b in (0, oo)
+
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not (_is_real(a) and _is_real(b)):
         a, b = _tensors("geometric_mean", (), a=a, b=b)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/huber.yaml
 # spec-sha256: 41c4ba8fd1aa596009c0c2675d775425292c42ecc052a54807b6bba8a2254f7e
-# body-sha256: e20d48594c9a7b285e204a0754b49ce4a4fa45d6716b64ab01ec53a1f71c6732
+# body-sha256: 71277534dee4bcf97e87551be48dd726012657f06d1f2433dd16914b0d60a1c7
 """Huber loss.
 
     d    = input - target
@@ -37,11 +37,10 @@ __all__ = ["Huber", "HuberFunction", "huber"]
 def huber(input: Tensor | float, target: Tensor | float, delta: float = 1.0) -> Tensor:
     """Huber loss.
 
-    delta: the error at which the loss turns linear
+    delta in (0, oo): the error at which the loss turns linear
 
-    The tensors broadcast; any of them may be a number. delta lies in (0, oo). Raises TypeError
-    where a tensor is complex or a hyperparameter has another type, ValueError where delta is
-    out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where delta is out of range.
     """
     if not (_is_real(input) and _is_real(target)):
         input, target = _tensors("huber", (), input=input, target=target)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 46bb220e63857fa9123bb5fdec50d3693dd8e3e7f93a8f38de93bd7ead3d050b
+# body-sha256: bbe96abc9dd6652eb68156a1e0a2af0111bb256af35c0ec39c94f9682d057fe0
 """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
     scores   = query @ key.T / temperature
@@ -43,8 +43,10 @@ __all__ = ["InfoNceFunction", "info_nce"]
 def info_nce(query: Tensor | float, key: Tensor | float, temperature: float = 0.1) -> Tensor:
     """Contrastive loss; row i of the keys is the positive example of row i of the queries.
 
-    temperature lies in (0, oo). Raises TypeError where a tensor is complex or a hyperparameter
-    has another type, ValueError where temperature is out of range or shapes do not fit.
+    temperature in (0, oo)
+
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where temperature is out of range or shapes do not fit.
     """
     if not (_is_real(query) and _is_real(key)):
         query, key = _tensors("info_nce", (), query=query, key=key)
@@ -89,14 +91,14 @@ class InfoNceFunction(Function):
         return _forward(query, key, temperature)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], loss: Any) -> None:
         query, key, temperature = inputs
         ctx.autocast = _autocast(query)
         ctx.temperature = temperature
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(query, key, *kept)
+        ctx.save_for_backward(query, key)
         if _forward_mode():
-            _save_for_jvp(ctx, (loss,), query, key, *kept)
+            _save_for_jvp(ctx, (loss,), query, key)
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor | None) -> Any:
@@ -149,7 +151,7 @@ class InfoNceFunction(Function):
 class _InfoNcePlain(Function):
     """InfoNceFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = InfoNceFunction.jvp
@@ -173,7 +175,7 @@ class _InfoNcePlain(Function):
         temperature = ctx.temperature
         with _autocast_as(ctx.autocast):
             query, key, logsumexp, scores = saved = ctx.saved_tensors
-            if logsumexp is None and scores is None:
+            if logsumexp is None:
                 return InfoNceFunction.backward(_Unpacked(ctx, saved), grad_loss)
             grad_query = grad_key = None
             ratio = (grad_loss / query.shape[0]).div_(temperature)

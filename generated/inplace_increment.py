@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: 9f1c09c7058f6303303561a0ecee1d09e0069c70198b62932d868d709c214cd1
+# body-sha256: 832cd5a7f9362cac77c1698c92b347b5ce197956595c4330a72d44d272170866
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -77,7 +77,7 @@ class InplaceIncrementFunction(Function):
 
 
 class InplaceIncrementInplaceFunction(Function):
-    """The same, written over x."""
+    """InplaceIncrementFunction, whose result is written over x."""
 
     backward = InplaceIncrementFunction.backward
 

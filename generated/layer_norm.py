@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 14e48f3e7e76023d9cb613d9e7d68af0dfe072e194cbe34cb016cd96c2725d1b
+# body-sha256: 09d7f0ad92c17297a0f4cf61c64a1e2e70a58d9da0b9dd82ca5b05870f3472d7
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -44,10 +44,10 @@ def layer_norm(
 ) -> Tensor:
     """Layer normalisation over the last dimension.
 
-    eps: added to the variance
+    eps in [0, oo): added to the variance
 
-    eps lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where eps is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight) and _is_real(bias)):
         x, weight, bias = _tensors("layer_norm", (), x=x, weight=weight, bias=bias)
@@ -114,8 +114,7 @@ class LayerNormFunction(Function):
             product = grad_y * weight
         if wants_x or wants_weight:
             centred = x - x.mean(dim=-1, keepdim=True)
-            centred_squared = centred * centred
-            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            total = (centred * centred).mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
             ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
@@ -186,8 +185,7 @@ class _LayerNormPlain(Function):
             product = grad_y * weight
         if wants_x or wants_weight:
             centred = x - x.mean(dim=-1, keepdim=True)
-            centred_squared = centred * centred
-            total = centred_squared.mean(dim=-1, keepdim=True) + eps
+            total = (centred * centred).mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
             ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)

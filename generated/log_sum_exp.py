@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp.yaml
 # spec-sha256: 07780b6fcb162c1a694c55e496435d51a57a0f019f2dedee36e17c6b37465e2a
-# body-sha256: 7bb39da6246229e2feac123b4b6fdc27a8c82ccde6630924bfdbc14abb89f59c
+# body-sha256: 006bd0609c29170e9a9eaefa54687f92cf033a78ddaa26228c8a0923aa6f7ac0
 """Logarithm of the sum of exponentials of all elements.
 
     y = log(sum(exp(x)))
@@ -62,12 +62,12 @@ class LogSumExpFunction(Function):
         return _forward(x)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
+        ctx.save_for_backward(x)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, *kept)
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -94,7 +94,7 @@ class LogSumExpFunction(Function):
 class _LogSumExpPlain(Function):
     """LogSumExpFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = LogSumExpFunction.jvp

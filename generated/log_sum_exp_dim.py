@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_sum_exp_dim.yaml
 # spec-sha256: 3a29b59a77dd0d9cf105e838174f8df09eb5bd8414e4b313f75099330325a197
-# body-sha256: 009e119293f147ce3accb02035633d3aeeec713ffc5e4a61464de0940fd95110
+# body-sha256: 7d67fb3a3d470ed170733c0bdf1a6a15b9d3fd3585c4e3f0d566685aaa8a9e62
 """Logarithm of the sum of exponentials along a dimension.
 
     y = log(sum(exp(x), dim=dim, keepdim=keepdim))
@@ -37,12 +37,14 @@ def log_sum_exp_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     dim: the dimension that is summed over
     keepdim: whether the dimension stays (with size 1)
 
-    Raises TypeError where x is no real tensor or a hyperparameter has another type.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, IndexError
+    where dim is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"log_sum_exp_dim: expected a real tensor, not {_kind(x)}")
     _typed("log_sum_exp_dim", "dim", dim, int)
     _typed("log_sum_exp_dim", "keepdim", keepdim, bool)
+    _dimension("log_sum_exp_dim", "dim", dim, x.dim())
     return _apply(x, dim, keepdim)
 
 
@@ -68,14 +70,14 @@ class LogSumExpDimFunction(Function):
         return _forward(x, dim, keepdim)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, dim, keepdim = inputs
         ctx.dim = dim
         ctx.keepdim = keepdim
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
+        ctx.save_for_backward(x)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, *kept)
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -115,7 +117,7 @@ class LogSumExpDimFunction(Function):
 class _LogSumExpDimPlain(Function):
     """LogSumExpDimFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = LogSumExpDimFunction.jvp
@@ -171,6 +173,15 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
         wanted = "float" if types == (float, int) else types.__name__
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+
+
+def _dimension(op: str, name: str, value: int, rank: int) -> None:
+    """Raise IndexError for a hyperparameter that is no dimension."""
+    bound = max(rank, 1)
+    if not -bound <= value < bound:
+        raise IndexError(
+            f"{op}: {name} must be in [{-bound}, {bound - 1}] for {rank} dimensions, not {value}"
+        )
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

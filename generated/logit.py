@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: 242b5ceffc8113c7e8aebc712abc17b34f42c0a3e9fd576b4a2fe219ac5344c3
+# body-sha256: 5f34738d4f4eed807c8fb628700957b9951f4a45c545355e7051d09ba4b857d4
 """Logarithm of the odds, the inverse of the sigmoid.
 
     y = log(p / (1 - p))
@@ -33,7 +33,9 @@ __all__ = ["LogitFunction", "logit"]
 def logit(p: Tensor) -> Tensor:
     """Logarithm of the odds, the inverse of the sigmoid.
 
-    p lies in (0, 1). Raises TypeError where p is no real tensor.
+    p in (0, 1)
+
+    Raises TypeError where p is no real tensor.
     """
     if not _is_real(p):
         raise TypeError(f"logit: expected a real tensor, not {_kind(p)}")

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: dd317dac0b0520efe207fc44b1a89592faf9bf928d97610ce8dc3520debfc5a6
+# body-sha256: 11deeb5644d8f18c80d764becb92d36261737e10b74667db68920e047b872a94
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -103,7 +103,7 @@ class LoraLinearFunction(Function):
         return _forward(x, weight, down, up, scale)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, x_down: Any = None) -> None:
         x, weight, down, up, scale = inputs
         ctx.shapes = (x.shape, None, down.shape, up.shape)
         ctx.dtypes = (x.dtype, None, down.dtype, up.dtype)
@@ -115,7 +115,7 @@ class LoraLinearFunction(Function):
             weight if wants_x else None,
             down if wants_x or wants_up else None,
             up if wants_x or wants_down else None,
-            *(kept if wants_up else [None] * len(kept)),
+            x_down if wants_up else None,
         ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
@@ -173,7 +173,7 @@ class LoraLinearFunction(Function):
 class _LoraLinearPlain(Function):
     """LoraLinearFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = LoraLinearFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lsq_fake_quantise.yaml
 # spec-sha256: 1920b4345db45de453ed308994443e4ae6dcaa423c98e6c5ce85940e8e2e8029
-# body-sha256: 5b87a5a3dda88011a2bd035246880884d9b918bc3a6e8c851deb45892efb153c
+# body-sha256: ef011b5aea92e0d7196f8c5512964a1b3f91e925cceed07d09f24839091ed88a
 """Rounds to multiples of a learned step.
 
     v = x / step
@@ -40,13 +40,13 @@ def lsq_fake_quantise(
 ) -> Tensor:
     """Rounds to multiples of a learned step.
 
-    step: distance of neighbouring values
+    step in (0, oo): distance of neighbouring values
     low: smallest multiple of the step
     high: largest multiple of the step
     grad_scale: factor of the gradient of the step
 
-    The tensors broadcast; any of them may be a number. step lies in (0, oo). Raises TypeError
-    where a tensor is complex or a hyperparameter has another type.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type.
     """
     if not (_is_real(x) and _is_real(step)):
         x, step = _tensors("lsq_fake_quantise", (), x=x, step=step)
@@ -81,13 +81,13 @@ class LsqFakeQuantiseFunction(Function):
         return _forward(x, step, low, high, grad_scale)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, rounded: Any = None) -> None:
         x, step, low, high, grad_scale = inputs
         ctx.low = low
         ctx.high = high
         ctx.grad_scale = grad_scale
         _, wants_step, *_ = _wanted(ctx)
-        saved = [x, step, *(kept if wants_step else [None] * len(kept))]
+        saved = [x, step, rounded if wants_step else None]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -134,7 +134,7 @@ class LsqFakeQuantiseFunction(Function):
 class _LsqFakeQuantisePlain(Function):
     """LsqFakeQuantiseFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = LsqFakeQuantiseFunction.jvp

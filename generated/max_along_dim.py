@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/max_along_dim.yaml
 # spec-sha256: 9d0c84db2182ab4f4edfd986e123f5901e86b9aaded0329b97dfc52a5a2e6ace
-# body-sha256: c8bbff75f1de93ea97cbe1d9e7b96b6169b5d0480e40b31ca7ae20451734887f
+# body-sha256: 372eaef858e925a83a0b48161b6e789463e2d4d3b6fd732799778e8d98470f2b
 """Largest value along a dimension, and where it stands.
 
     largest = max(x, dim=dim)
@@ -37,16 +37,18 @@ def max_along_dim(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
     dim: the dimension to search
 
-    Raises TypeError where x is no real tensor or a hyperparameter has another type.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, IndexError
+    where dim is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"max_along_dim: expected a real tensor, not {_kind(x)}")
     _typed("max_along_dim", "dim", dim, int)
+    _dimension("max_along_dim", "dim", dim, x.dim())
     return _apply(x, dim)
 
 
 class MaxAlongDimFunction(Function):
-    """values and indices of max_along_dim, differentiable in x to any order, in any mode."""
+    """values and indices of max_along_dim; values is differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -123,6 +125,15 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
         wanted = "float" if types == (float, int) else types.__name__
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+
+
+def _dimension(op: str, name: str, value: int, rank: int) -> None:
+    """Raise IndexError for a hyperparameter that is no dimension."""
+    bound = max(rank, 1)
+    if not -bound <= value < bound:
+        raise IndexError(
+            f"{op}: {name} must be in [{-bound}, {bound - 1}] for {rank} dimensions, not {value}"
+        )
 
 
 def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 6a922483abc92907f5627b204980145110139c8ec95a0abbdb371586e32f465f
+# body-sha256: 7c96ad149368efc6fc83248640af551647f6e22e78ea69ae439f6f208eae12ee
 """Mish activation.
 
     y = x * tanh(softplus(x))
@@ -68,12 +68,12 @@ class MishFunction(Function):
         return _forward(x)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         (x,) = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
+        ctx.save_for_backward(x)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, *kept)
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -112,7 +112,7 @@ class MishFunction(Function):
 class _MishPlain(Function):
     """MishFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = MishFunction.jvp

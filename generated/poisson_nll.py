@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/poisson_nll.yaml
 # spec-sha256: fd02bd585ea77fc1facecccb08ee2b55ed7923b2dee18e70aea83d4ee22a59ff
-# body-sha256: 1b1f0924b9320954317366927cdc10641d27390c8587132dc24cc8f16777811f
+# body-sha256: 08d6c5b0c394b5c14a05de736d360d0da38a522f45158d1d502b07b24fbb7552
 """Negative log-likelihood of counts, without the constant term.
 
     loss = where(log_input, exp(input) - target * input, input - target * log(input + eps))
@@ -40,12 +40,12 @@ def poisson_nll(
     """Negative log-likelihood of counts, without the constant term.
 
     input: the expected count or its logarithm
+    target in [0, oo)
     log_input: whether input is the logarithm of the expected count
-    eps: keeps the logarithm finite at a count of 0
+    eps in (0, oo): keeps the logarithm finite at a count of 0
 
-    The tensors broadcast; any of them may be a number. target lies in [0, oo). eps lies in (0,
-    oo). Raises TypeError where a tensor is complex or a hyperparameter has another type,
-    ValueError where eps is out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where eps is out of range.
     """
     if not (_is_real(input) and _is_real(target)):
         input, target = _tensors("poisson_nll", (), input=input, target=target)

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: bb403feeddd4537edbab993f91a7573a98e02299c8874063c4a33bd26428a596
+# body-sha256: a0d4f7fd3a743a0497b1aaa1283b6459f42225c7bf68fe80179b6a4527564890
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -40,10 +40,9 @@ __all__ = ["RbfKernelFunction", "rbf_kernel"]
 def rbf_kernel(x: Tensor | float, y: Tensor | float, gamma: Tensor | float) -> Tensor:
     """Gaussian kernel matrix of two sets of points.
 
-    gamma: 1 / (2 * length scale squared)
+    gamma in (0, oo): 1 / (2 * length scale squared)
 
-    gamma lies in (0, oo). Raises TypeError where a tensor is complex, ValueError where shapes
-    do not fit.
+    Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(y) and _is_real(gamma)):
         x, y, gamma = _tensors("rbf_kernel", (), x=x, y=y, gamma=gamma)
@@ -87,13 +86,13 @@ class RbfKernelFunction(Function):
         return _forward(x, y, gamma)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], k: Any) -> None:
         x, y, gamma = inputs
         ctx.autocast = _autocast(x)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, y, gamma, *kept)
+        ctx.save_for_backward(x, y, gamma)
         if _forward_mode():
-            _save_for_jvp(ctx, (k,), x, y, gamma, *kept)
+            _save_for_jvp(ctx, (k,), x, y, gamma)
 
     @staticmethod
     def backward(ctx: Any, grad_k: Tensor | None) -> Any:
@@ -169,7 +168,7 @@ class RbfKernelFunction(Function):
 class _RbfKernelPlain(Function):
     """RbfKernelFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = RbfKernelFunction.jvp

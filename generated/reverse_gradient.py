@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: 22cafc98c25150b74bb80c93258d77a553e0b4f536f5fe15284df926e03e48de
+# body-sha256: 1f4f2982514ab8d2cfb4de80ddae60322047773b42f2eb792c09a1c75a365f98
 """Identity whose gradient changes its sign.
 
     y = x
@@ -32,10 +32,10 @@ __all__ = ["ReverseGradientFunction", "reverse_gradient"]
 def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:
     """Identity whose gradient changes its sign.
 
-    strength: factor of the reversed gradient
+    strength in [0, oo): factor of the reversed gradient
 
-    strength lies in [0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where strength is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where strength is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"reverse_gradient: expected a real tensor, not {_kind(x)}")

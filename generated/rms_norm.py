@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 067250ecc4f960c95d7cd76d28cd2c0b8d98bb879cd2f9ebe9f9f1ed97289a25
+# body-sha256: 1a583d70535ca98cd6a96a82c851310efdf0b96477b9337a91b4e30186fbcb79
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -39,10 +39,10 @@ __all__ = ["RmsNorm", "RmsNormFunction", "rms_norm"]
 def rms_norm(x: Tensor | float, weight: Tensor | float, eps: float = 1e-06) -> Tensor:
     """Root mean square normalisation.
 
-    eps: added to the mean square
+    eps in [0, oo): added to the mean square
 
-    eps lies in [0, oo). Raises TypeError where a tensor is complex or a hyperparameter has
-    another type, ValueError where eps is out of range or shapes do not fit.
+    Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
+    where eps is out of range or shapes do not fit.
     """
     if not (_is_real(x) and _is_real(weight)):
         x, weight = _tensors("rms_norm", (), x=x, weight=weight)
@@ -97,8 +97,7 @@ class RmsNormFunction(Function):
         grad_x = grad_weight = None
         if wants_x:
             product = grad_y * weight
-        x_squared = x * x
-        total = x_squared.mean(dim=-1, keepdim=True) + eps
+        total = (x * x).mean(dim=-1, keepdim=True) + eps
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
@@ -151,8 +150,7 @@ class _RmsNormPlain(Function):
         grad_x = grad_weight = None
         if wants_x:
             product = grad_y * weight
-        x_squared = x * x
-        total = x_squared.mean(dim=-1, keepdim=True) + eps
+        total = (x * x).mean(dim=-1, keepdim=True) + eps
         rms = torch.sqrt(total)
         if wants_x:
             ratio = (product * x).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)

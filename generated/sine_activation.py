@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: a0962a29d69d8d76a76057371d0cc3a14f6f0efa03b4ab84165be368b16b5725
+# body-sha256: 88420ec137dc2a983b58e8be9f54ab1c8fc5836ef70b7bb55a174e42c5ab66c1
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -37,10 +37,10 @@ __all__ = ["SineActivation", "SineActivationFunction", "sine_activation"]
 def sine_activation(x: Tensor, omega: float = 30.0) -> Tensor:
     """Sine activation of implicit neural representations.
 
-    omega: angular frequency
+    omega in (0, oo): angular frequency
 
-    omega lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where omega is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where omega is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"sine_activation: expected a real tensor, not {_kind(x)}")

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/smooth_l1.yaml
 # spec-sha256: 7376f6aa5e97abcdf876378bf2986ee2d37f506ae616918afd4cacf5569095b9
-# body-sha256: 04a91741da143c35166840438a5062bd7c60a76c938778f3d8315bf38d7e3645
+# body-sha256: eeb8d1a70e49fd367aed35227dcdb9cbccea923b278873baf7db217366024dd1
 """Smooth L1 loss.
 
     d    = input - target
@@ -51,12 +51,12 @@ def smooth_l1(
 ) -> Tensor:
     """Smooth L1 loss.
 
-    beta: the error at which the loss turns linear
+    beta in (0, oo): the error at which the loss turns linear
     reduction: over all elements
 
-    The tensors broadcast; any of them may be a number. beta lies in (0, oo). Raises TypeError
-    where a tensor is complex or a hyperparameter has another type, ValueError where beta or
-    reduction is out of range.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type, ValueError where beta or reduction is out of
+    range.
     """
     if not (_is_real(input) and _is_real(target)):
         input, target = _tensors("smooth_l1", (), input=input, target=target)

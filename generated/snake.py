@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/snake.yaml
 # spec-sha256: a4abb08e2d7f7bbf15d845ef7081dd2a03185dee7ff157d5af31e8ef43ea9e3e
-# body-sha256: 77e357e0653bca70d4e73a6a3f518c2c2f72b3648e3f074e5b0687727072cf80
+# body-sha256: e055384d8959b2efeb8ba4707cee035f1f97176dba7e68447b4e079bcd605c85
 """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
     y = x + sin(alpha * x)**2 / alpha
@@ -42,10 +42,9 @@ __all__ = ["Snake", "SnakeFunction", "snake"]
 def snake(x: Tensor | float, alpha: Tensor | float) -> Tensor:
     """Snake activation, the identity plus a periodic part, with one frequency for each channel.
 
-    alpha: frequency of the periodic part
+    alpha in (0, 1000]: frequency of the periodic part
 
-    alpha lies in (0, 1000]. Raises TypeError where a tensor is complex, ValueError where shapes
-    do not fit.
+    Raises TypeError where a tensor is complex, ValueError where shapes do not fit.
     """
     if not (_is_real(x) and _is_real(alpha)):
         x, alpha = _tensors("snake", (), x=x, alpha=alpha)

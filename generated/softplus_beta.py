@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: e18de90343025409783f9410ef30925da6e1292e8b6951ff4032097f322139da
+# body-sha256: f077928b8e748f4121aba1cc2f50da29c15fb3015ac9d64a081c553766acfcd7
 """Softplus with a sharpness, the identity beyond a threshold.
 
     y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -34,11 +34,11 @@ __all__ = ["SoftplusBetaFunction", "softplus_beta"]
 def softplus_beta(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Softplus with a sharpness, the identity beyond a threshold.
 
-    beta: sharpness of the bend
+    beta in (0, oo): sharpness of the bend
     threshold: the value of beta*x from which the identity is used
 
-    beta lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where beta is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where beta is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"softplus_beta: expected a real tensor, not {_kind(x)}")

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 4dac9073d4dd5615c30d320700a776ec9996b8909dec25a4e9c17f6cc5d91495
+# body-sha256: 10180cbe9abb382e9423773db5b8e66a139bb93482cb9dcd88bee7b7181dc7c7
 """Soft thresholding, the proximal map of the absolute value.
 
     y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -35,10 +35,10 @@ __all__ = ["SoftshrinkFunction", "softshrink"]
 def softshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
     """Soft thresholding, the proximal map of the absolute value.
 
-    threshold: how far every value moves towards 0
+    threshold in [0, oo): how far every value moves towards 0
 
-    threshold lies in [0, oo). Raises TypeError where x is no real tensor or a hyperparameter
-    has another type, ValueError where threshold is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where threshold is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"softshrink: expected a real tensor, not {_kind(x)}")

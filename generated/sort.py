@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 0d18f58c338fb8f86aa390a2e5b28e6c5bb1495c95b43077bb6184517c5646da
+# body-sha256: 0a79d8af770dba8c74988fea759b7ada4064aad4cdba73b329788c9756349a04
 """Sorted values along a dimension, and where they came from.
 
     values  = sort(x, dim=dim).values
@@ -36,16 +36,18 @@ def sort(x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
 
     dim: the dimension to sort along
 
-    Raises TypeError where x is no real tensor or a hyperparameter has another type.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, IndexError
+    where dim is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"sort: expected a real tensor, not {_kind(x)}")
     _typed("sort", "dim", dim, int)
+    _dimension("sort", "dim", dim, x.dim())
     return _apply(x, dim)
 
 
 class SortFunction(Function):
-    """values and indices of sort, differentiable in x to any order, in any mode."""
+    """values and indices of sort; values is differentiable in x to any order, in any mode."""
 
     generate_vmap_rule = True
 
@@ -111,6 +113,15 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
         wanted = "float" if types == (float, int) else types.__name__
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+
+
+def _dimension(op: str, name: str, value: int, rank: int) -> None:
+    """Raise IndexError for a hyperparameter that is no dimension."""
+    bound = max(rank, 1)
+    if not -bound <= value < bound:
+        raise IndexError(
+            f"{op}: {name} must be in [{-bound}, {bound - 1}] for {rank} dimensions, not {value}"
+        )
 
 
 def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: 9464e6fb2d31b7628f9733e9be40b96ff764e44fd7ef2281adc7c2da238d38d1
+# body-sha256: 32653fdbb27f460db30a372f710b49a67ed9e026bc12ce1d5b92a21aa85640f0
 """Spike of a neuron, with the derivative of an arc tangent as surrogate gradient.
 
     spike = where(v >= threshold, 1, 0)
@@ -42,10 +42,10 @@ def spike_atan(v: Tensor, threshold: float = 1.0, alpha: float = 2.0) -> Tensor:
 
     v: membrane potential
     threshold: the potential from which the neuron fires
-    alpha: steepness of the surrogate
+    alpha in (0, oo): steepness of the surrogate
 
-    alpha lies in (0, oo). Raises TypeError where v is no real tensor or a hyperparameter has
-    another type, ValueError where alpha is out of range.
+    Raises TypeError where v is no real tensor or a hyperparameter has another type, ValueError
+    where alpha is out of range.
     """
     if not _is_real(v):
         raise TypeError(f"spike_atan: expected a real tensor, not {_kind(v)}")

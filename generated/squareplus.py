@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: e36f329c7fabe18395a344e1bc16bdd003a37f80d94a6aeb75cd70b4b15cf4e1
+# body-sha256: 9dbceb53691ac5a3c97f523e14e1e1e1d696cdb901b7ce1b4312ef2b098f9a11
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -37,10 +37,10 @@ __all__ = ["SquareplusFunction", "squareplus"]
 def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
     """Algebraic relative of softplus.
 
-    b: size of the curved region around 0
+    b in (0, oo): size of the curved region around 0
 
-    b lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where b is out of range.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where b is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"squareplus: expected a real tensor, not {_kind(x)}")
@@ -73,13 +73,13 @@ class SquareplusFunction(Function):
         return _forward(x, b)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, b = inputs
         ctx.b = b
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *kept)
+        ctx.save_for_backward(x)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, *kept)
+            _save_for_jvp(ctx, (y,), x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -113,7 +113,7 @@ class SquareplusFunction(Function):
 class _SquareplusPlain(Function):
     """SquareplusFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = SquareplusFunction.jvp

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sum.yaml
 # spec-sha256: c176ba9dd7c18b023c8a34d9209d032502de0710feed82bcdf7ea45ee215125c
-# body-sha256: e113dacdaa8441a763f45dd55fd7e368c0802b96f57dff37637a0d873aafb510
+# body-sha256: 427f301b6029715c1c1e78ec5153f56713e2ce7b895c0ad113bf6514aa29335d
 """Sum along a dimension.
 
     y = sum(x, dim=dim, keepdim=keepdim)
@@ -36,12 +36,14 @@ def sum(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tensor:
     dim: the dimension that is summed over
     keepdim: whether the dimension stays (with size 1)
 
-    Raises TypeError where x is no real tensor or a hyperparameter has another type.
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, IndexError
+    where dim is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"sum: expected a real tensor, not {_kind(x)}")
     _typed("sum", "dim", dim, int)
     _typed("sum", "keepdim", keepdim, bool)
+    _dimension("sum", "dim", dim, x.dim())
     return _apply(x, dim, keepdim)
 
 
@@ -106,6 +108,15 @@ def _typed(op: str, name: str, value: Any, types: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
         wanted = "float" if types == (float, int) else types.__name__
         raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
+
+
+def _dimension(op: str, name: str, value: int, rank: int) -> None:
+    """Raise IndexError for a hyperparameter that is no dimension."""
+    bound = max(rank, 1)
+    if not -bound <= value < bound:
+        raise IndexError(
+            f"{op}: {name} must be in [{-bound}, {bound - 1}] for {rank} dimensions, not {value}"
+        )
 
 
 def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: cbe0a8c3b0c0c1ed34a66709bd80ef0b124bc15ec9b4784bb1f2e90709f7c3bc
+# body-sha256: 709fed705a2bfb2fd20bf1b761f960c4b166695cf2ce0a3a00be71a78067fff1
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -87,7 +87,9 @@ class SwigluFunction(Function):
         return _forward(x, gate, up)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Any, ...], y: Any, g: Any = None, x_up: Any = None
+    ) -> None:
         x, gate, up = inputs
         ctx.shapes = (None, None, up.shape)
         ctx.dtypes = (None, None, up.dtype)
@@ -97,7 +99,8 @@ class SwigluFunction(Function):
             x,
             gate,
             up if wants_x or wants_gate else None,
-            *((kept[0], kept[1] if wants_x or wants_gate else None) if kept else ()),
+            g,
+            x_up if wants_x or wants_gate else None,
         ]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
@@ -158,7 +161,7 @@ class SwigluFunction(Function):
 class _SwigluPlain(Function):
     """SwigluFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = SwigluFunction.jvp
@@ -176,7 +179,7 @@ class _SwigluPlain(Function):
         wants_x, wants_gate, wants_up = ctx.needs_input_grad
         with _autocast_as(ctx.autocast):
             x, gate, up, g, x_up = saved = ctx.saved_tensors
-            if g is None and x_up is None:
+            if g is None:
                 return SwigluFunction.backward(_Unpacked(ctx, saved), grad_y)
             x, gate, up, g, x_up, grad_y = _alike(torch.bool, x, gate, up, g, x_up, grad_y)
             grad_x = grad_gate = grad_up = None

@@ -2,12 +2,12 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: aeaec60766de5e64d320ba2c4cd5c86398280f6ebda4dc3535b3df87c97c5f12
+# body-sha256: 58ec7b33f2ef76e24f9e3b4fa6fb6f878714a175b233820a9aa524169e7085f2
 """Swish activation with a learnable slope.
 
     y = x * sigmoid(beta * x)
 
-    dy/dx    = sigmoid(beta * x) * (beta * x * sigmoid(-beta * x) + 1)
+    dy/dx    = beta * x * sigmoid(beta * x) * sigmoid(-beta * x) + sigmoid(beta * x)
     dy/dbeta = x**2 * sigmoid(beta * x) * sigmoid(-beta * x)
 
 Saved for backward: x and beta; sigmoid(beta * x) where nothing differentiates the backward.
@@ -69,12 +69,12 @@ class SwishFunction(Function):
         return _forward(x, beta)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
         x, beta = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, beta, *kept)
+        ctx.save_for_backward(x, beta)
         if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, beta, *kept)
+            _save_for_jvp(ctx, (y,), x, beta)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -87,13 +87,13 @@ class SwishFunction(Function):
         grad_x = grad_beta = None
         beta_x = beta * x
         sig_beta_x = torch.sigmoid(beta_x)
-        product = sig_beta_x * torch.sigmoid(-beta_x) * grad_y * x
+        product = sig_beta_x * torch.sigmoid(-beta_x) * x
         if wants_x:
             grad_x = _fit(
-                torch.addcmul(sig_beta_x * grad_y, product, beta), saved[0].shape, saved[0].dtype
+                torch.addcmul(sig_beta_x, product, beta) * grad_y, saved[0].shape, saved[0].dtype
             )
         if wants_beta:
-            grad_beta = _fit(product * x, saved[1].shape, saved[1].dtype)
+            grad_beta = _fit(product * x * grad_y, saved[1].shape, saved[1].dtype)
         return grad_x, grad_beta
 
     @staticmethod
@@ -104,18 +104,18 @@ class SwishFunction(Function):
             terms = []
             beta_x = beta * x
             sig_beta_x = torch.sigmoid(beta_x)
-            sig_neg_beta_x = torch.sigmoid(-beta_x)
+            product = sig_beta_x * torch.sigmoid(-beta_x) * x
             if tangent_x is not None:
-                terms.append(sig_beta_x * (sig_neg_beta_x * beta * x + 1) * tangent_x)
+                terms.append(torch.addcmul(sig_beta_x, product, beta) * tangent_x)
             if tangent_beta is not None:
-                terms.append(sig_neg_beta_x * sig_beta_x * x * x * tangent_beta)
+                terms.append(product * x * tangent_beta)
             return _total(ctx, terms)
 
 
 class _SwishPlain(Function):
     """SwishFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = SwishFunction.jvp
@@ -138,11 +138,13 @@ class _SwishPlain(Function):
         if sig is None:
             return SwishFunction.backward(_Unpacked(ctx, saved), grad_y)
         grad_x = grad_beta = None
-        product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(grad_y).mul_(x)
+        product = (beta * x).neg_().sigmoid_().mul_(sig).mul_(x)
         if wants_x:
-            grad_x = _fit((sig * grad_y).addcmul_(product, beta), saved[0].shape, saved[0].dtype)
+            grad_x = _fit(
+                torch.addcmul(sig, product, beta).mul_(grad_y), saved[0].shape, saved[0].dtype
+            )
         if wants_beta:
-            grad_beta = _fit(product.mul_(x), saved[1].shape, saved[1].dtype)
+            grad_beta = _fit(product.mul_(x).mul_(grad_y), saved[1].shape, saved[1].dtype)
         return grad_x, grad_beta
 
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/asinh_loss.yaml
 # spec-sha256: e417a4afe3ae28df06610b6c9507d879be879f718b7f5d8e71ceb5493076f121
-# body-sha256: c0d2d2fdc9cf35bc5833b291c239e7265996a78ce5957a63a130c12eaec7a5e5
+# body-sha256: ba5c362831c16ec8e40f8330e3c6017f3333398edbdb0079467ba2059006abf7
 """Tests of asinh_loss: it must agree with its formula under autograd in every mode.
 
 loss = scale**2 * asinh(x / scale)**2 / 2
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

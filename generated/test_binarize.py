@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: c20e37a3f3521831f16d99a5bdb160bfec9ca17ce497750a8c2ec5f879024030
+# body-sha256: 4e0b2799fba4888db651eefb09096c12a9eefab94e6021e31966d974a9cd7739
 """Tests of binarize: it must agree with its formula under autograd in every mode.
 
 y = where(x > 0, 1, 0)
@@ -152,7 +152,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -181,9 +181,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 9768c622a6f7f892587369a81b58b9792853bb12e3a47e3ddf00ff3b7233c543
+# body-sha256: 8611add42395ac9c2e8cbc84f5e1f6c9843dd8410e768e37bde78bac69ae62b7
 """Tests of cauchy_loss: it must agree with its formula under autograd in every mode.
 
 loss = log((x/c)**2 / 2 + 1)
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/celu.yaml
 # spec-sha256: 889ec112f49b880de1b235e5523f04ed6d2b05cdc1e748d5ff29451975025274
-# body-sha256: 2133817616749a776b240a829aad0a5a2ba8264bfea717dc19a368860c13c77a
+# body-sha256: 0785f0044703b900939fdc32ecc3b89ffe7d295e96d16333262897f9840fe836
 """Tests of celu: it must agree with its formula under autograd in every mode.
 
 y = where(x > 0, x, alpha * (exp(x/alpha) - 1))
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

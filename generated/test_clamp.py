@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 03f29c968ca5cff9a31383600ebf14fecffb736d5e0f09f9d10a837c95ade350
+# body-sha256: af769c0641fbff62fb96374f034e5eb6000da655cd94a153a45ac9fc52035f4c
 """Tests of clamp: it must agree with its formula under autograd in every mode.
 
 y = clamp(x, low, high)
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

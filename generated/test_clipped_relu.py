@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 385fb44cdb338ccc80a1a35dbd13d79a3ef3501658f03609bedd8cc7c94fc93c
+# body-sha256: 290f993dee3cfa1e081c7bcafbe3f2d0e5e01ae3354cf0f1c63a642b14040c2f
 """Tests of clipped_relu: it must agree with its formula under autograd in every mode.
 
 y = min(max(0, x), clip)
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

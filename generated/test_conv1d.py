@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/conv1d.yaml
 # spec-sha256: b8de77b151dbfcb4fca441f89a96e5748d56238911b88c69d28410ce22ac8e49
-# body-sha256: fd287b744c7210773490d58a076b99d29cd414b9207e61d772cc1e69b134e243
+# body-sha256: 2cd6b9eec6d21d14ae4e86afcab50edb63e52cb491126c2f77a6da2c387b43de
 """Tests of conv1d: it must agree with its formula under autograd in every mode.
 
 y = conv1d(x, weight, bias, stride=stride, padding=padding)
@@ -172,9 +172,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

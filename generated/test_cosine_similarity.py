@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 7d9c209523db4a112b19383ea23fe4b5d3ea68ba69984d9ce4c41dd76ded2f1a
+# body-sha256: 0b1239300dccfc3ef6dd3bb5e6ba893061209ec361df96ca2d27c1cbb286221f
 """Tests of cosine_similarity: it must agree with its formula under autograd in every mode.
 
 y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -107,7 +107,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -136,9 +136,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
@@ -167,9 +165,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

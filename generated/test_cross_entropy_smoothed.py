@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 5a232e412eac670361fc71b427e6959abaa50042afab4a9ec395983a94095ab0
+# body-sha256: 0e2446ce91842838377f8b11709b4931c90e6aab1a1cc3cc1c05592497ab1798
 """Tests of cross_entropy_smoothed: it must agree with its formula under autograd in every mode.
 
 log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -108,7 +108,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -137,9 +137,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
@@ -168,9 +166,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, t.flip(0) if t.dim() else t], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

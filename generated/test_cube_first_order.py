@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cube_first_order.yaml
 # spec-sha256: 82f949416660b3ffabacc4e4b9369d4c51490d4587a8e0674c91b3b54695532d
-# body-sha256: 7d1527f70cc4d4f65bea6745a979606b9d68b1f967d319d3d77291e7a5091499
+# body-sha256: 8289305520ae09efbb6fd49df85524257e6025c96782b35a7d070c8609bb5459
 """Tests of cube_first_order: it must agree with its formula under autograd in every mode.
 
 y = x**3
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

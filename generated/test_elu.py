@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/elu.yaml
 # spec-sha256: d8ca981387904a0492b4f8583192c0aef0e45c73de728b635a89b352b59648ce
-# body-sha256: c36430f0fcda97934ae1419988e0538ec9e4b1959f78df7dd5ff1607fd80383c
+# body-sha256: cd20f996b602d8fd85e93fb84b91e7eb214c858bcf41a8ab3313fe42731b4e19
 """Tests of elu: it must agree with its formula under autograd in every mode.
 
 y = where(x > 0, x, alpha * expm1(x))
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

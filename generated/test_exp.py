@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/exp.yaml
 # spec-sha256: 9ff39485015636ee9facb83eda8fb53db60b9b8ca46adcc6d6f1dfb413771561
-# body-sha256: de75786aa25674ce7b3e1b26cda1bf9591282557a379a8f450e5f2f71675751f
+# body-sha256: 8b0cf9a78d769c39d9687d01abda58b92f896a2d3d5d4df88b99bf6bc99389d7
 """Tests of exp: it must agree with its formula under autograd in every mode.
 
 y = exp(x)
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: eed2b2b0d5877ad7f02be28ffaeac8845bd4e8f991b00a2be4d5d567fd4f3c61
+# body-sha256: 9d26b7fea447f11b88fdbc98d749923e5ba06fa888f6dc3d26e585268320ef82
 """Tests of gelu: it must agree with its formula under autograd in every mode.
 
 y = x/2 * (1 + erf(x / sqrt(2)))
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

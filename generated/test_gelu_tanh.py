@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu_tanh.yaml
 # spec-sha256: d80388cc0bc2f6989d3fe9ebdb4c3e2cf5e0e5b90c7b522717b40cf354cb90ac
-# body-sha256: 769069d14de4e98ed9875f26ded7819fa9ce52b170993dace296fbb618b2485b
+# body-sha256: 6e754ee6c51f0bf65ec9ec06d70e7b6e0986590231f9e9b7289d760384011306
 """Tests of gelu_tanh: it must agree with its formula under autograd in every mode.
 
 y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x**3)))
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

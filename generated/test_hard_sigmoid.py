@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_sigmoid.yaml
 # spec-sha256: cbced62545763af28853fb68ad5449fea4f5deabec3de7b357a74e659ded73e9
-# body-sha256: e55a99f2a3a98bf0977278221e34a206f8eccad7a5ec47065ed27841cece2dbe
+# body-sha256: 1e5550c8ba1bf7062377dd8f3f4e00c0a6f9950ac7494e677480ecb8d5394f7e
 """Tests of hard_sigmoid: it must agree with its formula under autograd in every mode.
 
 y = clamp(x/6 + 1/2, 0, 1)
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

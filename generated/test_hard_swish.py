@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 685ce04d83f9329cb037e517a48c7aee1a9795276cbcab4bbbb021c0542e935d
+# body-sha256: 2e2d07b3e57b0175feae80f90a86cbd0f703b0425f0022107dbce10e3a18c82f
 """Tests of hard_swish: it must agree with its formula under autograd in every mode.
 
 y = x * clamp(x + 3, 0, 6) / 6
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/info_nce.yaml
 # spec-sha256: ff67a75965c18bb60d7a29430c05ba2678869f56aa436668cfa5727bf0657fac
-# body-sha256: 7b5bf3816fa2bf1c8587572ca930ae34df959a0132fbdd90f7a422ae53d966ac
+# body-sha256: a63a42e820e387edd75dc1e056e35d69f5d6634bba6273a6b1dc6da06ea3f9e9
 """Tests of info_nce: it must agree with its formula under autograd in every mode.
 
 scores   = query @ key.T / temperature
@@ -109,7 +109,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -138,9 +138,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
@@ -169,9 +167,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: 2e9e63f380cbaa4a7f3db1ac2214422577cc05adf404b9fba69614f9a9fb1207
+# body-sha256: 55f27db305b171cd46c2352005db73c12caae33cc7f62c5243fae8c00d4b48f2
 """Tests of inplace_increment: it must agree with its formula under autograd in every mode.
 
 y = x + 1
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: 240900b000d8f1d9e414562b248ef2ee160a3a07310c8af8cadbb1efca98aa50
+# body-sha256: f734cbabe301c2403f3251d478f98166f3c7245294b293bcf05deb77da1e4c77
 """Tests of linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + bias
@@ -176,9 +176,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear_relu.yaml
 # spec-sha256: eb6394f797c7578f7fd34a75eae77e9d7e2b859743bd5a879293559ff8dc1228
-# body-sha256: 56827cce4e4d64cd37e6ea1a361268bc6bf94007e4cf67318dae2e12dcc8bae4
+# body-sha256: 3786f25cc77303381d4de321ef9d93fa3d12f5daaa48a0d9e6849bb4f3bcd01f
 """Tests of linear_relu: it must agree with its formula under autograd in every mode.
 
 y = relu(x @ weight.T + bias)
@@ -180,9 +180,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: 0005ff1db909f8452adb05aedb0502a91ff871b89233b6f97d928cb4cc481319
+# body-sha256: 869a3f9a01720c5dd4f64f2abec1c32d58352987b9579feb27df34332612e8f6
 """Tests of log1p_exp: it must agree with its formula under autograd in every mode.
 
 e = exp(x)
@@ -106,7 +106,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -135,9 +135,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

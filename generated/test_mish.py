@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 48233de3a4ecf1e82977d9377bd6f755b2a4d9f71a57b9c5f5e2f1712afef8e7
+# body-sha256: 1e1ccb8250ba986f141d0bb0f13071fb2171386d89af4e8af15c26581e0c8806
 """Tests of mish: it must agree with its formula under autograd in every mode.
 
 y = x * tanh(softplus(x))
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/power.yaml
 # spec-sha256: d1e048dd72ed3b8ddd6922a16388ea57f0b2d69498457f226987cc67c70711ee
-# body-sha256: 28ffbfacf8c5f0de8f9482f807eb620593526a6ce0dd44bf040ef5f476c5aa40
+# body-sha256: 2df79dd605dbedb1128386398578c3629ddd8cf94d491203a9840c7a7223124a
 """Tests of power: it must agree with its formula under autograd in every mode.
 
 y = x**n
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

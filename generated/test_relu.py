@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/relu.yaml
 # spec-sha256: 5fbfee06fab9c500f35cb27c2f86feea7462fd626cb8345c9358d4057a45921a
-# body-sha256: 849c1b2044c23ebcc42f8f23d3b172d45cd8f961943c9e5098550e9f6a7bd2c7
+# body-sha256: fb0677bd1a99e8dc52460396586598d58fba099f3dc60aba9801372fc01c9c0a
 """Tests of relu: it must agree with its formula under autograd in every mode.
 
 y = relu(x)
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

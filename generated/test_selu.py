@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/selu.yaml
 # spec-sha256: 136d94f0f5a3771a353c71bdc4f1c1813d5b0f2db0dc81057f3b5412f1bf37b8
-# body-sha256: eb3e9e6ef35a446d8c09c9bc6cf451ce915489bc6e6315169ba77b5f27aeffe3
+# body-sha256: 0484d1a73556816232a4727824d13394e1e424cdbe902c6380a95d44bf203215
 """Tests of selu: it must agree with its formula under autograd in every mode.
 
 alpha = 1.6732632423543772848170429916717
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sigmoid.yaml
 # spec-sha256: e7d47c7c693b7e899dca815e64dace238c91c2d425632ebbc6640747abbe2d12
-# body-sha256: 2cf398f18e4f108d9f9c858d6268eab6a21867ede30731fc313175755f80b98f
+# body-sha256: 4545b84f583d93f5f0d2cb8cb32c1167589b50830f0977aec0ad0ff46c476626
 """Tests of sigmoid: it must agree with its formula under autograd in every mode.
 
 y = 1 / (1 + exp(-x))
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

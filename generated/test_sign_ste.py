@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: 713a04be8b9e5155e84a6f82115ad6ee0118a2d19d1e4d6e88840847cba1b289
+# body-sha256: 44827040294d2ab65082efe9f80a000e260cae3e8b472d2e78ee9a4666acd4d6
 """Tests of sign_ste: it must agree with its formula under autograd in every mode.
 
 y = sign(x)
@@ -152,7 +152,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -181,9 +181,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

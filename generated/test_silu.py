@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 867948522fa20b47de5b8342b2f998bf43eb8bd1a17a7448fea211802013070f
+# body-sha256: c67dda80e33b7404f29b78f5fbe5c7f118bbf24f54cb347cecbf339875f5c797
 """Tests of silu: it must agree with its formula under autograd in every mode.
 
 y = x / (1 + exp(-x))
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

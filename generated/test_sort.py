@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sort.yaml
 # spec-sha256: 6052b78c86606d0b759ea797c5ae526cda6d46ed8163ac8349e069545bd08799
-# body-sha256: 09b4e73a52a9422c75131b20ff39447aca74055db36915c8dd2025bf77603729
+# body-sha256: 26ad46d6562d0f3998df4ed8494d07c76e4ca68344f49bc10e0450dd94560591
 """Tests of sort: it must agree with its formula under autograd in every mode.
 
 values  = sort(x, dim=dim).values
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -135,9 +135,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
@@ -166,9 +164,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/spike_atan.yaml
 # spec-sha256: 13e5661a4f03a46f769035166360f6e75e6129e421308dd67513a27a8339975d
-# body-sha256: a5e25deddc3a879dd1d80f2b92a23064ce0d46d74dfb87d9a94b3ebdfb6c64c3
+# body-sha256: 8d6846654abed264aa8ae9b90f9391ac3d50785d250d48c7c1ce2c58dbcedbd2
 """Tests of spike_atan: it must agree with its formula under autograd in every mode.
 
 spike = where(v >= threshold, 1, 0)
@@ -158,7 +158,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -187,9 +187,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: e849e186564024f52fa66ae9c1f983b5e1e35e05dfaed611356e4fedc1d2a221
+# body-sha256: ae80da8e8ce707505aeb9e995dda79b0e5fb9d3419c30f9c6db4477bbf4a79f4
 """Tests of split_signs: it must agree with its formula under autograd in every mode.
 
 positive = relu(x)
@@ -106,7 +106,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -135,9 +135,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

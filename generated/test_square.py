@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/square.yaml
 # spec-sha256: b2ac2e3d844806a8a5edcf0c17e8756fd2fd4d1a5f1f4f952ef818a5565d8607
-# body-sha256: 59d892a42cd2ff019ce60aab338ae1e3cb22ceacba12f06ad307dd259a681d62
+# body-sha256: ed24cb8da809b6471b7809777a97a6044e686123ce76af1991573347fe0cc85a
 """Tests of square: it must agree with its formula under autograd in every mode.
 
 y = x**2
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

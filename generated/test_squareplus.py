@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 81c56910f807f8872668f7588c2598552bcea6878403e9bc550b5a3f9d6f64bc
+# body-sha256: f1ecc1ff9a37f6dcd420e8eda1a4665b808f79e931408c83947b3b72206ccf0f
 """Tests of squareplus: it must agree with its formula under autograd in every mode.
 
 y = (x + sqrt(x**2 + b)) / 2
@@ -105,7 +105,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -134,9 +134,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

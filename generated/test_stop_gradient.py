@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 68062b092792d48821ada8d3d25aeb8df6decd374ba7d2ec9594ac9a804874bb
+# body-sha256: a49904444fdbf515adb98f1c5063e9d9f7a536aa586529dac4d8d9f356ebddf7
 """Tests of stop_gradient: it must agree with its formula under autograd in every mode.
 
 y = x
@@ -149,7 +149,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -178,9 +178,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 5a877f6895e606864e0c37c96abe9f2ffb68c7b7c563ec56a0507a7274023034
+# body-sha256: 757a80235171a3f3f8b6b3ef11dd2abe9a13a87fc920dae6b23e505a6465bd3f
 """Tests of swiglu: it must agree with its formula under autograd in every mode.
 
 g = x @ gate.T
@@ -111,7 +111,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -140,9 +140,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:
@@ -171,9 +169,6 @@ def assert_equal(got: Any, want: Any, **tolerance: Any) -> None:
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Return two different tensors in place of each."""
     return [torch.stack([t, 1.5 * t + 0.25], dim) for t in tensors]
-
-
-# ------------------------------------------------------------------ accuracy
 
 
 # ------------------------------------------------------------------ derivatives

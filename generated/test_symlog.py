@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/symlog.yaml
 # spec-sha256: c94b9fae1e8389366f748a5505541c1b119ffeef0a60763ea5b4dc0a3263f7dd
-# body-sha256: 0178c487f6813b7dd4a1e4b01b8267d2836ae522fbaab98f572ade4ae4135602
+# body-sha256: 2f42401102bd47e4b51804efed109122ed5d486d84b5721bf0a93a3d806a3621
 """Tests of symlog: it must agree with its formula under autograd in every mode.
 
 y = where(x < 0, -log(1 - x), log(1 + x))
@@ -110,7 +110,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -139,9 +139,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: dddfaffad8244839b4a82a387e2dd29892c1d9d1731533da1364bb8e8e59b35a
+# body-sha256: cd045c098d7d06f74f1a560a10419f71fdea4272e5525974c0aa2f7d501d3068
 """Tests of tanh: it must agree with its formula under autograd in every mode.
 
 y = tanh(x)
@@ -104,7 +104,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -133,9 +133,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanhshrink.yaml
 # spec-sha256: 20b2b6f92646db75acf66c85415a56c3815b5bc85ca8f69a4739ea3b258d1643
-# body-sha256: 3c29ac1e38e099c81dc3c39f8d1b1ad52564560e841136c3560b3cd4aa76fb16
+# body-sha256: af45c27c854a97059c803cdc29fac200893af049279f2442ece1f68a3192c3c1
 """Tests of tanhshrink: it must agree with its formula under autograd in every mode.
 
 y = x - tanh(x)
@@ -103,7 +103,7 @@ def leaves(tensors: Any, wanted: Any = DIFFERENTIABLE) -> list[Any]:
 
 def closed(op: Any, tensors: Any, settings: Any = SETTINGS[0], wanted: Any = DIFFERENTIABLE) -> Any:
     """Return ``op`` as a function of its ``wanted`` tensors alone, and these tensors."""
-    places = [i for i in wanted]
+    places = list(wanted)
 
     def alone(*given: Any) -> Any:
         arguments = [*tensors]
@@ -132,9 +132,7 @@ def with_gradients(
     """Return the outputs, and the gradients of their ``total``."""
     arguments = leaves(tensors, wanted)
     outputs = op(*arguments, *settings)
-    return outputs, descended(
-        total(outputs), [t for t in arguments if t is not None and t.requires_grad]
-    )
+    return outputs, descended(total(outputs), [t for t in arguments if t.requires_grad])
 
 
 def descended(result: Tensor, wrt: Any, **options: Any) -> Any:

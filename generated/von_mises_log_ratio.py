@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 800cf459078f42c469fa6bbce5e0894e7c458940ff9a2005a7c2ff776dcc17df
+# body-sha256: bd57a932e9c370e4ab2af6149a0dc7165492c13542326ba476b34b44c8f00727
 """Log density of the von Mises distribution relative to its mode.
 
     y = concentration * (cos(x - loc) - 1)
@@ -39,9 +39,10 @@ def von_mises_log_ratio(
 
     x: angle
     loc: mean direction
+    concentration in (0, oo)
 
-    The tensors broadcast; any of them may be a number. concentration lies in (0, oo). Raises
-    TypeError where a tensor is complex.
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not (_is_real(x) and _is_real(loc) and _is_real(concentration)):
         x, loc, concentration = _tensors(
@@ -62,9 +63,7 @@ def _forward(x: Tensor, loc: Tensor, concentration: Tensor) -> tuple[Tensor, Ten
 
 
 class VonMisesLogRatioFunction(Function):
-    """y of von_mises_log_ratio, differentiable in x, loc and concentration to any order, in any
-    mode.
-    """
+    """y of von_mises_log_ratio, differentiable to any order, in any mode."""
 
     generate_vmap_rule = True
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 729390dae673cb28aa0222b3abae5f2e3b6a3d5c810ffec7c34fa5a5db93ef7b
+# body-sha256: fa48ab9da712ae205d41c79b9f88c9e5bd93ad95333dbe2ca4b819be5e693cf4
 """Weighted mean of squared errors.
 
     loss = mean(weight * (input - target)**2)
@@ -35,8 +35,10 @@ __all__ = ["WeightedMseFunction", "weighted_mse"]
 def weighted_mse(input: Tensor | float, target: Tensor | float, weight: Tensor | float) -> Tensor:
     """Weighted mean of squared errors.
 
-    The tensors broadcast; any of them may be a number. weight lies in [0, oo). Raises TypeError
-    where a tensor is complex.
+    weight in [0, oo)
+
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not (_is_real(input) and _is_real(target) and _is_real(weight)):
         input, target, weight = _tensors(

@@ -81,7 +81,9 @@ def _like(value: Expr, tensor: Expr, given: Sequence[Expr]) -> Expr:
         others = sorted((s for s in shape_sources(value) if tensor not in s.symbols), key=lambda s: s.order)
         if others:
             return ex.add(*others)
-        raise ShapeConflict(f"the shape of {value} is not known")
+        free = [s.name for s in sorted(value.tensors, key=lambda s: s.order) if s.get("shape") is None]
+        advice = f"; declare the 'shape' of {' and '.join(map(repr, free))}" if free else ""
+        raise ShapeConflict(f"the shape of {value} is not known{advice}")
     for other in given:
         if extent(other) == wanted:
             return other
@@ -89,7 +91,9 @@ def _like(value: Expr, tensor: Expr, given: Sequence[Expr]) -> Expr:
         return make("sum", given[0], dim=None, keepdim=False)
     parts = [_along(dim, k - len(wanted.dims), given) for k, dim in enumerate(wanted.dims)]
     found = [part for part in parts if part is not None]
-    like = ex.add(*found)
+    like = ex.add(*found) if found or not given else make("sum", given[0], dim=None, keepdim=False)
+    ones = range(-len(wanted.dims), -len(extent(like).dims))
+    like = unsqueeze(like, *ones) if ones else like
     if len(found) < len([d for d in wanted.dims if d != 1]) or extent(like) != wanted:
         raise ShapeConflict(f"no other tensor tells the shape of {value}")
     return like

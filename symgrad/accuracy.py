@@ -22,7 +22,9 @@ from symgrad.machine import machine_form
 from symgrad.simulate import Simulation
 from symgrad.traversal import substitute
 
-__all__ = ["Judge", "Measurement", "Sample", "Score"]
+__all__ = ["ALLOWED", "Judge", "Measurement", "Sample", "Score"]
+
+ALLOWED = {FLOAT32: 2.5, FLOAT64: 8.0}  # ulp, beyond which a form errs at a point
 
 
 @dataclass(frozen=True, order=True)
@@ -41,7 +43,7 @@ class Score:
     @property
     def good(self) -> bool:
         """Nothing to gain from another form."""
-        return not self.nonfinite and self.ulp <= 2.5
+        return not self.nonfinite and self.ulp <= ALLOWED[FLOAT32]
 
 
 _FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)

@@ -11,6 +11,7 @@ from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine, machine_form
 from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.shaping import TRANSPOSITIONS
 from symgrad.traversal import topological
 
 # Measured on a CPU at 4 million elements, one and two threads, in passes of an addition: what fits a vector unit is
@@ -33,6 +34,7 @@ _ARITHMETIC = {
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
 }
+_VIEWS = frozenset(row.name for row in TRANSPOSITIONS)
 _SCALAR = 0.7  # of an arithmetic operation, where one operand is a Python scalar
 _MASK = 2.0  # a truth value as the number 1 or 0
 _FILL = 0.5  # a new tensor of one number
@@ -93,8 +95,15 @@ def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset
     kept: set[Expr] = set()
     for node in order:
         if node in varying:
-            kept.update(v for v in _kept_by(node, varying) if not v.is_static)
+            kept.update(_stored(v) for v in _kept_by(node, varying) if not v.is_static)
     return frozenset(kept)
+
+
+def _stored(value: Expr) -> Expr:
+    """What is in memory: a transposed value is a view."""
+    while value.op in _VIEWS:
+        value = value.args[0]
+    return value
 
 
 def _varying(order: Iterable[Expr], fixed: frozenset[Expr]) -> frozenset[Expr]:

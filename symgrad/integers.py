@@ -6,11 +6,13 @@ from symgrad.expr import Expr
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.traversal import topological
 
-__all__ = ["WHOLE", "is_integer", "is_whole_tensor"]
+__all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
 
 _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
-WHOLE = frozenset({"add", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
+WHOLE = frozenset(
+    ["add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"]
+)
 _KEEP = WHOLE | frozenset(
     [
         *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),
@@ -33,6 +35,12 @@ def is_integer(root: Expr) -> bool:
 def is_whole_tensor(value: Expr) -> bool:
     """Whether torch has a value of declared integers as a tensor of integers."""
     return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
+
+
+def holds_integers(value: Expr) -> bool:
+    """Whether a value is made of declared integers themselves; a choice between numbers by some is of any type."""
+    data = topological(value, leaves=frozenset(n for n in topological(value) if n.is_boolean))
+    return is_whole_tensor(value) and any(n.op == "sym" and n["kind"] == "int_tensor" for n in data)
 
 
 def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:

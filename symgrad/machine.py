@@ -120,9 +120,12 @@ def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> E
     small = _small_part(factors)
     if small:
         inner = _factors(factor, (*small, *(f for f in factors if f.is_static)), lowered)
-        return make(
-            "mul", _factors(_UNIT, tuple(f for f in factors if f not in small and not f.is_static), lowered), inner
-        )
+        large = tuple(f for f in factors if f not in small and not f.is_static)
+        if not all(map(_is_divisor, large)):
+            return make("mul", _factors(_UNIT, large, lowered), inner)
+        for divisor in large:  # no operation for 1 / x, which is of a type of its own where x is whole
+            inner = _divide(inner, divisor, lowered)
+        return inner
     static = [f for f in factors if f.is_static]
     tensors = [f for f in factors if not f.is_static]
     divisors = [f for f in tensors if _is_divisor(f)]

@@ -73,6 +73,10 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
+    def with_(self, taken: Iterable[str]) -> Names:
+        """A copy in which these names are taken too."""
+        return Names((*self._taken, *taken))
+
     def reserve(self, wish: str) -> str:
         """`wish` itself, with underscores appended while it is taken."""
         while wish in self._taken:
@@ -101,7 +105,7 @@ def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
     if node.op == "sym":
         return str(node["name"]).strip("_") or "value"
     if node.op in _COMPARED:
-        return _compared(node, names)
+        return _compared(node)
     if node.op == "pow":
         return _power(node, names)
     if node.op == "unsqueeze":
@@ -129,7 +133,7 @@ def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
     return node.op == "sym"
 
 
-def _compared(node: Expr, names: Mapping[Expr, str]) -> str:
+def _compared(node: Expr) -> str:
     if node.args[1].number == 0:
         word = {"gt": "positive", "ge": "nonnegative", "lt": "negative", "le": "nonpositive"}.get(node.op)
         if word is not None:

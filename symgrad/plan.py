@@ -22,6 +22,7 @@ from symgrad.sizes import Sizes
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.traversal import topological
 
+_WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
 _WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
@@ -125,9 +126,6 @@ def _reduced_outputs(gradients: Sequence[Expr], names: Mapping[Expr, str], cut: 
     """The outputs along dimensions that are gone, which the gradients would compute again from what is saved."""
     again = topological(*gradients, leaves=frozenset(cut))
     return [n for n in again if n in names and n not in cut and n.op in TENSOR_OPS and _carries_data(n)]
-
-
-_WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 
 
 def rank(plan: Plan, policy: str) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import mpmath as mp
 
 from symgrad import expr as ex
-from symgrad.accuracy import Judge
+from symgrad.accuracy import ALLOWED, Judge
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.expr import Expr, make
 from symgrad.traversal import topological
@@ -18,7 +18,6 @@ from symgrad.truth import compare
 
 __all__ = ["joined"]
 
-_ALLOWED = {FLOAT32: 2.5, FLOAT64: 8.0}  # ulp
 _MOST_VARIABLES = 8
 _FARTHEST = 2.0**100  # of thresholds: beyond it a variable may not be representable
 
@@ -53,7 +52,7 @@ def joined(
 
 
 def _inaccurate(form: Expr, judge: Judge, target: Format) -> frozenset[int]:
-    return frozenset(i for i, e in judge.measure(form, target).errors.items() if e > _ALLOWED[target])
+    return frozenset(i for i, e in judge.measure(form, target).errors.items() if e > ALLOWED[target])
 
 
 def _variables(forms: Iterable[Expr], formula: Expr) -> list[Expr]:

@@ -25,6 +25,7 @@ _DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most argument
 _SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
 _GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
 _MOST_TOGETHER = 88
+_ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
 _ZEROS = 3  # points with the same tensor at 0
 _INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -74,19 +75,30 @@ def _middle(within: Interval) -> float:
 
 
 def sample_points(
-    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], most: int = 240, *, powers: bool = False
+    tensors: Mapping[Expr, Interval],
+    scalars: Mapping[Expr, Sequence[Any]],
+    most: int = 240,
+    *,
+    powers: bool = False,
+    ratios: bool = False,
 ) -> dict[Format, list[Environment]]:
     """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together, then
     all nearly equal.
 
     `scalars` gives the values of the hyperparameters, which are cycled through. At most `most` points, evenly thinned.
     With `powers`, for formulas with a tensor as exponent, all tensors are integers at some, and each is 0 at some.
+    With `ratios` there are some more, at which all tensors are about as large or as small.
     """
-    return {target: _points(tensors, scalars, target, most, powers) for target in (FLOAT32, FLOAT64)}
+    return {target: _points(tensors, scalars, target, most, powers, ratios) for target in (FLOAT32, FLOAT64)}
 
 
 def _points(
-    tensors: Mapping[Expr, Interval], scalars: Mapping[Expr, Sequence[Any]], target: Format, most: int, powers: bool
+    tensors: Mapping[Expr, Interval],
+    scalars: Mapping[Expr, Sequence[Any]],
+    target: Format,
+    most: int,
+    powers: bool,
+    ratios: bool,
 ) -> list[Environment]:
     combinations = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
     sweeps: dict[Expr, list[Any]] = {}
@@ -113,7 +125,25 @@ def _points(
             points.append(joint)
         points += _together(moderate, tensors, target)
     thinned = _thin([{**p, **combinations[k % len(combinations)]} for k, p in enumerate(points)], most - len(kept))
-    return [*({**p, **combinations[k % len(combinations)]} for k, p in enumerate(kept)), *thinned]
+    alike = _of_one_size(moderate, tensors, target)[: most // 16] if ratios and len(tensors) > 1 else []
+    first, last = ([{**p, **combinations[k % len(combinations)]} for k, p in enumerate(own)] for own in (kept, alike))
+    return [*first, *thinned, *last]
+
+
+def _of_one_size(
+    moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
+) -> list[Environment]:
+    """Points at which all tensors are about as large or small, so that ratios are ordinary where powers overflow."""
+    points: list[Environment] = []
+    for k, size in enumerate(_ALIKE):
+        point: dict[Expr, Any] = {}
+        for j, (symbol, within) in enumerate(tensors.items()):
+            value = target.round(size * _jitter(k + 5 * j + 1) * (-1 if (k + j) % 3 == 1 else 1))
+            fits = symbol["kind"] not in ("bool_tensor", "int_tensor")
+            found = next((v for v in (value, -value) if fits and v in within), None)
+            point[symbol] = moderate[symbol][(k + j) % len(moderate[symbol])] if found is None else found
+        points.append(point)
+    return points
 
 
 def _at_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:

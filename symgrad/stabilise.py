@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad import truth
-from symgrad.accuracy import Judge, Score
+from symgrad.accuracy import ALLOWED, Judge, Score
 from symgrad.approximate import Interval, Target, V, near, readings
 from symgrad.branches import may_need_guard
 from symgrad.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
@@ -30,6 +30,8 @@ from symgrad.rewrite import replace as replaced
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
 from symgrad.traversal import substitute, topological
 
+__all__ = ["choose", "directed", "recognise"]
+
 _ROUNDS = 4
 _BEAM = 3  # forms that are developed in each round
 _EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
@@ -37,9 +39,26 @@ _LEAST_TRIED, _MOST_TRIED = 24, 250
 _APPROXIMATION = 50_000  # of it for one approximation
 _SEVERAL = 3.0  # passes over memory that an ulp or two are given for
 _WIDE = 2.5  # passes over memory that one pass in float64 costs
-
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
+_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
+_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
+_LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
+_MOST_CULPRITS = 4
+_MOST_FAILING = 6
+_MOST_JOINED = 16
+_MOST_MEASURED = 6
+_MOST_READINGS = 3
+_MOST_CHEAPER = 24
+_MOST_SAVINGS = 8  # steps, each of which saves something
+_MOST_WIDE = 4
+_MOST_SHOWN = 12
+_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
+_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
+_ALTERNATIVES = by_operation(ALTERNATIVES)
+_CHEAPER = by_operation(CHEAPER)
 
 
 def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
@@ -69,9 +88,6 @@ def choose(
     return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
 
 
-_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
-
-
 def _price(form: Expr) -> float:
     """The cost of a form with the guards that its branches may need."""
     risky: set[tuple[Expr, Expr]] = set()
@@ -81,12 +97,8 @@ def _price(form: Expr) -> float:
     return cost(form) + _RISK * len(risky)
 
 
-_ALTERNATIVES = by_operation(ALTERNATIVES)
-_CHEAPER = by_operation(CHEAPER)
-
-
-def _extent(formula: Expr) -> int:
-    """Operands of all operations together: what one pass over a formula costs."""
+def _operands(formula: Expr) -> int:
+    """Their number over all operations: what one pass over a formula costs."""
     return sum(len(node.args) for node in topological(formula))
 
 
@@ -109,7 +121,7 @@ class _Search:
         self.measure(self.formula)
         form, steps = directed(self.formula, self.judge.check)
         self.add(form, steps)
-        if _extent(self.formula) <= _LARGEST:
+        if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
             for measure in (self.develop, self.join, self.approximate, self.join):
@@ -118,7 +130,7 @@ class _Search:
                 measure()
             self.cheapen()
         chosen = self.narrow_or_wide() if may_widen else self.best
-        if may_be_infinite and _extent(chosen.form) <= _LARGEST:
+        if may_be_infinite and _operands(chosen.form) <= _LARGEST:
             chosen = self.with_limits(chosen)
         return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
 
@@ -168,7 +180,7 @@ class _Search:
     def inaccurate(self, form: Expr) -> int:
         """At how many points a form errs."""
         found = 0
-        for target, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
+        for target, bound in ALLOWED.items():
             found += sum(e > bound for e in self.judge.measure(form, target).errors.values())
         return found
 
@@ -181,7 +193,7 @@ class _Search:
     # ------------------------------------------------------------------------------------------ measuring
     def measure(self, form: Expr) -> Candidate:
         if form not in self.measured:
-            self.effort.spend(_extent(form) * sum(map(len, self.judge.sample.points.values())))
+            self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
             scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
             self.measured[form] = Candidate(form, *scores, _price(form))
         return self.measured[form]
@@ -255,7 +267,7 @@ class _Search:
     def failing(self, form: Expr, target: Format) -> list[int]:
         """The points at which a form is the worst."""
         errors = self.judge.measure(form, target).errors
-        worst = sorted((i for i, e in errors.items() if e > 2.5), key=lambda i: -errors[i])
+        worst = sorted((i for i, e in errors.items() if e > ALLOWED[FLOAT32]), key=lambda i: -errors[i])
         return sorted(worst[:: max(1, len(worst) // _MOST_FAILING)])
 
     # ------------------------------------------------------------------------------------------ two forms in one
@@ -307,9 +319,8 @@ class _Search:
     def intervals(self, form: Expr, target: Target) -> list[Interval]:
         """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
         distances: list[float] = []
-        for format_ in (FLOAT32, FLOAT64):
+        for format_, bound in ALLOWED.items():
             column = self.judge.sample.exact(format_)(target.distance)
-            bound = 2.5 if format_ is FLOAT32 else 8.0
             errors = self.judge.measure(form, format_).errors
             distances += [float(column[i]) for i, e in errors.items() if e > bound]
         close = [d for d in distances if abs(d) <= _FARTHEST]
@@ -361,23 +372,3 @@ def _rounded_up(distance: float, bits: int) -> Fraction:
     enough = Fraction(max(distance, 2.0**-30))
     step = Fraction(2) ** (math.floor(math.log2(enough)) - bits)
     return math.ceil(enough / step) * step
-
-
-_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
-_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
-_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
-_LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
-_MOST_CULPRITS = 4
-_MOST_FAILING = 6
-_MOST_JOINED = 16
-_MOST_MEASURED = 6
-_MOST_READINGS = 3
-_MOST_CHEAPER = 24
-_MOST_SAVINGS = 8  # steps, each of which saves something
-_MOST_WIDE = 4
-_MOST_SHOWN = 12
-_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
-_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
-
-
-__all__ = ["choose", "directed", "recognise"]

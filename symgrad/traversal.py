@@ -62,8 +62,3 @@ def substitute(root: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
         replaced = replacements.get(node)
         mapped[node] = replaced if replaced is not None else rebuild(node, (mapped[a] for a in node.args))
     return mapped[root]
-
-
-def contains(root: Expr, node: Expr) -> bool:
-    """Whether `node` occurs in `root`."""
-    return node in topological(root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from symgrad.expr import FALSE, TRUE, Expr, Scalar, as_expr, make
@@ -56,7 +56,20 @@ def logical(op: str, *args: Expr) -> Expr:
         return absorbing
     if not parts:
         return neutral
-    return next(iter(parts)) if len(parts) == 1 else make(op, *parts)
+    kept = _deciding(op, parts)
+    return kept[0] if len(kept) == 1 else make(op, *kept)
+
+
+def _deciding(op: str, parts: Iterable[Expr]) -> list[Expr]:
+    """The parts without those that another one implies: `x < 1 or x < 2` is `x < 2`."""
+    kept: dict[Any, Expr] = {}
+    for part in parts:
+        bound = part.args[1].number if part.op in ("lt", "le", "gt", "ge") else None
+        key: Any = part if bound is None else (part.op, part.args[0])
+        other = kept.setdefault(key, part)
+        if bound is not None and (bound < other.args[1]["value"]) is ((op == "and") is (part.op in ("lt", "le"))):
+            kept[key] = part
+    return list(kept.values())
 
 
 def where(condition: Expr, then: Scalar, otherwise: Scalar) -> Expr:

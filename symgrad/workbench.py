@@ -26,11 +26,15 @@ from symgrad.parse import Program
 from symgrad.rewrite import Step, rewrite
 from symgrad.rules import TENSORS
 from symgrad.sampling import ALL_REALS, sample_points
+from symgrad.spec import Spec
 from symgrad.spec.interval import Interval
+from symgrad.spec.model import Hyperparameter
 from symgrad.stabilise import choose, recognise
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.ties import held, released
 from symgrad.traversal import rebuild, substitute, topological
+
+__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
@@ -98,7 +102,8 @@ class Workbench:
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
-        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises)
+        given = tensors.keys() <= self._ranges.keys()  # what is computed from tensors is seldom so large
+        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=given)
 
     @cached_property
     def _raises(self) -> bool:
@@ -213,9 +218,10 @@ class Workbench:
     def finish(self, root: Expr) -> Expr:
         """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
         settled = cancelled(self._settle_operations(held(hoisted(root))))
-        return self._by_region(settled, lambda region: self._kept_within(self._guarded(region)))
+        return self._by_region(settled, lambda region: self._simplified(self._guarded(region)))
 
-    def _kept_within(self, region: Expr) -> Expr:
+    def _simplified(self, region: Expr) -> Expr:
+        """A region with what the domains of its variables decide."""
         flat, back = isolate(region)
         return substitute(self._within(flat), back) if flat.tensors else region
 
@@ -282,7 +288,7 @@ def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
 
 
-def hyperparameter_values(spec: Any, hyperparameter: Any) -> list[Any]:
+def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
     """Values of a hyperparameter worth trying: the test's, the choices, or some around the default."""
     given: Sequence[Any] = spec.test.values.get(hyperparameter.name) or hyperparameter.choices or ()
     if given:
@@ -301,6 +307,3 @@ def hyperparameter_values(spec: Any, hyperparameter: Any) -> list[Any]:
     if not inside and not tried and domain is not None:
         inside = [(max(domain.lower, -1e3) + min(domain.upper, 1e3)) / 2]
     return list(dict.fromkeys([*tried, *inside]))[:3]
-
-
-__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]

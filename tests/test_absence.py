@@ -79,10 +79,21 @@ def test_of_nothing_but_what_is_absent_a_number_is_left() -> None:
 
 
 @pytest.mark.parametrize(
+    ("formula", "shape"), [("sum(b, dim=0, keepdim=True)", (1, 4)), ("sum(b, keepdim=True)", (1, 1))]
+)
+def test_dimensions_of_size_1_need_no_tensor_that_tells_them(formula: str, shape: tuple[int, ...]) -> None:
+    tensors = "x: {shape: [N, C]}, b: {shape: [M, C], default: 2}, z: {shape: [M, C]}"
+    item = compiled_text(f"{{op: f, tensors: {{{tensors}}}, outputs: {{y: '{formula}'}}}}")
+    x, z = torch.rand(2, 4), torch.rand(3, 4)
+    torch.testing.assert_close(item.function(x, None, z), item.function(x, torch.full((3, 4), 2.0), z))
+    assert item.function(x, None, z).shape == shape
+
+
+@pytest.mark.parametrize(
     ("formula", "reason"),
     [
-        ("x @ b", "the shape of x @ b is not known"),
-        ("softmax(b, dim=0) + x", "the shape of b is not known"),
+        ("x @ b", "the shape of x @ b is not known; declare the 'shape' of 'b'"),
+        ("softmax(b, dim=0) + x", "the shape of b is not known; declare the 'shape' of 'b'"),
         ("transpose(sum(x, dim=-1) + b, 0, 1)", "transpose has no dimension"),
     ],
 )

@@ -49,6 +49,7 @@ TRUTH = {
     "finite": (lambda x: np.nan_to_num(x, nan=np.nan, posinf=1e30, neginf=-1e30), 0.5),
 }
 
+DTYPES = {"float": np.float32, "double": np.float64}
 
 # Functions that numpy has not: their values by mpmath, bounds in ulp of float64, and where they are compared.
 SPECIAL_TRUTH = {
@@ -143,7 +144,7 @@ def test_half_precision_is_read_and_rounded_as_torch_does(library, dtype):
 @pytest.mark.parametrize("kind", ["float", "double"])
 @pytest.mark.parametrize("name", TRUTH)
 def test_function(library, name, kind):
-    dtype = {"float": np.float32, "double": np.float64}[kind]
+    dtype = DTYPES[kind]
     random = np.random.default_rng(0)
     x = np.concatenate([SPECIAL, *(random.standard_normal(4096) * s for s in (1e-3, 0.1, 1, 10, 300, 1e5))]).astype(
         dtype
@@ -201,7 +202,7 @@ def _values(name, dtype):
     ],
 )
 def test_angles_of_all_sizes(library, name, kind, bound):
-    dtype = {"float": np.float32, "double": np.float64}[kind]
+    dtype = DTYPES[kind]
     x = _angles(dtype)
     y = np.empty_like(x)
     getattr(library, f"{name}_{kind}")(
@@ -214,43 +215,61 @@ def test_angles_of_all_sizes(library, name, kind, bound):
     assert in_ulp[worst] <= bound, (x[worst], in_ulp[worst])
 
 
+_NEAR = [
+    1.4616321449683622,
+    1.0,
+    2.0,
+    0.5,
+    0.49999,
+    1e-7,
+    1e-12,
+    0.999999,
+    -0.999999,
+    9.999,
+    10.0,
+    11.999,
+    12.0,
+    -1.0001,
+]
+
+
+def _special_points(name, kind):
+    """Places all over the domain, and those where one form takes over from another."""
+    low, high = SPECIAL_TRUTH[name][2]
+    dtype = DTYPES[kind]
+    random = np.random.default_rng(0)
+    x = np.concatenate([random.uniform(low, high, 300), random.standard_normal(100) * 0.1, _NEAR]).astype(dtype)
+    x = np.sort(np.unique(x[(x > low) & (x < high) & (x != np.floor(x) if low < -2 else True)]))
+    return np.concatenate([x, np.full(-len(x) % 16, x[0])]).astype(dtype)
+
+
+def _special_values(case):
+    """The values of a function and its slopes at its points, the same for all kinds of registers."""
+    name, kind = case.split()
+    truth = SPECIAL_TRUTH[name][0]
+    with mp.workdps(60):
+        places = [mp.mpf(x) for x in _special_points(name, kind).tolist()]
+        return [(truth(x), mp.diff(truth, x, h=mp.mpf(10) ** -25)) for x in places]
+
+
 @pytest.mark.parametrize("kind", ["float", "double"])
 @pytest.mark.parametrize("name", SPECIAL_TRUTH)
 def test_special_function(library, name, kind):
-    truth, bound, (low, high) = SPECIAL_TRUTH[name]
-    dtype = {"float": np.float32, "double": np.float64}[kind]
-    random = np.random.default_rng(0)
-    near = [
-        1.4616321449683622,
-        1.0,
-        2.0,
-        0.5,
-        0.49999,
-        1e-7,
-        1e-12,
-        0.999999,
-        -0.999999,
-        9.999,
-        10.0,
-        11.999,
-        12.0,
-        -1.0001,
-    ]
-    x = np.concatenate([random.uniform(low, high, 300), random.standard_normal(100) * 0.1, near]).astype(dtype)
-    x = np.sort(np.unique(x[(x > low) & (x < high) & (x != np.floor(x) if low < -2 else True)]))
-    x = np.concatenate([x, np.full(-len(x) % 16, x[0])]).astype(dtype)
+    bound = SPECIAL_TRUTH[name][1]
+    dtype = DTYPES[kind]
+    x = _special_points(name, kind)
     y = np.empty_like(x)
     getattr(library, f"{name}_{kind}")(
         x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))
     )
-    for value, found in zip(x.tolist(), y.tolist(), strict=True):
-        with mp.workdps(60):
-            true = truth(mp.mpf(value))
-            ulp = float(np.spacing(dtype(abs(float(true)))))
-            # What half an ulp of x changes, where digamma and its like turn about near a pole.
-            conditioning = abs(mp.diff(truth, mp.mpf(value), h=mp.mpf(10) ** -25) * value) * (np.finfo(dtype).eps / 2)
-            allowed = (0.51 if kind == "float" else bound) * ulp + (0 if value > 0 else conditioning)
-            assert abs(found - true) <= allowed, (value, found, float((found - true) / ulp))
+    for value, found, (true, slope) in zip(
+        x.tolist(), y.tolist(), once(_special_values, f"{name} {kind}"), strict=True
+    ):
+        ulp = float(np.spacing(dtype(abs(float(true)))))
+        # What half an ulp of x changes, where digamma and its like turn about near a pole.
+        conditioning = abs(slope * value) * (np.finfo(dtype).eps / 2)
+        allowed = (0.51 if kind == "float" else bound) * ulp + (0 if value > 0 else conditioning)
+        assert abs(found - true) <= allowed, (value, found, float((found - true) / ulp))
 
 
 def test_special_values_of_special_functions(library):

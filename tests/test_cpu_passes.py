@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
 
+BELL = (Path(__file__).parents[1] / "specs" / "gelu_tanh.yaml").read_text(encoding="utf-8")
 GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
 CHANNEL = """
 op: channel

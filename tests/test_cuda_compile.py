@@ -9,16 +9,16 @@ import pytest
 import torch
 from fused import all_written
 from processes import process
-from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS
+from test_cpu_passes import BELL, CHANNEL, GATE, LOSS, NORM, ROWS
 
 pytest.importorskip("triton")
 import ptx
-from test_cuda_passes import LAYER, MASKED, PEAK, SETTINGS, WIDE
+from test_cuda_passes import LAYER, MASKED, PEAK, SETTINGS
 
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
-    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, LAYER, MASKED, PEAK, SETTINGS, WIDE)
+    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, LAYER, MASKED, PEAK, SETTINGS, BELL)
     return {op: Path(m.__file__) for op, m in all_written(texts, tmp_path_factory.mktemp("cuda")).items()}
 
 

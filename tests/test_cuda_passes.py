@@ -14,7 +14,7 @@ import pytest
 import torch
 from fused import all_written, imported
 from processes import process
-from test_cpu_passes import CHANNEL, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
+from test_cpu_passes import BELL, CHANNEL, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
 
 pytest.importorskip("triton")
 import interpreted
@@ -38,9 +38,7 @@ tensors: {T: , sizes: , libdevice: , _PI: }
 hyperparameters: {step: 2.0, tl: 0.5}
 outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl * T + sizes + libdevice + _PI'}
 """
-SPECS = Path(__file__).parents[1] / "specs"
-WIDE = (SPECS / "gelu_tanh.yaml").read_text(encoding="utf-8")
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, WIDE, HEADS)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, BELL, HEADS)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ from typing import Any
 
 import mpmath as mp
 import pytest
+import torch
+from compiled import compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
@@ -284,3 +286,23 @@ def test_what_vjp_makes_is_linear_in_the_cotangent(root: Expr) -> None:
         once, twice = value(pulled), value(substitute(pulled, {G: 2 * G}))
         if mp.isfinite(once) and abs(once) < 1e60:
             assert agree(twice, scaled(once, 2), 300)
+
+
+@pytest.mark.parametrize(
+    "formula, slope",
+    {
+        "max(0, x) + min(0, 2*(exp(x/2) - 1))": 1,
+        "max(0, x) + 0.25*min(0, x)": 0.25,
+        "max(0, x) - 0.25*x + log(1 + exp(-abs(x)))": 0.25,
+        "max(-x, 0) + log1p(exp(-abs(x)))": -0.5,
+        "min(x, 0) - log(1 + exp(-abs(x)))": 0.5,
+        "maximum(x, -x) + log(1 + exp(-abs(2*x)))": 0,
+        "maximum(x, 0)": 0.5,
+        "minimum(x, 0)": 0.5,
+        "max(x, 0)": 0,
+    }.items(),
+)
+def test_two_kinks_at_one_place_have_the_slope_of_torch_there(formula: str, slope: float) -> None:
+    op = compiled_text(f'{{op: f, tensors: {{x: }}, outputs: {{y: "{formula}"}}}}').function
+    x = torch.zeros(2, requires_grad=True)
+    assert torch.autograd.grad(op(x).sum(), x)[0].tolist() == [slope, slope]

@@ -22,7 +22,7 @@ from symgrad import expr as ex
 from symgrad import truth
 from symgrad.evaluate import Exact, exact
 from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, symbol
-from symgrad.traversal import contains, substitute, topological, transform
+from symgrad.traversal import substitute, topological, transform
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -302,5 +302,14 @@ def test_substitution_is_simultaneous_and_of_whole_expressions() -> None:
     root = X * ALPHA + BETA**N
     assert substitute(root, {ALPHA: ex.ZERO}) is BETA**N
     assert transform(inner * Y, lambda n: Z if n is inner else n) is Y * Z
-    assert contains(inner * Y, X)
-    assert not contains(inner * Y, Z)
+
+
+@pytest.mark.parametrize(
+    ("op", "relation", "kept"), [("and", "lt", 1), ("and", "ge", 2), ("or", "le", 2), ("or", "gt", 1)]
+)
+def test_of_two_bounds_on_one_value_that_is_kept_which_decides(op: str, relation: str, kept: int) -> None:
+    one, two = truth.compare(relation, X, 1), truth.compare(relation, X, 2)
+    for bounds in ((one, two), (two, one)):
+        assert truth.logical(op, *bounds) is truth.compare(relation, X, kept)
+    both = truth.logical(op, one, truth.compare("eq", X, 3), truth.compare(relation, Y, 5))
+    assert len(both.args) == 3

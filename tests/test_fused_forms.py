@@ -7,10 +7,10 @@ from symgrad import expr as ex
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
 from symgrad.backends.fused.kernels import _may_round_anew, _Passes
 from symgrad.backends.torch.layout import Layout
+from symgrad.compiler import compile_operation
 from symgrad.evaluate import exact
 from symgrad.expr import make, symbol
 from symgrad.machine import machine
-from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.traversal import topological

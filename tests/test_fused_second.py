@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fused import all_written, needs_compiler
-from test_cpu_passes import CHANNEL, GATE, LOSS, NORM, ROWS, TWO
+from test_cpu_passes import BELL, CHANNEL, GATE, LOSS, NORM, ROWS, TWO
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
@@ -17,11 +17,6 @@ pytestmark = needs_compiler
 
 SATURATING = "op: saturating\ntensors: {x: }\noptions: {save: memory}\noutputs: {y: tanh(x)}\n"
 SMOOTH = "op: smooth\ntensors: {x: }\noutputs: {y: x * tanh(log1p(exp(x)))}\n"
-BELL = """
-op: bell
-tensors: {x: }
-outputs: {y: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))}
-"""
 BIAS = "op: bias\ntensors: {x: {shape: [N, C, T]}, b: {shape: [C]}}\noutputs: {y: x + b}\n"
 UNIT = "op: unit\ntensors: {x: }\noutputs: {y: 'x / (norm(x, dim=-1, keepdim=True) + 1)'}\n"
 FLOORED = "op: floored\ntensors: {x: }\noutputs: {y: sin(x), n: {expr: floor(x), grad: false}}\n"
@@ -202,7 +197,7 @@ def test_forward_mode_that_autograd_records_is_eager(modules):
 # ------------------------------------------------------------------------------------------------ accuracy
 TRUTH = {
     "smooth": lambda x: x * mp.tanh(mp.log1p(mp.exp(x))),
-    "bell": lambda x: x / 2 * (1 + mp.tanh(mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))),
+    "gelu_tanh": lambda x: x / 2 * (1 + mp.tanh(mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))),
     "gate": lambda x: x / (1 + mp.exp(-x)),
 }
 

@@ -209,6 +209,11 @@ def test_unusual_operations_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_no_section_of_a_test_is_empty() -> None:
+    for path in sorted((SPECS.parent / "generated").glob("test_*.py")):
+        assert not re.search(r"^# -+ .*\n\s*# -+ ", path.read_text(), re.MULTILINE), path
+
+
 HOSTILE = (
     "{op: torch_names, tensors: {torch: , Tensor: , reduce: , isinstance: },"
     " outputs: {Any: torch*Tensor + reduce*isinstance}}",

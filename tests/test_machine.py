@@ -16,7 +16,7 @@ from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions
 from symgrad import expr as ex
 from symgrad.backends.torch.printer import Printer
 from symgrad.evaluate import FLOAT32, FLOAT64, Format, exact
-from symgrad.expr import COMPARISONS, LOGICAL, Expr, make
+from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, symbol
 from symgrad.functions import FUNCTIONS
 from symgrad.machine import machine, machine_form
 from symgrad.simulate import Simulation
@@ -186,3 +186,8 @@ def test_products_begin_with_what_they_have_in_common() -> None:
     first, second = machine([a * b * Z, a * b * make("lgamma", Z)])
     both = [n for n in topological(first) if n.op == "mul" and n in topological(second)]
     assert len(both) == 1
+
+
+def test_what_is_small_is_divided_by_what_is_large_without_its_reciprocal() -> None:
+    large, row, other = symbol("x", "tensor", ("n", "d")), *(symbol(n, "tensor", ("n", 1)) for n in "rs")
+    assert machine_form(row * other / large) is make("div", make("mul", row, other), large)

@@ -124,7 +124,7 @@ op: hostile
 tensors: {{'{a}': , '{b}': }}
 hyperparameters: {{'{h}': 0.5}}
 let: {{'{l}': '{a} * {b}'}}
-outputs: {{'{o}': '{l} * {h} + {b}**3', '{p}': 'where({a} > {h}, {l}**2, {a})'}}
+outputs: {{'{o}': '{l} * {h} + {b}**2', '{p}': 'where({a} > {h}, {l}, {a})'}}
 """
 
 

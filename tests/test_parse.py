@@ -79,7 +79,9 @@ MEANINGS: dict[str, Expr] = {
     "Min(x, y, 1)": call("minimum", call("minimum", X, Y), 1),
     "max(0, x)": call("relu", X),
     "Max(x, 0)": call("relu", X),
+    "min(0, x)": call("clamp", X, -ex.OO, 0),
     "maximum(x, 0)": call("maximum", X, 0),
+    "minimum(x, 0)": call("minimum", X, 0),
     # truth values
     "where(x > 0, x, y)": where(compare("gt", X, 0), X, Y),
     "where(0 < x <= 1, x, y)": where(logical("and", compare("gt", X, 0), compare("le", X, 1)), X, Y),
@@ -246,7 +248,8 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "2**5000 * x": (0, "a constant beyond every floating-point number"),
     "x / 0": (4, "division by zero"),
     "x / (1 - 1)": (5, "division by zero"),
-    "x * log(0)": (4, "this constant is infinite, or beyond every floating-point number"),
+    "x * log(0)": (4, "this constant is infinite, or beyond every number; write -oo for infinity"),
+    "x * sin(oo)": (4, "this constant is undefined"),
     "x * log(-1)": (4, "this constant is undefined"),
     "x * polygamma(0, -1000000)": (4, "this constant is undefined"),
     "polygamma(1.5, x)": (10, "the order must be an integer from 0 to 100 or a hyperparameter of type int"),
@@ -303,6 +306,22 @@ def test_what_torch_has_of_floats_alone_is_refused_of_integers(call: str) -> Non
     assert faults(call.format("k + 1"), k) == [Fault(0, message)]
     assert parse_expression(call.format("1.0 * (k + 1)"), [k]).op == name
     assert parse_expression(call.format("where(mask, 1, 0)"), [MASK]).op == name
+
+
+@pytest.mark.parametrize("product", ["{} @ x", "conv1d(x, {})", "einsum('i,i->', {}, x)"])
+def test_a_product_of_integers_and_floats_is_refused_as_by_torch(product: str) -> None:
+    k, x = symbol("k", "int_tensor"), symbol("x", "tensor")
+    ((_, message),) = faults(product.format("(2 * k)"), k, x)
+    assert message.endswith("and 2 * k is of integers; declare 'k' without 'dtype: int'")
+    for allowed in ("(1.0 * k)", "(k / 2)", "where(k > 0, 1, 0)", "where(k > 0, x, 0)", "(k * x)"):
+        parse_expression(product.format(allowed), [k, x])
+    parse_expression(product.format("k").replace("x", "k"), [k])
+
+
+def test_a_float_in_front_of_a_matrix_product_makes_floats_of_integers() -> None:
+    k, x = symbol("k", "int_tensor"), symbol("x", "tensor")
+    written, grouped = (parse_expression(text, [k, x]) for text in ("1.0 * k @ x", "(1.0 * k) @ x"))
+    assert written is grouped and written.args[0].op == "floated"
 
 
 @pytest.mark.parametrize("text", MISTAKES)

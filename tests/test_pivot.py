@@ -20,7 +20,8 @@ def program(body: str) -> Program:
 
 
 def pivots(body: str) -> Pivots | None:
-    return find_pivots(program(body))
+    read = program(body)
+    return find_pivots(read, read.symbols)
 
 
 def pivot(body: str) -> Pivot:
@@ -93,6 +94,77 @@ THREE = "tensors: {a: {shape: [b, d]}, p: {shape: [b, d]}, n: {shape: [d]}}\n"
 def test_sums_of_declared_shapes_have_shapes_too(formula: str, values: dict[str, tuple[str, ...]] | None) -> None:
     found = pivots(THREE + f"outputs: {{y: '{formula}'}}")
     assert (found and {repr(p.value): p.stand_in["shape"] for p in found.sums}) == values
+
+
+FIXED = "m: {shape: [n, d], dtype: bool}, f: {shape: [n, d], grad: false}"
+ROWS = f"tensors: {{x: {{shape: [n, d]}}, y: {{shape: [n, d]}}, w: {{shape: [d, k]}}, b: {{shape: [n]}}, {FIXED}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("formula", "values"),
+    [
+        ("sum(x, dim=-1)**2 * b", {"sum(x, dim=-1)"}),
+        ("tanh(mean(x, dim=0) @ w)", {"mean(x, dim=0)"}),
+        ("sum(x, dim=-1) * mean(y, dim=-1)", {"sum(x, dim=-1)", "mean(y, dim=-1)"}),
+        ("exp(max(x, dim=-1).values)", {"max(x, dim=-1).values"}),
+        ("(sum(x, dim=-1) + b)**2", {"sum(x, dim=-1) + b"}),
+        ("sin(sum(x - y, dim=-1))", {"sum(x - y, dim=-1)"}),
+        ("(x - mean(x, dim=-1, keepdim=True) + y)**2", {"x + y - mean(x, dim=-1, keepdim=True)"}),
+        ("sin(sum(where(m, x - y, 0), dim=-1) * 2)", {"sum(where(m, x - y, 0), dim=-1)"}),
+        ("exp(mean(x * f, dim=-1)) * b", {"mean(f * x, dim=-1)"}),  # f is kept, as it is by the composite
+        ("sin(sum(x - y, dim=-1)) + sum(y**2)", {"sum(x - y, dim=-1)"}),  # spares x alone
+        ("y * exp(-sum(f, dim=-1, keepdim=True))", {"sum(f, dim=-1, keepdim=True)"}),
+        ("x * sum(x, dim=-1, keepdim=True)", None),
+        ("cumsum(x, dim=-1)**2", None),  # no smaller than x
+        ("sin(sum(x * y, dim=-1))", None),
+        ("exp(pi + E) * x * y", None),  # a sum of numbers
+    ],
+)
+def test_totals_through_which_alone_tensors_are_read(formula: str, values: set[str] | None) -> None:
+    found = pivots(ROWS + f"outputs: {{o: '{formula}'}}")
+    assert (found and {repr(p.value) for p in found.sums}) == values
+
+
+@pytest.mark.parametrize(
+    ("formula", "elements"),
+    [
+        ("sum(x, dim=-1)**2", 6),
+        ("sin(mean(x, dim=d, keepdim=True))", 6),
+        ("max(x, dim=-1).values**2", 6 + 2 * 6),  # and indices, of twice the bytes
+        ("sum(x) * sum(y, dim=0)", 1 + 8),
+        ("sin(sum(x - y, dim=-1)) + exp(-mean(x, dim=-1))", 6 + 6),
+        ("y * exp(-mean(x, dim=-1, keepdim=True)) + sin(sum(x - y, dim=0))", 6 + 8 + 6 * 8),
+        ("max(x, dim=0).values * sum(x, dim=0) + sin(sum(x, dim=1)) @ y", 8 + 8 + 6 + 2 * 8 + 6 * 8),
+        ("(x - y)**2 * mean(y, dim=0)", 8 + 6 * 8),
+    ],
+)
+def test_a_total_is_kept_in_place_of_its_rows(formula: str, elements: int) -> None:
+    declared = "tensors: {x: {shape: [n, d]}, y: {shape: [n, d]}}\nhyperparameters: {d: -1}\n"
+    item = compiled_text(f"\nop: total\n{declared}outputs: {{o: '{formula}'}}\n")
+    kept: dict[int, int] = {}
+    x, y = (torch.randn(6, 8).requires_grad_() for _ in range(2))
+
+    def pack(t: torch.Tensor) -> torch.Tensor:
+        kept[t.data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        value = item.function(x, y)
+    assert value.requires_grad and sum(kept.values()) == 4 * elements
+    x, y = (t.detach().double().requires_grad_() for t in (x, y))
+    found = []
+    for order in (item.function, item.composite):
+        first = torch.autograd.grad(order(x, y, -1).sin().sum(), [x, y], create_graph=True, materialize_grads=True)
+        second = sum(g.square().sum() for g in first)
+        found.append((*first, *torch.autograd.grad(second, [x, y], allow_unused=True, materialize_grads=True)))
+    torch.testing.assert_close(*found)
+
+
+def test_what_is_not_saved_anyway_is_not_replaced() -> None:
+    read = program(ROWS + "outputs: {o: 'mean(x, dim=0) * mean(f, dim=0) + sum(y)'}")
+    found = find_pivots(read, ["f"])
+    assert found is not None and [repr(p.value) for p in found.sums] == ["mean(f, dim=0)"]
+    assert find_pivots(read, []) is None
 
 
 def test_a_name_of_the_spec_or_a_free_one() -> None:

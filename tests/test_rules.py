@@ -15,6 +15,8 @@ from symgrad.expr import Expr, make, symbol
 from symgrad.pattern import is_wild
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import larger_exp_difference
+from symgrad.rules.constants import merged_roots
+from symgrad.rules.mixtures import log_of_exponentials
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
@@ -120,6 +122,8 @@ SUBJECTS = (
     X**2 * (Y / X**2 - 2),
     X / (1 - X) + 1,
     Y * exp(X) - Y * exp(X + Y),
+    log(2 * exp(X) / 3 + sigmoid(Y) * exp(-Y) + 1),
+    X * ex.sqrt(ex.num(2)) * ex.sqrt(ex.PI) / ex.sqrt(3 * ex.PI),
 )
 
 
@@ -171,3 +175,23 @@ def test_a_derivative_in_terms_of_the_output_is_that_derivative(row: Reuse) -> N
             part == replacement if isinstance(part, bool) else abs(part - replacement) <= abs(part) * mp.mpf(2) ** -150
         )
         assert same
+
+
+def test_roots_of_constants_are_one_and_cancel() -> None:
+    two, pi = ex.num(2), ex.PI
+    found = merged_roots(X * ex.sqrt(two) * ex.sqrt(pi) * Y)
+    assert found is X * Y * ex.sqrt(2 * pi)
+    assert merged_roots(X * ex.sqrt(two) * ex.sqrt(pi) / ex.sqrt(2 * pi)) is X
+    assert merged_roots(X * ex.sqrt(ex.num(-2)) * ex.sqrt(ex.num(3))) is None, "roots of negative numbers are undefined"
+    assert merged_roots(X * ex.sqrt(two) * ex.sqrt(Y)) is None
+
+
+def test_a_mixture_of_densities_that_all_underflow_has_a_logarithm() -> None:
+    found = log_of_exponentials(log(exp(X) * sigmoid(Y) + exp(-Y) / 2))
+    assert found is not None
+    assert {n.op for n in topological(found)} >= {"logaddexp", "log"}
+    assert exact([found], {X: -1e6, Y: 1e6}, 60)[0] < -1e5
+    assert log_of_exponentials(log(exp(X) / Y + exp(-X))) is not None
+    assert log_of_exponentials(log(exp(X) * Y + exp(-X))) is None, "at Y = 0 its derivative would be no number"
+    assert log_of_exponentials(log(exp(X) - exp(Y))) is None
+    assert log_of_exponentials(log(1 + exp(X))) is None, "softplus is one function"

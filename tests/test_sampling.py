@@ -195,3 +195,12 @@ def test_powers_of_negative_numbers_are_real_at_some_points() -> None:
     points = sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 64, powers=True)[FLOAT64]
     assert any(p[X] < 0 and p[Y] < 0 and p[Y].is_integer() for p in points)
     assert any(p[X] < 0 < p[Y] and p[Y].is_integer() for p in points)
+
+
+def test_ratios_of_extreme_tensors_are_ordinary_at_some_points() -> None:
+    positive = Interval(0.0, math.inf, True, True)
+    points = sample_points({X: ALL_REALS, Y: positive}, {}, 64, ratios=True)[FLOAT32]
+    for size in (1e30, 1e-30):
+        assert any(0.5 < abs(p[X]) / size < 2 and 0.5 < p[Y] / size < 2 for p in points)
+    assert points[:64] == sample_points({X: ALL_REALS, Y: positive}, {}, 64)[FLOAT32]
+    assert sample_points({X: ALL_REALS}, {}, 64, ratios=True) == sample_points({X: ALL_REALS}, {}, 64)

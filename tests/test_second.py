@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symgrad import expr as ex
+from symgrad.compiler import compile_operation
 from symgrad.expr import make, symbol
-from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

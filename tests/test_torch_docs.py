@@ -137,3 +137,22 @@ def test_what_is_kept_is_told_in_the_words_of_the_spec() -> None:
     for let, kept in (("", "x - t"), ("let: {error: x - t}\n", "error")):
         documentation = compiled_text(text + let).module.__doc__ or ""
         assert f"Saved for backward: {kept}." in documentation
+
+
+def test_an_argument_is_told_with_its_domain_and_a_class_with_what_is_differentiable() -> None:
+    item = compiled_text(
+        "\nop: told\ntensors: {x: {domain: '(0, oo)', doc: a length}, t: {domain: '[0, 1]'}}\n"
+        "hyperparameters: {slope: {type: float, default: 1.0, domain: '(0, 2]', doc: a factor}}\n"
+        "outputs: {y: slope * x * t, above: {expr: x > t, grad: false}}\n"
+    )
+    lines = [line.strip() for line in (item.function.__doc__ or "").splitlines()]
+    assert lines[2:5] == ["x in (0, oo): a length", "t in [0, 1]", "slope in (0, 2]: a factor"]
+    assert "; y is differentiable in x and t to any order" in (item.module.ToldFunction.__doc__ or "")
+
+
+def test_a_class_of_many_tensors_is_told_in_a_line() -> None:
+    names = [f"quantity_{c}" for c in "abcdef"]
+    item = compiled_text(
+        f"\nop: many\ntensors: {{{', '.join(n + ': ' for n in names)}}}\noutputs: {{y: {' * '.join(names)}}}\n"
+    )
+    assert item.module.ManyFunction.__doc__ == "y of many, differentiable to any order, in any mode."

@@ -128,6 +128,29 @@ def test_a_float_or_a_quotient_makes_floats_of_whole_numbers(formula: str) -> No
     torch.testing.assert_close(item.function(x, k), right)
 
 
+@pytest.mark.parametrize(
+    "formula, right",
+    [
+        ("log(1 + exp(k - 1))", lambda k: torch.log(1 + torch.exp(k - 1))),
+        ("softplus(where(k > 1, 1, 0))", lambda k: torch.nn.functional.softplus((k > 1).float())),
+        ("logsigmoid(abs(k))", lambda k: torch.nn.functional.logsigmoid(k.float())),
+        ("sqrt(k**2 + (k + 1)**2)", lambda k: torch.sqrt(k**2 + (k + 1) ** 2)),
+        ("logaddexp(k, 0.5)", lambda k: torch.log(torch.exp(k) + math.exp(0.5))),
+        ("atan2(h, k)", lambda k: torch.atan(0.5 / k)),
+        ("heaviside(k, 0.5)", lambda k: torch.where(k == 0, 0.5, 1.0)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_functions_that_torch_has_of_floats_alone_take_integers(formula: str, right: Any) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{k: {{dtype: int}}}}\nhyperparameters: {{h: 0.5}}\n"
+        f"outputs: {{y: {{expr: '{formula}', grad: false}}}}\n"
+    )
+    for k in (torch.arange(4), torch.tensor(2)):
+        for function in (item.function, item.composite):
+            torch.testing.assert_close(function(k, 0.5), right(k))
+
+
 def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
     assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
     assert cast(where(compare("ge", X, ZERO), ONE, ZERO), {X: "x"}) == ""

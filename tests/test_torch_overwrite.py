@@ -12,10 +12,10 @@ from random_expressions import ALPHA, X, Y
 
 from symgrad import expr as ex
 from symgrad.backends.torch.overwrite import OverwritingPrinter, Room, _methods, overwritable
+from symgrad.compiler import compile_operation
 from symgrad.differentials import cotangent
 from symgrad.expr import Expr, make, symbol
 from symgrad.functions import FUNCTIONS
-from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.truth import compare, where

@@ -289,3 +289,26 @@ def test_a_symbolic_dimension_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
         x = torch.rand(2, 3, requires_grad=True)
         own, right = (torch.autograd.grad(f(x, dim).sum(), x) for f in (traced, item.function))
         torch.testing.assert_close(own, right)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "formula", "shapes", "told"),
+    [
+        ("x: {shape: [a, b]}", "sin(sum(x, dim=dim))", [(2, 3)], "dim must be in [-2, 1] for 2 dimensions, not 2"),
+        ("x: , w: ", "softmax(x * w, dim=dim)", [(), (4,)], "dim must be in [-1, 0] for 1 dimensions, not 2"),
+        ("float: ", "exp(sort(float, dim=dim).values)", [()], "dim must be in [-1, 0] for 0 dimensions, not 2"),
+        ("x: ", "where(flag, sum(x, dim=dim), x)", [(3,)], None),  # only in one branch
+        ("x: , b: {default: 0}", "sum(x + b, dim=dim)", [(3,), None], None),
+        ("x: ", "norm(sum(x, dim=0), dim=dim)", [(2, 3)], None),
+    ],
+)
+def test_a_hyperparameter_that_is_no_dimension_is_told_with_the_rank(
+    tensors: str, formula: str, shapes: list[tuple[int, ...] | None], told: str | None
+) -> None:
+    settings = "hyperparameters: {dim: -1, flag: true}"
+    item = compiled_text(f"op: f\ntensors: {{{tensors}}}\n{settings}\noutputs: {{y: '{formula}'}}\n")
+    given = [None if s is None else torch.rand(s) for s in shapes]
+    assert item.function(*given, dim=-1).isfinite().all()
+    with pytest.raises(IndexError, match=re.escape(told or "Dimension out of range")):
+        item.function(*given, dim=2)
+    assert told is None or "IndexError where dim is out of range" in inspect.getdoc(item.function)

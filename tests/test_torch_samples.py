@@ -11,9 +11,9 @@ from compiled import compiled_text
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import settings, shapes
 from symgrad.backends.torch.special import special
+from symgrad.compiler import compile_operation
 from symgrad.errors import SpecError
 from symgrad.expr import make, num
-from symgrad.operation import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 
@@ -113,6 +113,13 @@ def test_special_values_are_those_at_which_the_forms_have_numbers(formula: str) 
     assert set(special(Layout(item.operation))[0]) == SPECIAL[formula]
 
 
+def test_infinities_are_left_out_where_autograd_alone_adds_before_it_multiplies() -> None:
+    text = "{op: f, tensors: {x: , a: }, outputs: {y: exp(x)*sin(a), z: -exp(x)*cos(a), w: a*x}}"
+    found, other = special(Layout(compiled_text(text).operation))
+    assert set(found) == ALL - {"math.inf"}
+    assert set(other) == ALL
+
+
 def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
     operation = compiled_text("{op: f, tensors: {x: }, outputs: {y: 2 * x}}").operation
     (variant,) = [v for _, v in operation.variants()]
@@ -120,3 +127,10 @@ def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
     worse = {key: make("mul", g, x, make("pow", x, num(-1))) for key, g in variant.gradients.items()}
     found = special(Layout(replace(operation, body=replace(variant, gradients=worse))))[0]
     assert set(found) == ALL - {"math.inf", "-math.inf"}
+
+
+def test_no_number_is_sampled_beside_integers_that_decide_the_dtype() -> None:
+    item = compiled_text("{op: f, tensors: {n: {dtype: int}, x: }, outputs: {y: exp(n) + exp(x), z: n*x}}")
+    found, _ = shapes(Layout(item.operation))
+    assert ((2,), ()) not in found
+    assert ((), (2,)) in found

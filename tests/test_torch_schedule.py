@@ -10,6 +10,7 @@ from typing import Any
 import mpmath as mp
 import pytest
 import torch
+from compiled import compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
@@ -249,6 +250,9 @@ def test_conditions_say_nothing_twice() -> None:
     assert "if g is not None:" in statements([*targets, *other], scope(), {})
     third = Target("r4", Z, ("wants_z and h is not None",))
     assert "if (wants_x or wants_y) and g is not None:" in statements([*targets, third], scope(), {})
+    both = [Target(f"r{i}", shared * n, (c,)) for i, (n, c) in enumerate([(Y, values[2]), (Z, other[1].conditions[0])])]
+    every = statements([*targets, *both, third, Target("r5", Z, ("wants_z",))], scope(), {})
+    assert "if (wants_x or wants_y) and (g is not None or h is not None):" in every
 
 
 def test_shapes_are_read_from_what_is_there() -> None:
@@ -261,3 +265,12 @@ def test_shapes_are_read_from_what_is_there() -> None:
     hidden = Scope(Names([]), {wider: "wide", Z: "z"}, {X: "sx", Y: "sy"})
     lines = statements([Target("r1", make("expand", Z, X + Y))], hidden, {})
     assert lines == ["r1 = z.expand(_broadcast_shapes(sx, sy))"]
+
+
+def test_a_declared_size_gives_no_name_to_what_has_it() -> None:
+    text = compiled_text(
+        "\nop: scaled\ntensors: {x: {shape: [..., n]}}\n"
+        "outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + 1)'}\n"
+    ).text
+    assert "(x * x).mean(" in text
+    assert "x_squared" not in text

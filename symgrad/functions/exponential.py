@@ -120,6 +120,7 @@ ROWS = (
         cost=4.0,
         saves="xy",
         monotone=True,
+        of_floats=True,
     ),
     Function(
         "softplus",
@@ -132,6 +133,7 @@ ROWS = (
         monotone=True,
         required=1,
         definition=_softplus,
+        of_floats=True,
     ),
     Function(
         "logaddexp",
@@ -142,6 +144,7 @@ ROWS = (
         meaning=real.logaddexp,
         cost=2.5,
         tensor_args=True,
+        of_floats=True,
     ),
     Function(
         "xlogy",

@@ -8,6 +8,7 @@ from symgrad import truth
 from symgrad.expr import HALF, ONE, ZERO, Expr, make
 from symgrad.functions import real
 from symgrad.functions.row import Function
+from symgrad.integers import is_integer
 from symgrad.truth import compare, where
 
 
@@ -29,8 +30,8 @@ def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def _heaviside(x: Expr, values: Expr) -> Expr:
-    """What is chosen at 0 may be of another dtype than x, which torch.heaviside refuses, and be differentiated."""
-    if not values.tensors:
+    """What is chosen at 0 may be differentiated, and of another dtype than x, which torch.heaviside refuses."""
+    if not values.tensors and not is_integer(x):
         return make("heaviside", x, values)
     return where(compare("eq", x, ZERO), values, make("heaviside", x, ZERO))
 

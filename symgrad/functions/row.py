@@ -29,6 +29,7 @@ class Function:
         safe: an argument at which value and derivatives are finite, for the guard of dead branches; None where
             the function is finite everywhere.
         tensor_args: whether torch wants tensors for all arguments.
+        of_floats: whether torch has it for no integers.
         required: how many arguments must be given; all by default.
         definition: builds the expression where it is made of other functions, always or for some arguments.
         internal: whether only the compiler writes it, and no spec.
@@ -48,6 +49,7 @@ class Function:
     safe: Fraction | None = None
     monotone: bool = False
     tensor_args: bool = False
+    of_floats: bool = False
     required: int | None = None
     definition: Callable[..., Expr] | None = None
     internal: bool = False

@@ -203,6 +203,7 @@ ROWS = (
         tensor_args=True,
         sample=(0.2, 3),
         safe=Fraction(1),
+        of_floats=True,
     ),
     Function(
         "sinc",

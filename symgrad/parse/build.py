@@ -208,14 +208,17 @@ class Builder:
             self.fail(node, "too many digits to calculate with exactly")
 
     def _check_constant(self, node: ast.AST, value: Expr) -> None:
-        """Refuse what is undefined, such as log(-1), and what is too large for a float."""
-        if value.size > _MAX_SIZE or any(n.op == "const" and n is ex.OO for n in topological(value)):
+        """Refuse what is undefined, such as log(-1), and what is too large for a float; infinity is written `oo`."""
+        if value.size > _MAX_SIZE:
             return
         number = exact([value], {}, 64)[0]
         if number != number:
             self.fail(node, "this constant is undefined")
+        if ex.OO in topological(value):
+            return
         if abs(number) == math.inf:
-            self.fail(node, "this constant is infinite, or beyond every floating-point number")
+            sign = "-" if number < 0 else ""
+            self.fail(node, f"this constant is infinite, or beyond every number; write {sign}oo for infinity")
         if not (number == 0 or 2.0**-1070 < abs(number) < 2**1024):
             self.fail(node, "a constant beyond every floating-point number")
 
@@ -306,9 +309,10 @@ class Builder:
                 total = calls.apply(self, node, TENSOR_OPS["matmul"], pair, {})
                 sources = frozenset({total})
             else:
-                total = ex.mul(total, *self._factors([(op, node)], [value]))
+                total = floated(ex.mul(total, *self._factors([(op, node)], [value])), first, [(op, node)])
                 sources |= own
             self.settled(node, total)
+            first = node
         self.sources |= sources
         return total
 

@@ -14,7 +14,7 @@ from symgrad.errors import shown
 from symgrad.evaluate import exact
 from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
-from symgrad.integers import is_whole_tensor
+from symgrad.integers import holds_integers, is_integer, is_whole_tensor
 from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
 from symgrad.parse.scope import Bound
@@ -147,6 +147,11 @@ def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequ
             side = end["value"]
             if not side.tensors:
                 builder.fail(node, f"{row.name} works on tensors; {value} may be {side}, which depends on none")
+    whole = [value for value in operands if holds_integers(value)]
+    if whole and row.linear and not row.recompute and not all(map(is_integer, operands)):
+        names = " and ".join(sorted(repr(s.name) for s in whole[0].tensors if s["kind"] == "int_tensor"))
+        told = f"{row.name} takes tensors of one type, and {whole[0]} is of integers"
+        builder.fail(node, f"{told}; declare {names} without 'dtype: int'")
 
 
 def operation_with_fields(name: str, node: ast.Call) -> str | None:
@@ -249,6 +254,13 @@ _EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, red
 }
 
 
+# max(x, 0) is relu, with its slope of 0 at 0; min(x, 0) is what x has besides, with a slope of 1 there.
+_HALVES: Mapping[str, Callable[[Expr], Expr]] = {
+    **dict.fromkeys(("max", "Max"), lambda x: functions.call("relu", x)),
+    **dict.fromkeys(("min", "Min"), lambda x: functions.call("clamp", x, -OO, ZERO)),
+}
+
+
 def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     """Element-wise of two or more; over all elements of one; along a ``dim`` it has two results."""
     function, reduction = _EXTREMA[name]
@@ -262,8 +274,8 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     if len(node.args) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = builder.each(builder.number, node.args)
-    if name in ("max", "Max") and len(values) == 2 and ZERO in values:
-        return functions.call("relu", values[values[0] is ZERO])
+    if name in _HALVES and len(values) == 2 and ZERO in values:
+        return _HALVES[name](values[values[0] is ZERO])
     return reduce(lambda a, b: functions.call(function, a, b), values)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from symgrad.rules.algebra import ALGEBRA, CANCELLED, CONTENT, SCALED_ERFC, SOFTMAX
 from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.choices import CHOICES
+from symgrad.rules.constants import CONSTANTS
 from symgrad.rules.kinks import KINKS
+from symgrad.rules.mixtures import MIXTURES
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
@@ -24,10 +26,10 @@ __all__ = [
 ]
 
 # Before differentiation, so that derivatives are those of the atoms.
-RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX, SCALED_ERFC)
+RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX, SCALED_ERFC, *MIXTURES)
 
 # After it, to each value and partial derivative on its own.
-STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT)
+STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT, *CONSTANTS)
 
 # Offered as candidates, and kept where they measure better.
 ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA)

@@ -16,6 +16,7 @@ from symgrad.rules.words import (
     log1p,
     n,
     negative,
+    positive,
     sigmoid,
     size,
     softplus,
@@ -50,6 +51,11 @@ def _sigmoid_difference(x: Expr, y: Expr) -> Expr:
 
 def _slope_difference(x: Expr, y: Expr) -> Expr:
     return _sigmoid_difference(x, y) * _sigmoid_difference(-y, x)
+
+
+def _log_sinh(x: Expr) -> Expr:
+    """log(2 * sinh(x))"""
+    return x + log(-expm1(-2 * x))
 
 
 ALTERNATIVE_RULES = (
@@ -111,6 +117,16 @@ ALTERNATIVE_RULES = (
     Rule("sigmoid-difference", sigmoid(a) - sigmoid(b), _sigmoid_difference(a, b), "cancels"),
     Rule("tanh-difference", tanh(a) - tanh(b), 2 * _sigmoid_difference(2 * a, 2 * b), "cancels"),
     Rule("erf-difference", f("erf", a) - f("erf", b), _erf_difference(a, b), "cancels"),
+    Rule("log-sinh", log(f("sinh", a)), _log_sinh(a) - log(2), "sinh overflows", domain=POSITIVE),
+    Rule(
+        "log-sinh-scaled",
+        log(n * f("sinh", a)),
+        _log_sinh(a) + log(n / 2),
+        "sinh overflows",
+        positive(n),
+        POSITIVE,
+    ),
+    Rule("acosh-near-one", f("acosh", 1 + a), 2 * f("asinh", sqrt(a / 2)), "1 + a loses a", domain=POSITIVE),
     Rule("softplus-difference", softplus(a) - softplus(b), log1p(expm1(a - b) * sigmoid(b)), "cancels"),
     Rule("atan-difference", f("atan", a) - f("atan", b), f("atan2", a - b, 1 + a * b), "cancels", domain=(0.1, 4)),
     Rule(

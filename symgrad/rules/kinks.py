@@ -26,8 +26,6 @@ KINKS = (
     Rule("abs-abs", _abs(_abs(a)), _abs(a), "idempotent"),
     Rule("abs-negative", _abs(-1 * a), _abs(a), "even", condition=lambda m: ex.split_coefficient(m[a])[0] > 0),
     Rule("sign-of-ratio", a / _abs(a), _sign(a), "0 / 0 at 0"),
-    Rule("relu-positive", make("maximum", a, ex.ZERO), make("relu", a), "one argument"),
-    Rule("relu-negative", make("maximum", ex.ZERO, a), make("relu", a), "one argument"),
     Rule(
         "relu-square-gate",
         make("relu", a) * where(compare("gt", a, 0), ex.ONE, ex.ZERO),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from symgrad import expr as ex
-from symgrad.expr import HALF, sqrt
+from symgrad.expr import HALF, OO, Expr, sqrt
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -25,8 +27,8 @@ from symgrad.rules.words import (
 )
 
 
-def _negative_integer(bindings: object) -> bool:
-    number = bindings[n].number  # type: ignore[index]
+def _negative_integer(bindings: Mapping[Expr, Expr]) -> bool:
+    number = bindings[n].number
     return number is not None and number < 0
 
 
@@ -36,6 +38,21 @@ RECOGNISE_RULES = (
     Rule("softplus", log(1 + exp(a)), softplus(a), "exp overflows"),
     Rule("softplus-log1p", log1p(exp(a)), softplus(a), "exp overflows"),
     Rule("softplus-scaled", log(n + n * exp(a)), softplus(a) + log(n), "exp overflows", positive(n), POSITIVE),
+    Rule("softplus-relu", f("relu", a) + softplus(-f("abs", a)), softplus(a), "the kinks cancel"),
+    Rule("softplus-relu-minus", f("relu", -a) + softplus(-f("abs", a)), softplus(-a), "the kinks cancel"),
+    Rule("logsigmoid-clamp", f("clamp", a, -OO, 0) - softplus(-f("abs", a)), f("logsigmoid", a), "the kinks cancel"),
+    Rule(
+        "logsigmoid-clamp-minus",
+        f("clamp", -a, -OO, 0) - softplus(-f("abs", a)),
+        f("logsigmoid", -a),
+        "the kinks cancel",
+    ),
+    Rule(
+        "logaddexp-maximum",
+        f("maximum", a, b) + softplus(-f("abs", a - b)),
+        f("logaddexp", a, b),
+        "the kinks cancel",
+    ),
     Rule("sigmoid", (1 + exp(a)) ** n, sigmoid(-a) ** (-n), "exp overflows", _negative_integer, domain=(-3, -1)),
     Rule(
         "sigmoid-divisor",

@@ -115,13 +115,17 @@ DOC = Key(TEXT, "What it is, for the docstring.")
 TENSOR = Record(
     {
         "grad": Key(BOOLEAN, "false: the tensor is never differentiated (labels, masks, indices)."),
-        "default": Key(NUMBER, "The tensor may be None; the formula then holds with this number."),
+        "default": Key(
+            NUMBER, "The tensor may be None; the formula then holds with this number, and there is no gradient."
+        ),
         "shape": Key(
             ListOf(DIM, "a list of dimensions"),
             "Dimensions, checked at the call: sizes, or names that agree over all tensors; '...' first "
             "stands for any leading ones. Without a shape the tensor broadcasts with the others.",
         ),
-        "domain": Key(DOMAIN, 'The values it may have, such as "(0, oo)": for simplification and sampling.'),
+        "domain": Key(
+            DOMAIN, 'The values it may have, such as "(0, oo)": for simplification and sampling; not checked.'
+        ),
         "dtype": Key(OneOf(("float", "int", "bool")), "The kind of its elements; only float has a gradient."),
         "doc": DOC,
     },
@@ -174,12 +178,14 @@ OPTIONS = Record(
     {
         "save": Key(
             OneOf(("auto", "memory", "speed")),
-            "What backward finds saved: memory saves the least, speed recomputes the least.",
+            "What backward finds saved: memory saves the least, speed recomputes the least; auto lies between.",
         ),
         "double_backward": Key(BOOLEAN, "false: differentiating the gradient raises an error."),
-        "inplace": Key(NAME, "The tensor that an additional in-place variant overwrites."),
-        "accumulate": Key(OneOf(("float32", "same")), "The arithmetic inside for half-precision inputs."),
-        "kernels": Key(BOOLEAN, "true: also render fused kernels."),
+        "inplace": Key(NAME, "Also write <op>_, which overwrites this tensor."),
+        "accumulate": Key(
+            OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
+        ),
+        "kernels": Key(BOOLEAN, "true: also write fused passes, in C++ and in Triton."),
     },
     "a mapping of keys such as 'save' or 'inplace'",
     model=Options,
@@ -236,8 +242,8 @@ SPEC = Record(
             "Gradients to use in place of the derived ones, by tensor; each may use grad_<output>, the "
             "outputs and everything that the outputs may use. 0 stops the gradient.",
         ),
-        "module": Key(MODULE, "Also render a torch.nn.Module; hyperparameters become constructor arguments."),
-        "options": Key(OPTIONS, "How the code is rendered."),
+        "module": Key(MODULE, "Also write a torch.nn.Module; hyperparameters become constructor arguments."),
+        "options": Key(OPTIONS, "How the code is written."),
         "test": Key(TEST, "What the generated test samples; everything has a default."),
     },
     "a mapping",

@@ -32,8 +32,10 @@ __all__ = ["BranchesFunction", "branches"]
 def branches(x: Tensor, flag: bool = True, slope: float = 0.5) -> Tensor:
     """Python branches on a flag.
 
-    slope lies in (0, 1). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where slope is out of range.
+    slope in (0, 1)
+
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where slope is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"branches: expected a real tensor, not {_kind(x)}")

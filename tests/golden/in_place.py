@@ -89,7 +89,7 @@ class InPlaceFunction(Function):
 
 
 class InPlaceInplaceFunction(Function):
-    """The same, written over x."""
+    """InPlaceFunction, whose result is written over x."""
 
     backward = InPlaceFunction.backward
 

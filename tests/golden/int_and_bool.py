@@ -28,8 +28,10 @@ __all__ = ["IntAndBoolFunction", "int_and_bool"]
 def int_and_bool(x: Tensor | float, count: Tensor | int, mask: Tensor | bool, n: int = 2) -> Tensor:
     """A masked power with integer exponents.
 
-    The tensors broadcast; any of them may be a number. x lies in (0, 4). Raises TypeError where
-    a tensor is complex or a hyperparameter has another type.
+    x in (0, 4)
+
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex or a hyperparameter has another type.
     """
     if not (_is_real(x) and _is_real(count) and _is_real(mask)):
         x, count, mask = _tensors("int_and_bool", (), x=x, count=count, mask=mask)

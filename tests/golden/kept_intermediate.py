@@ -62,12 +62,12 @@ class KeptIntermediateFunction(Function):
         return _forward(x, scale)[0]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, *kept: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any, erf_x: Any = None) -> None:
         x, scale = inputs
         ctx.shapes = (None, scale.shape)
         ctx.dtypes = (None, scale.dtype)
         wants_x, _ = _wanted(ctx)
-        saved = [x, scale if wants_x else None, *kept]
+        saved = [x, scale if wants_x else None, erf_x]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved)
         if _forward_mode():
@@ -107,7 +107,7 @@ class KeptIntermediateFunction(Function):
 class _KeptIntermediatePlain(Function):
     """KeptIntermediateFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = KeptIntermediateFunction.jvp

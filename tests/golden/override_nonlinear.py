@@ -25,8 +25,10 @@ __all__ = ["OverrideNonlinearFunction", "override_nonlinear"]
 def override_nonlinear(x: Tensor, limit: float = 1.0) -> Tensor:
     """The identity with a clipped gradient.
 
-    limit lies in (0, oo). Raises TypeError where x is no real tensor or a hyperparameter has
-    another type, ValueError where limit is out of range.
+    limit in (0, oo)
+
+    Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
+    where limit is out of range.
     """
     if not _is_real(x):
         raise TypeError(f"override_nonlinear: expected a real tensor, not {_kind(x)}")

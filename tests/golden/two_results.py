@@ -56,8 +56,8 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | Non
 
 
 class TwoResultsFunction(Function):
-    """radius, angle and quadrant of two_results, differentiable in x and y to any order, in any
-    mode.
+    """radius, angle and quadrant of two_results; radius and angle are differentiable to any
+    order, in any mode.
     """
 
     generate_vmap_rule = True
@@ -67,15 +67,17 @@ class TwoResultsFunction(Function):
         return _forward(x, y)[:3]
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any, *kept: Any) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Any, ...], outputs: Any, kept_radius: Any = None
+    ) -> None:
         x, y = inputs
         _, _, quadrant = outputs
         _mark_fixed(ctx, quadrant)
         ctx.dtypes = (x.dtype, y.dtype)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, y, *kept)
+        ctx.save_for_backward(x, y, kept_radius)
         if _forward_mode():
-            _save_for_jvp(ctx, outputs, x, y, *kept)
+            _save_for_jvp(ctx, outputs, x, y, kept_radius)
 
     @staticmethod
     def backward(ctx: Any, grad_radius: Tensor | None, grad_angle: Tensor | None, _2: Any) -> Any:
@@ -116,7 +118,7 @@ class TwoResultsFunction(Function):
 class _TwoResultsPlain(Function):
     """TwoResultsFunction for a plain call, whose backward reuses what forward computed.
 
-    A second derivative would lose their part of it, so then backward recomputes them.
+    What is kept has no derivative of its own, so where one is wanted, backward recomputes it.
     """
 
     jvp = TwoResultsFunction.jvp

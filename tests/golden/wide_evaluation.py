@@ -29,8 +29,11 @@ __all__ = ["WideEvaluationFunction", "wide_evaluation"]
 def wide_evaluation(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Cancellation that no rewrite mends in float32.
 
-    The tensors broadcast; any of them may be a number. x lies in (0, 10). y lies in (0, 10).
-    Raises TypeError where a tensor is complex.
+    x in (0, 10)
+    y in (0, 10)
+
+    The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
+    complex.
     """
     if not (_is_real(x) and _is_real(y)):
         x, y = _tensors("wide_evaluation", (), x=x, y=y)

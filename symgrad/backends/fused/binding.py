@@ -12,7 +12,8 @@ from symgrad.backends.fused.kernels import kernels
 from symgrad.backends.fused.language import Language
 from symgrad.backends.fused.model import Kernel, Kernels, Result
 from symgrad.backends.literals import tuple_of
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.conditionals import branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.differentials import absent
 from symgrad.machine import machine

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.dtypes import cast
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements

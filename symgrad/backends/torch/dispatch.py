@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad import expr as ex
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.conditionals import branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.differentials import tangent

@@ -42,7 +42,7 @@ def summary(layout: Layout) -> str:
 def module_docstring(layout: Layout, note: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
-    parts = [summary(layout), _equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
+    parts = [summary(layout), equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
     if note:
         parts.append(wrapped(note))
     if spec.doc:
@@ -52,7 +52,8 @@ def module_docstring(layout: Layout, note: str = "") -> str:
     return escaped("\n\n".join(p for p in parts if p))
 
 
-def _equations(layout: Layout) -> str:
+def equations(layout: Layout) -> str:
+    """The formula as the spec writes it."""
     rows = [(b.name, " ".join(b.text.split())) for b in layout.spec.let]
     rows += [(o.name, " ".join(o.formula.text.split())) for o in layout.spec.outputs]
     return _table(rows)
@@ -155,9 +156,10 @@ def ulp_text(value: float) -> str:
 
 
 def class_docstring(layout: Layout) -> str:
-    """The formula and in what it is differentiable."""
+    """The formula, and what is differentiable in what."""
     spec = layout.spec
     wanted = layout.differentiable
+    smooth = [o.name for o in spec.outputs if o.grad]
     order = "once" if not spec.options.double_backward else "to any order, in any mode"
     names = listed([o.name for o in spec.outputs])
     text = f"{names} of {spec.op}"
@@ -165,11 +167,14 @@ def class_docstring(layout: Layout) -> str:
         only = " ".join(spec.outputs[0].formula.text.split())
         if len(only) < 50 and "\n" not in only:
             text = f"{names} = {only}"
-    ending = f", differentiable in {listed(wanted)} {order}." if wanted else ", not differentiable."
+    subject = "," if len(smooth) == len(spec.outputs) else f"; {listed(smooth)} {'is' if len(smooth) == 1 else 'are'}"
+    ending = f"{subject} differentiable in {listed(wanted)} {order}." if wanted and smooth else ", not differentiable."
     if any(v.overrides for v in layout.variants):
         ending = f", with its own gradient for {listed(list(layout.variants[0].overrides))}."
     if len(text + ending) > _INDENTED:
         text = f"{names} of {spec.op}"
+    if len(text + ending) > _INDENTED and len(wanted) == len(spec.tensors):
+        ending = ending.replace(f" in {listed(wanted)} ", " ")
     return one_or_more_lines(text + ending)
 
 

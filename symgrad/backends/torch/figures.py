@@ -12,6 +12,7 @@ from typing import Any
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.samples import settings, variant_at
 from symgrad.candidates import Choice
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment
@@ -44,8 +45,8 @@ def figures(layout: Layout) -> list[Figure]:
     tensors = [t.name for t in layout.spec.tensors]
     outputs = [o.name for o in layout.spec.outputs]
     found: list[Figure] = []
-    for decisions, variant in _decided(layout):
-        for output, tensor, choice, form in _choices(variant):
+    for decisions, variant in decided(layout):
+        for output, tensor, choice, form in pointwise_choices(variant):
             base = _free((f"D_{output}_D_{tensor}" if tensor else output).upper())
             taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
             rows, ulps = _rows(layout, bench, choice, form, variant, decisions)
@@ -68,10 +69,8 @@ def _taken() -> frozenset[str]:
     return frozenset({"F", *re.findall(r"^([A-Z][A-Z_]*)\b", text, re.MULTILINE)})
 
 
-def _decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
+def decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
     """The variants with values of the hyperparameters that lead to them."""
-    from symgrad.backends.torch.samples import settings, variant_at
-
     hyperparameters = [h.name for h in layout.spec.hyperparameters]
     seen: list[Variant] = []
     for values in settings(layout, every=True):
@@ -81,7 +80,7 @@ def _decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
             yield dict(zip(hyperparameters, values, strict=True)), variant
 
 
-def _choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice, Expr]]:
+def pointwise_choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice, Expr]]:
     """Choices that are the whole of an output or derivative: those that no tensor operation is part of."""
     pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
     for output, choice in variant.value_choices.items():

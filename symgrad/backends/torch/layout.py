@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 
-from symgrad.branches import Split
-from symgrad.cost import is_product
+from symgrad.backends.torch.roundings import roundings
 from symgrad.differentials import absent, cotangent, tangent
-from symgrad.expr import OO, Expr
-from symgrad.machine import machine
+from symgrad.expr import Expr
 from symgrad.naming import Names
 from symgrad.operation import Body, Operation, Variant
 from symgrad.plan import Saved
@@ -100,20 +97,6 @@ _ON_CTX = frozenset(
     ]
 )
 
-# Powers that torch rounds once; others are products of rounded products.
-_ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
-
-# Operations on half precision of which torch rounds intermediate values, on some device.
-_SEVERAL_ROUNDINGS = frozenset({"log_softmax", "logsumexp", "prod", "cumsum", "conv1d_weight", "conv2d_weight"})
-
-# Operations that do not round: applied to half precision they need no wider type.
-_EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
-
-_INTEGERS = 256  # in bfloat16
-
-# Operations on whole tensors that do not, beside the views, which cost nothing.
-_MOVES = frozenset({"sum_to", "conform", "amax", "amin", "max_values", "min_values", "sort_values", "take_along"})
-
 
 @dataclass
 class Layout:
@@ -177,7 +160,7 @@ class Layout:
     def names(self) -> Names:
         """Fresh names for one method, none of which is an argument."""
         taken, arguments, outputs = self._names
-        return Names({*taken._taken, *arguments.values(), *outputs.values()})
+        return taken.with_((*arguments.values(), *outputs.values()))
 
     def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
         """Python names of all symbols; for one variant, of its cotangents and of tensors that it may read."""
@@ -228,7 +211,7 @@ class Layout:
             return False
         if self.keeps:  # which must not be rounded
             return True
-        return self.wide_values or any(_roundings(form) > 1 for v in self.variants for form in v.outputs.values())
+        return self.wide_values or any(roundings(form) > 1 for v in self.variants for form in v.outputs.values())
 
     @property
     def widened(self) -> list[str]:
@@ -245,10 +228,10 @@ class Layout:
             return True
         for variant in self.variants:
             kept = frozenset(s.value for s in variant.plan.base)
-            if any(_roundings(g, kept) > 1 for g in derivatives(variant)):
+            if any(roundings(g, kept) > 1 for g in derivatives(variant)):
                 return True
             totals = (variant.gradients_of(t) for t in self.differentiable)  # from several outputs they are added up
-            if any(sum(_roundings(g, kept) for g in terms) + len(terms) > 2 for terms in totals):
+            if any(sum(roundings(g, kept) for g in terms) + len(terms) > 2 for terms in totals):
                 return True
         return False
 
@@ -345,108 +328,3 @@ def conditions(body: Body) -> frozenset[Expr]:
         return frozenset()
     then, otherwise = conditions(body.then), conditions(body.otherwise)  # type: ignore[arg-type]
     return body.condition.symbols | then | otherwise
-
-
-def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[Expr], str]) -> list[str]:
-    """Source lines: `leaf` of each variant under Python's if, elif and else; what all begin with stands before."""
-    if isinstance(body, Variant):
-        return leaf(body)
-    blocks: list[tuple[str, list[str]]] = []  # condition, lines; the last condition is empty
-    tests: list[Expr] = []
-    node: Body = body
-    while isinstance(node, Split):
-        tests.append(node.condition)
-        blocks.append((text(node.condition), branches(node.then, leaf, text)))  # type: ignore[arg-type]
-        node = node.otherwise  # type: ignore[assignment]
-    rest = leaf(node)
-    if _exclude_each_other(tests):
-        blocks = [b for b in blocks if b[1] != rest]
-    blocks.append(("", rest))
-    shared = _common_start([lines for _, lines in blocks])
-    return [*blocks[0][1][:shared], *_chain([(c, lines[shared:]) for c, lines in blocks])]
-
-
-def _exclude_each_other(tests: list[Expr]) -> bool:
-    """Whether at most one of the conditions holds: they compare one hyperparameter with different texts."""
-    return all(t.op == "eq" and t.args[1].op == "text" and t.args[0] is tests[0].args[0] for t in tests)
-
-
-def _common_start(blocks: list[list[str]]) -> int:
-    """How many whole statements all blocks begin with."""
-    count = 0
-    for lines in zip(*blocks, strict=False):
-        if len(set(lines)) > 1:
-            break
-        count += 1
-    while count and any(len(b) > count and b[count].startswith((" ", "else", "elif")) for b in blocks):
-        count -= 1
-    return count
-
-
-def _chain(blocks: list[tuple[str, list[str]]]) -> list[str]:
-    """if, elif and else; without else after a return."""
-    blocks = [(c, lines) for c, lines in blocks if lines or c]
-    if not any(lines for _, lines in blocks):
-        return []
-    if not blocks[-1][1]:
-        blocks.pop()
-    lines: list[str] = []
-    word = "if"
-    for condition, block in blocks:
-        if not condition and word == "if":
-            lines += block
-            continue
-        lines.append(f"{word} {condition}:" if condition else "else:")
-        lines += _indented(block or ["pass"])
-        leaves = word == "if" and bool(block) and block[-1].startswith(("return", "raise"))
-        word = "if" if leaves else "elif"
-    return lines
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
-    """How many operations of a form round, beside those whose values are at hand."""
-    lowered, *known = machine([form, *at_hand])
-    leaves = frozenset(known)
-    return sum(
-        2 if _rounds_inside(n) else 1
-        for n in topological(lowered, leaves=leaves)
-        if n not in leaves and n.args and not n.is_static and not n.is_boolean and not _is_exact(n)
-    )
-
-
-def _rounds_inside(node: Expr) -> bool:
-    """Whether torch's operation on half precision rounds more than its result."""
-    if node.op == "pow":
-        return node.args[1].number not in _ONE_ROUNDING
-    return node.op in _SEVERAL_ROUNDINGS or (node.op == "einsum" and len(node.args) > 2)
-
-
-def _is_narrow(scalar: Expr) -> bool:
-    """Whether a Python number is surely one of half precision, too, so that torch does not round it."""
-    n = scalar.number
-    if n is None:
-        return scalar in (OO, -OO)
-    return max(abs(n.numerator), n.denominator) <= _INTEGERS and n.denominator & (n.denominator - 1) == 0
-
-
-def _is_exact(node: Expr) -> bool:
-    """Multiplication by a power of two, and operations that only move elements; a sum of products rounds them first.
-
-    A fraction of an integer is a float in torch, and wider than half precision.
-    """
-    if node.op in _EXACT:
-        return all(a.is_boolean or _is_narrow(a) for a in node.args if a.is_static)
-    if node.op == "sum_to" and is_product(node.args[0]):
-        return False
-    if node.op in _MOVES or (node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0):
-        return True
-    if node.op != "mul":
-        return False
-    factor = node.args[0].number
-    if factor is None or (factor.denominator != 1 and any(t["kind"] == "int_tensor" for t in node.tensors)):
-        return False
-    return abs(factor.numerator) & (abs(factor.numerator) - 1) == 0

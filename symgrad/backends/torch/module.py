@@ -38,6 +38,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "forward": pivot["forward"] if pivot else methods.forward(),
         "setup": methods.setup_context(),
         "keep": methods.keep(),
+        "passed": methods.passed,
         "backward": methods.backward(),
         "jvp": methods.jvp(),
     }
@@ -98,7 +99,8 @@ def _pivot(layout: Layout) -> dict[str, Any] | None:
     extended = Layout(keeping, layout.constants, pivots=tuple(o.name for o in more))
     methods, plain = Methods(extended), PivotBackward(extended)
     own = _arguments([f"grad_{o.name}" if o.grad else "_" for o in layout.spec.outputs])
-    kept = frozenset(s for o in more for s in keeping.program.outputs[o.name].tensors)
+    read = frozenset(s for o in more for s in keeping.program.outputs[o.name].tensors)
+    kept = read - {s.value for v in extended.variants for s in v.plan.base}
     return {
         "names": " and ".join(extended.outputs[name] for name in extended.pivots),
         "several": len(more) > 1,

@@ -14,6 +14,7 @@ from symgrad.backends.torch.fusions import SPELLING
 from symgrad.evaluate import exact
 from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
+from symgrad.integers import is_integer
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.traversal import topological
 
@@ -27,6 +28,7 @@ _INFIX = {
     "div": ("/", _PRODUCT),
     "matmul": ("@", _PRODUCT),
 }
+_DEFAULT_DTYPE = "torch.get_default_dtype()"
 
 
 class Printer:
@@ -107,12 +109,18 @@ class Printer:
             return SPELLING[node.op].format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
         row = FUNCTIONS[node.op]
         arguments = [self._at(a, _CONDITIONAL) for a in node.args]
+        numbers = [is_number(a) for a in node.args]
+        # Of integers torch makes floats of the default dtype, but not in every function; a number beside them is one.
+        whole = row.name != "heaviside" and all(n or is_integer(a) for n, a in zip(numbers, node.args, strict=True))
         if row.tensor_args:
-            like = self._lender(next(a for a in node.args if not is_number(a)))
+            like = self._lender(node.args[numbers.index(False)])
+            dtype = f", dtype={_DEFAULT_DTYPE}" if whole else ""
             arguments = [
-                f"{like}.new_full((), {text})" if is_number(a) else text
-                for a, text in zip(node.args, arguments, strict=True)
+                f"{like}.new_full((), {text}{dtype})" if number else text
+                for number, text in zip(numbers, arguments, strict=True)
             ]
+        if row.of_floats and whole and not (row.tensor_args and any(numbers)):
+            arguments[0] = f"{self._at(node.args[0], ATOM)}.to({_DEFAULT_DTYPE})"
         return row.torch.format(*arguments), ATOM
 
     def _lender(self, value: Expr) -> str:

@@ -9,6 +9,7 @@ from symgrad.backends.literals import literal, quoted
 from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.rank_check import rank_checks
 from symgrad.backends.torch.shape_check import shape_check
 from symgrad.naming import Names
 from symgrad.spec.model import Hyperparameter, Tensor
@@ -116,7 +117,7 @@ def functions(layout: Layout) -> list[PublicFunction]:
 def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]:
     """The function; where an argument hides what its body needs, a shell around a body with other names."""
     code = re.sub(r'"[^"]*"', "", "\n".join(function.body))
-    hidden = {*re.findall(r"(\w+)\(", code), "float", "int", "bool", "str", "torch"}
+    hidden = {*re.findall(r"(?<![.\w])(\w+)\(", code), "float", "int", "bool", "str", "torch"}
     if not hidden & set(layout.argument_names):
         return [function]
     program = layout.operation.program
@@ -140,10 +141,10 @@ def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]
 def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
     """The bodies by function, with the argument names of `layout`."""
     spec = original.spec
-    bodies = {spec.op: _body(layout, spec.op, "_apply")}
+    bodies = {spec.op: _body(layout, spec.op, "_apply", original)}
     if spec.options.inplace:
         name = f"{spec.op}_"
-        body = bodies[name] = _body(layout, name, "_apply_inplace")
+        body = bodies[name] = _body(layout, name, "_apply_inplace", original)
         own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
         target = Names(layout.argument_names).reserve("target")
         copied = [
@@ -161,20 +162,22 @@ def _docstring(layout: Layout) -> str:
     spec = layout.spec
     parts = [summary(layout)]
     arguments: tuple[Tensor | Hyperparameter, ...] = (*spec.tensors, *spec.hyperparameters)
-    documented = [(x.name, x.doc) for x in arguments if x.doc] + [(o.name, o.doc) for o in spec.outputs if o.doc]
-    if documented:
-        parts.append("\n".join(wrapped(f"{n}: {d}", 90).replace("\n", "\n    ") for n, d in documented))
+    said = [_said(x) for x in arguments] + [f"{o.name}: {o.doc}" for o in spec.outputs if o.doc]
+    if any(said):
+        parts.append("\n".join(wrapped(text, 90).replace("\n", "\n    ") for text in said if text))
     notes = []
     if len(spec.tensors) > 1 and not any(t.shape for t in spec.tensors):
         notes.append("The tensors broadcast; any of them may be a number.")
-    notes += [_domain_note(x) for x in arguments if x.domain is not None]
     notes.append(_raises(layout))
     parts.append(wrapped(" ".join(notes), 92))
     return escaped("\n\n".join(parts))
 
 
-def _domain_note(x: Tensor | Hyperparameter) -> str:
-    return f"{x.name} lies in {x.domain}."
+def _said(argument: Tensor | Hyperparameter) -> str:
+    """What a docstring says of an argument: its domain and its meaning, as far as the spec has them."""
+    domain = "" if argument.domain is None else f" in {argument.domain}"
+    meaning = f": {argument.doc}" if argument.doc else ""
+    return f"{argument.name}{domain}{meaning}" if domain or meaning else ""
 
 
 def _raises(layout: Layout) -> str:
@@ -189,14 +192,18 @@ def _raises(layout: Layout) -> str:
         value_error.append("shapes do not fit")
     if value_error:
         text += f", ValueError where {' or '.join(value_error)}"
+    dimensions = dict.fromkeys(h for h, _ in rank_checks(layout, {a: a for a in layout.argument_names}))
+    if dimensions:
+        text += f", IndexError where {' or '.join(dimensions)} is out of range"
     return text + "."
 
 
 _PYTHON_TYPES = {"float": "(float, int)", "int": "int", "bool": "bool", "str": "str"}
 
 
-def _body(layout: Layout, op: str, apply: str) -> list[str]:
+def _body(layout: Layout, op: str, apply: str, original: Layout) -> list[str]:
     spec = layout.spec
+    renamed = dict(zip(original.argument_names, layout.argument_names, strict=True))
     names = [t.name for t in spec.tensors]
     lines = []
     if _is_number_friendly(layout):
@@ -219,6 +226,7 @@ def _body(layout: Layout, op: str, apply: str) -> list[str]:
         lines += _hyperparameter_checks(h, op)
     if shape_check(layout):
         lines.append(f"_check_shapes({', '.join(t.name for t in spec.tensors if t.shape is not None)})")
+    lines += [f'_dimension("{op}", "{h}", {h}, {rank})' for h, rank in rank_checks(original, renamed)]
     if is_nonlinear(layout):
         lines.append(f'_refuse_compilers("{op}")')
     arguments = ", ".join(layout.argument_names)

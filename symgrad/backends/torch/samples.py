@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
-from symgrad.backends.torch.layout import Layout
+from symgrad.backends.torch.dtypes import floated_in
+from symgrad.backends.torch.layout import Layout, references
 from symgrad.branches import Split
 from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
@@ -17,7 +18,6 @@ from symgrad.fitting import Fitting, sizes
 from symgrad.operation import Variant
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
-from symgrad.tensor_ops import Ref
 from symgrad.traversal import topological
 from symgrad.workbench import hyperparameter_values
 
@@ -97,11 +97,7 @@ def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
 
 def _attributes(layout: Layout) -> frozenset[str]:
     """The hyperparameters that tensor operations take as attributes."""
-    found: set[str] = set()
-    for node in topological(*(f for v in layout.variants for f in v.formulas.values())):
-        for _, value in node.attrs:
-            found |= {v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref)}
-    return frozenset(found)
+    return references(f for v in layout.variants for f in v.formulas.values())
 
 
 def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
@@ -139,10 +135,18 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     found = _fitting(layout, found)
     if any(map(_wants_several, topological(*roots))):
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
+    symbols = [layout.symbol(t.name) for t in spec.tensors]
+    found = [s for s in found if not any(_is_narrow(r, dict(zip(symbols, s, strict=True))) for r in roots)]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
     return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
+    """Whether integers that are made floats decide the dtype, which then is not that of gradcheck."""
+    floats = [s for s in root.tensors if s["kind"] == "tensor"]
+    return bool(floats) and any(map(shapes.get, floated_in(root))) and not any(map(shapes.get, floats))
 
 
 def _wants_several(node: Expr) -> bool:

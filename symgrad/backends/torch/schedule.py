@@ -13,6 +13,7 @@ from symgrad.fusion import fuse
 from symgrad.machine import machine, machine_form
 from symgrad.naming import Names
 from symgrad.tensor_ops import data_arguments, results
+from symgrad.tensor_ops.extent import extent
 from symgrad.traversal import topological
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
@@ -218,7 +219,7 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
     """Values that are used more than once, and parts that keep a statement readable."""
     uses: dict[Expr, int] = {}
     for node in order:
-        for argument in node.args:
+        for argument in () if _counts_declared(node) else node.args:
             uses[argument] = uses.get(argument, 0) + 1
     for root in roots:
         uses[root] = uses.get(root, 0) + 1
@@ -234,6 +235,13 @@ def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapp
                 chosen.add(widest)
                 width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
     return chosen
+
+
+def _counts_declared(node: Expr) -> bool:
+    """Whether a node is a number of elements along declared dimensions: other values have these too."""
+    dim = node["dim"] if node.op == "count" else None
+    dims, places = extent(node.args[0]).dims if node.args else (), dim if isinstance(dim, tuple) else (dim,)
+    return all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
 
 
 def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
@@ -260,19 +268,33 @@ def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], cho
     return width.get(node, 4)
 
 
+def _joined(word: str, conditions: Sequence[str]) -> str:
+    """Conditions in one, those in brackets that are joined by the other word."""
+    other = {"and": " or ", "or": " and "}[word]
+    return f" {word} ".join(f"({c})" if len(conditions) > 1 and other in c else c for c in conditions)
+
+
 def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str], certain: bool) -> list[str]:
     """Statements with equal conditions share one `if`; is it `certain` that one of all conditions holds?"""
 
+    def surely(choice: Sequence[str]) -> bool:
+        several = certain and len(choice) > 1
+        return "" in choice or (several and all(set(choice).intersection(c.split(" and ")) for c in rank))
+
     def test(condition: frozenset[str]) -> str:
-        every = [c.split(" and ") for c in sorted(condition, key=rank.index)]
-        common = [part for part in every[0] if all(part in parts for parts in every)]
-        rest = [" and ".join(part for part in parts if part not in common) for parts in every]
-        one_holds = certain and all(set(rest).intersection(c.split(" and ")) for c in rank)
-        if all(rest) and not one_holds:
-            bracketed = [f"({r})" if " and " in r and len(rest) > 1 else r for r in rest]
-            choice = " or ".join(bracketed)
-            common.insert(0, f"({choice})" if common and len(rest) > 1 else choice)
-        return " and ".join(common)
+        """Of what is wanted and what is there, each once: `(wants_x or wants_y) and (a or b)`."""
+        partners: dict[str, list[str]] = {}
+        for c in sorted(condition, key=rank.index):
+            first, _, second = c.partition(" and ")
+            partners.setdefault(first, []).append(second)
+        sharing: dict[tuple[str, ...], list[str]] = {}
+        for first, seconds in partners.items():
+            sharing.setdefault(tuple(seconds), []).append(first)
+        terms = []
+        for others, firsts in sharing.items():
+            unsure = [c for c in (firsts, others) if not surely(c)] or [firsts if "" in others else others]
+            terms.append(_joined("and", [_joined("or", choice) for choice in unsure]))
+        return _joined("or", terms)
 
     lines: list[str] = []
     previous: frozenset[str] | None = None

@@ -66,8 +66,14 @@ def _results(
             ones = {s: 1.0 for form in own for s in form.symbols if s.is_differential}  # cotangents
             simulation = Simulation([{**ones, **p} for p in points], target)
             columns = ([simulation(machine_form(form)) for form in forms] for forms in (own, written))
-            totals = ([sum(terms) for terms in zip(*c, strict=True)] for c in columns)
-            yield from zip((p[symbol] for p in points), *totals, strict=True)
+            mine, theirs = (list(zip(*c, strict=True)) for c in columns)
+            yield from zip((p[symbol] for p in points), map(sum, mine), map(_total_of_autograd, theirs), strict=True)
+
+
+def _total_of_autograd(terms: Sequence[float]) -> float:
+    """A sum over outputs; infinities of both signs may be a number where autograd adds before it multiplies."""
+    total = sum(terms)
+    return total if total == total or any(t != t for t in terms) else math.inf
 
 
 def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr]]]:

@@ -10,9 +10,10 @@ from symgrad.backends.free_names import free_names
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
+from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.dtypes import promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import readers
 from symgrad.backends.torch.owner import Owner
 from symgrad.backends.torch.plumbing import plumbing
@@ -24,6 +25,7 @@ from symgrad.differentiate import is_tensor_op
 from symgrad.expr import ZERO, Expr
 from symgrad.formatting import format_python
 from symgrad.formula import formula
+from symgrad.functions import FUNCTIONS
 from symgrad.operation import Operation, Variant
 from symgrad.resources import environment
 from symgrad.ties import released
@@ -50,7 +52,7 @@ _TORCH_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
 )
 
-_OF_FLOATS = frozenset({"softplus", "logsigmoid", "hypot", "logaddexp"})  # which torch has for no integers
+_OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
@@ -121,7 +123,7 @@ class _Facts:
         context: dict[str, Any] = {
             "op": spec.op,
             "name": layout.class_name,
-            "equations": docs.escaped(docs._equations(layout)),
+            "equations": docs.escaped(docs.equations(layout)),
             "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
             "tensors": literal([t.name for t in tensors]),
             "differentiable": differentiable,
@@ -316,7 +318,6 @@ class _Facts:
 
         return self._branches(leaf)
 
-    # ------------------------------------------------------------------------------------------ nn.Module
     def _guarded(self) -> list[str]:
         """The composite with harmless arguments in dead branches, where autograd would give NaN without them."""
         bench = Workbench(self.layout.operation.program)
@@ -328,6 +329,7 @@ class _Facts:
         """All names of the spec but those of dimensions."""
         return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
 
+    # ------------------------------------------------------------------------------------------ nn.Module
     def _module(self) -> dict[str, Any] | None:
         spec = self.spec
         if spec.module is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.methods.backward import Backward
@@ -25,41 +26,52 @@ class Methods(Forward, Backward, Jvp):
         unpacked = [([self.layout.arguments[a] for a in self.layout.argument_names], "inputs")]
         if len(outputs) > 1:
             unpacked.append((outputs, "outputs"))
-        lines = self._setup_lines()
+        lines = self._setup_lines(self.passed)
         return [*(unpacking(names, source, lines) for names, source in unpacked if reads(lines, names)), *lines]
+
+    @cached_property
+    def passed(self) -> list[str]:
+        """The intermediates that a forward which keeps them passes to setup_context; none where that is short."""
+        lines = self._setup_lines(self._kept)
+        short = len(self.layout.outputs) == 1 and not any("wants_" in line for line in lines)
+        return [] if short else self._kept
+
+    @cached_property
+    def _kept(self) -> list[str]:
+        """What forward and setup_context call the intermediates that are kept."""
+        scope = self._scope()
+        outputs = list(self.layout.outputs.values())
+        return [scope.names.fresh(f"kept_{k}") if k in outputs else k for k in self._kept_names(scope)]
 
     def keep(self) -> list[str]:
         """The body of a forward that keeps intermediates: what setup_context does is a call, unless it is short."""
         layout = self.layout
-        scope = self._scope()
-        outputs = list(layout.outputs.values())
-        kept = [scope.names.fresh(f"kept_{k}") if k in outputs else k for k in self._kept_names(scope)]
         arguments = [layout.arguments[a] for a in layout.argument_names]
+        outputs = list(layout.outputs.values())
         results = ", ".join(outputs)
-        lines = self._setup_lines()
-        if len(outputs) == 1 and not any("wants_" in line for line in lines):
-            lines = [line.replace("*kept", ", ".join(kept)) for line in lines]
+        if self.passed:
+            passed = f"{tuple_of(arguments)}, {results if len(outputs) == 1 else f'({results})'}"
+            lines = [f"{layout.class_name}Function.setup_context(ctx, {', '.join([passed, *self.passed])})"]
         else:
-            passed = f"{tuple_of(arguments)}, {results if len(outputs) == 1 else f'({results})'}, {', '.join(kept)}"
-            lines = [f"{layout.class_name}Function.setup_context(ctx, {passed})"]
-        return [f"{', '.join([results, *kept])} = _forward({', '.join(arguments)})", *lines, f"return {results}"]
+            lines = self._setup_lines(self._kept)
+        return [f"{', '.join([results, *self._kept])} = _forward({', '.join(arguments)})", *lines, f"return {results}"]
 
-    def _setup_lines(self) -> list[str]:
+    def _setup_lines(self, kept: Sequence[str]) -> list[str]:
+        """The lines of setup_context, which save what is `kept` too."""
         layout = self.layout
         lines = []
         undifferentiable = [layout.outputs[o.name] for o in layout.spec.outputs if not o.grad]
         if undifferentiable:
             mark = "_mark_fixed(ctx, " if self._fixed(layout.variants[0]) else "ctx.mark_non_differentiable("
             lines.append(f"{mark}{', '.join(undifferentiable)})")
-        derivatives = [*self.backward(), *self.plain_backward(), *self.jvp()]
-        lines += [line for attribute in ("shape", "dtype") for line in self._of_inputs(attribute, derivatives)]
+        lines += [line for attribute in ("shape", "dtype") for line in self._of_inputs(attribute)]
         if layout.multiplies:
             lines.append(f"ctx.autocast = _autocast({self._always_given()})")
-        if any("_zeros(" in line for line in self.backward()):
+        if any("_zeros(" in line for line in self._derivatives["backward"]):
             lines.append("ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]")
         lines += [f"{layout.on_ctx(h)} = {layout.arguments[h]}" for h in layout.hyperparameters_on_ctx]
         lines += [f"ctx.without_{t} = {layout.arguments[t]} is None" for t in layout.absences_on_ctx]
-        body = self._branches(layout.operation.derivative_body, self._setup)
+        body = self._branches(layout.operation.derivative_body, lambda variant: self._setup(variant, kept))
         wants = [t for t in layout.differentiable if any(f"wants_{t}" in line for line in body)]
         if wants:
             lines.append(self._wants_line("_wanted(ctx)", wants))
@@ -70,10 +82,16 @@ class Methods(Forward, Backward, Jvp):
         tensors = self.layout.spec.tensors
         return self.layout.arguments[next((t.name for t in tensors if t.default is None), tensors[0].name)]
 
-    def _of_inputs(self, attribute: str, derivatives: Sequence[str]) -> list[str]:
+    @cached_property
+    def _derivatives(self) -> dict[str, list[str]]:
+        """The bodies of the methods that read what setup_context keeps."""
+        return {"backward": self.backward(), "plain_backward": self.plain_backward(), "jvp": self.jvp()}
+
+    def _of_inputs(self, attribute: str) -> list[str]:
         """Keep the shapes, or the dtypes, of the inputs of which the lines of a derivative read them."""
         pattern = rf"ctx\.{attribute}s\[(\d+)\]"
-        read = {int(place) for line in derivatives for place in re.findall(pattern, line)}
+        lines = [line for body in self._derivatives.values() for line in body]
+        read = {int(place) for line in lines for place in re.findall(pattern, line)}
         kept = ["None"] * (max(read, default=-1) + 1)
         for k in read:
             tensor = self.layout.tensors[k]
@@ -81,7 +99,7 @@ class Methods(Forward, Backward, Jvp):
             kept[k] = f"None if {tensor} is None else {tensor}.{attribute}" if optional else f"{tensor}.{attribute}"
         return [f"ctx.{attribute}s = {tuple_of(kept)}"] if kept else []
 
-    def _setup(self, variant: Variant) -> list[str]:
+    def _setup(self, variant: Variant, kept: Sequence[str]) -> list[str]:
         layout = self.layout
         scope = self._scope()
         # What is without a derivative stands for nothing that has one: neither for an input nor for another output.
@@ -104,19 +122,10 @@ class Methods(Forward, Backward, Jvp):
             if set(needed) < set(layout.differentiable) or saved.source == "mask":
                 own = f"{own} if {wants} else None"
             arguments.append(own)
-        if layout.keeps:
-            arguments.append(self._saved_extras(variant))
+        for name, extra in zip(kept, layout.keeps, strict=False):  # nothing is kept, or all
+            wants = " or ".join(self._readers(extra.value, variant))
+            arguments.append(f"{name} if {wants} else None" if wants else name)
         return [*lines, f"saved = [{', '.join(arguments)}]"]
-
-    def _saved_extras(self, variant: Variant) -> str:
-        """The kept intermediates, each only if a wanted gradient reads it."""
-        wants = [" or ".join(self._readers(s.value, variant)) for s in self.layout.keeps]
-        if not any(wants):
-            return "*kept"
-        if len(set(wants)) == 1:
-            return f"*(kept if {wants[0]} else [None] * len(kept))"
-        each = (f"kept[{k}] if {want} else None" if want else f"kept[{k}]" for k, want in enumerate(wants))
-        return f"*(({', '.join(each)}) if kept else ())"
 
 
 def _saving(body: list[str], outputs: Sequence[str]) -> list[str]:
@@ -125,7 +134,7 @@ def _saving(body: list[str], outputs: Sequence[str]) -> list[str]:
     values = last.removeprefix("saved = [").rstrip("]").split(", ")
     if last == "saved = []":
         body, values = before, []
-    elif last.startswith("saved = [") and all(v.removeprefix("*").isidentifier() for v in values):
+    elif last.startswith("saved = [") and all(v.isidentifier() for v in values):
         body = before
     else:
         values = ["*saved"]

@@ -77,13 +77,15 @@ class Backward(Common):
         scope.shared = self._in_all_variants(
             layout.operation.derivative_body, lambda v: [g for t in layout.differentiable for g in v.gradients_of(t)]
         )
-        cotangents = self._cotangents(variant)
+        cotangents = self._cotangents()
         if len(cotangents) == 1:  # which is not None then
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
         if plain and layout.keeps and layout.widens:  # of what is rounded, nothing is kept
-            nothing = " and ".join(f"{scope.known[s.value]} is None" for s in layout.keeps)
+            kept = [s.value for s in layout.keeps]
+            sure = [v for v in kept if v not in scope.partly][:1]
+            nothing = " and ".join(f"{scope.known[v]} is None" for v in sure or kept)
             lines += [f"if {nothing}:", f"    {self._general_backward('_Unpacked(ctx, saved)')}"]
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
@@ -94,8 +96,8 @@ class Backward(Common):
         if plain and layout.keeps and not layout.wide_slopes:  # nothing was widened
             rounds = False
             if layout.mixes:
-                kept = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
-                lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *kept, *cotangents])], "bool")
+                floats = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
+                lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *floats, *cotangents])], "bool")
         else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
             lines += self._widened(names, "dtype" if rounds else "_", given=given)
@@ -140,7 +142,7 @@ class Backward(Common):
         if override is not None:
             return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
         terms = self._terms(tensor, variant)
-        if len(terms) == 1 and len(self._cotangents(variant)) == 1:
+        if len(terms) == 1 and len(self._cotangents()) == 1:
             return [Target(name, _without_outer_sum(terms[0][1]), tuple(want), f"{{target}} = {value}")]
         if self._rounds_last(tensor, variant):
             value = f"_summed({{value}}, {shape})"
@@ -183,7 +185,7 @@ class Backward(Common):
         if not wanted:
             return f"return {', '.join(grads)}{rest}"
         if len(grads) == 1 and rounds:
-            given = "" if len(self._cotangents(variant)) == 1 else f"{grads[0]} if {grads[0]} is None else "
+            given = "" if len(self._cotangents()) == 1 else f"{grads[0]} if {grads[0]} is None else "
             grads = [f"{given}_round({grads[0]}, dtype)"]
         found = f"{', '.join(grads)}{rest}"
         return f"return {found}" if plain else self._once(found)
@@ -210,9 +212,9 @@ class PivotBackward(Backward):
     def _overwrites(self) -> bool:
         return len(self.layout.spec.outputs) == 1 + len(self.layout.pivots)
 
-    def _cotangents(self, variant: Variant) -> list[str]:
+    def _cotangents(self) -> list[str]:
         unused = {f"grad_{name}" for name in self.layout.pivots}
-        return [c for c in super()._cotangents(variant) if c not in unused]
+        return [c for c in super()._cotangents() if c not in unused]
 
     def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
         return [(o, g) for o, g in super()._terms(tensor, variant) if o not in self.layout.pivots]

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from symgrad import expr as ex
 from symgrad.backends.literals import tuple_of
-from symgrad.backends.torch.layout import Layout, branches
+from symgrad.backends.torch.conditionals import branches
+from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.differentials import absent
@@ -98,7 +99,8 @@ class Common:
             return []
         return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(map(layout.on_ctx, read))}"]
 
-    def _cotangents(self, variant: Variant) -> list[str]:
+    def _cotangents(self) -> list[str]:
+        """The cotangents that backward reads."""
         return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
 
     def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> list[str]:

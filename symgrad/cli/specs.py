@@ -1,4 +1,4 @@
-"""What the commands do, once their arguments are understood. Each returns the exit status."""
+"""What the commands that take specs do, and `new`. Each returns the exit status."""
 
 from __future__ import annotations
 

@@ -14,11 +14,12 @@ from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well
 
 from symgrad import expr as ex
 from symgrad.branches import Split
+from symgrad.compiler import compile_operation
 from symgrad.differentials import absent, cotangent, tangent
 from symgrad.differentiate import vjp
 from symgrad.evaluate import Exact
 from symgrad.expr import Expr, symbol
-from symgrad.operation import Variant, compile_operation
+from symgrad.operation import Variant
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.traversal import substitute, topological
@@ -172,3 +173,14 @@ def test_roles_have_symbols_of_their_own() -> None:
     assert absent("x").is_boolean
     assert absent("x").is_static
     assert set(TENSORS) == {X, Y, Z}
+
+
+@pytest.mark.parametrize(
+    "formula, true",
+    [("x * sigmoid(t * x)", (1.0, 0.0)), ("log(t) - x**2 / t", (-2.0, 1e-30 + 1.0)), ("x**3 / t**2", (3.0, -2.0))],
+)
+def test_derivatives_of_large_tensors_are_finite_where_the_truth_is(formula: str, true: tuple[float, float]) -> None:
+    item = compiled_text(f"{{op: f, tensors: {{x: , t: {{domain: '(0, oo)'}}}}, outputs: {{y: '{formula}'}}}}")
+    large = [torch.full((3,), 1e30, requires_grad=True) for _ in "xt"]
+    found = torch.autograd.grad(item.function(*large).sum(), large)
+    torch.testing.assert_close(found, tuple(torch.full((3,), v) for v in true))

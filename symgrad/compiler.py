@@ -1,0 +1,62 @@
+"""From a parsed spec to an operation: its branches taken apart, and each variant compiled."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+
+from symgrad.absence import without
+from symgrad.branches import Split, split
+from symgrad.cost import total
+from symgrad.differentials import absent
+from symgrad.expr import Expr, make
+from symgrad.operation import Operation, map_leaves
+from symgrad.parse import Program
+from symgrad.pivot import find_pivots, with_outputs
+from symgrad.pivoted import through_pivots
+from symgrad.plan import readable
+from symgrad.variant import compile_variant
+from symgrad.workbench import Memory
+
+
+def compile_operation(program: Program) -> Operation:
+    """Differentiate, stabilise and plan a parsed spec."""
+    plain = _compile(program)
+    # Fused passes save inputs and outputs alone: computing again what is in a register costs no pass over memory.
+    saved = {s.value.name for _, v in plain.variants() for s in v.plan.base if s.source == "input"}
+    pivots = None if program.spec.options.kernels else find_pivots(program, saved)
+    if pivots is None:
+        return plain
+    inner = _compile(pivots.inner)
+    if any(v.wide_values for _, v in inner.variants()):
+        return plain  # what is kept would be float64
+    extended = with_outputs(program, pivots)
+    keeping = Operation(extended, map_leaves(inner.body, partial(through_pivots, extended, pivots, True)))
+    through = Operation(program, map_leaves(inner.body, partial(through_pivots, program, pivots, False)), keeping)
+    if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
+        return plain
+    return through
+
+
+def _serves_jvp(operation: Operation) -> bool:
+    """Whether jvp can read what backward has saved: in a tangent the sum may have merged with other terms."""
+    return all(
+        readable(frozenset(s.value for s in v.plan.base), list(v.tangents.values())) for _, v in operation.variants()
+    )
+
+
+def _bytes(operation: Operation) -> float:
+    return total(variant.plan.bytes for _, variant in operation.variants())
+
+
+def _compile(program: Program) -> Operation:
+    spec = program.spec
+    roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
+    for tensor in spec.tensors:
+        if tensor.default is not None:
+            condition, own, value = absent(tensor.name), program.symbols[tensor.name], Fraction(str(tensor.default))
+            roots = {n: make("where", condition, without(r, own, value, program.given), r) for n, r in roots.items()}
+    choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
+    tree = split(roots, choices)  # type: ignore[arg-type]
+    alone = not isinstance(tree, Split)
+    return Operation(program, map_leaves(tree, partial(compile_variant, program, Memory(), alone)))

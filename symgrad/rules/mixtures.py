@@ -1,0 +1,50 @@
+"""The logarithm of a sum of weighted exponentials: a mixture of densities, of which all may underflow."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+
+from symgrad import expr as ex
+from symgrad.expr import Expr, make
+from symgrad.rules.rule import Transformation
+from symgrad.signs import positive
+from symgrad.spec.interval import Interval
+
+_POSITIVE = Interval(0.0, math.inf, True, True)
+
+
+def log_of_exponentials(node: Expr) -> Expr | None:
+    """``log(c*exp(a) + d*exp(b))`` of positive c and d as ``logaddexp(a + log(c), b + log(d))``.
+
+    Divisors may be positive; where they can be negative too, the check of the result shows it. A weight that may be
+    zero has no logarithm there, and stays.
+    """
+    factor, total = ex.split_coefficient(node.args[0])
+    if total.op != "add" or sum(map(_is_exponential, total.args)) < 2:
+        return None
+    logs = []
+    for term in total.args:
+        exponents = [f.args[0] for f in _factors(term) if f.op == "exp"]
+        weights = [f for f in _factors(term) if f.op != "exp"]
+        if len(exponents) > 1 or factor < 0 or not all(map(_may_be_positive, weights)):
+            return None
+        weight = ex.mul(factor, *weights)
+        logs.append(ex.add(*exponents, ex.ZERO if weight is ex.ONE else make("log", weight)))
+    return reduce(lambda a, b: make("logaddexp", a, b), logs)
+
+
+def _may_be_positive(weight: Expr) -> bool:
+    n = weight.args[1].number if weight.op == "pow" else None
+    return positive(weight, dict.fromkeys(weight.tensors, _POSITIVE) if n is not None and n < 0 else {})
+
+
+def _factors(term: Expr) -> tuple[Expr, ...]:
+    return term.args if term.op == "mul" else (term,)
+
+
+def _is_exponential(term: Expr) -> bool:
+    return any(f.op == "exp" for f in _factors(term))
+
+
+MIXTURES = (Transformation("log-of-exponentials", "log", log_of_exponentials, "exp under- or overflows"),)
