@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused import all_written, compiled, imported, needs_compiler
+from fused import all_written, compiled, imported, needs_compiler, written
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
@@ -68,6 +68,12 @@ tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
 outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
 """
 MASKED = "op: masked\ntensors: {x: , keep: {dtype: bool}}\noutputs: {y: 'where(keep, x**2, -x)'}\n"
+CHOSEN = """
+op: chosen
+tensors: {x: , a: }
+hyperparameters: {s: 1.5}
+outputs: {y: '(s*a + s*x) / (1 + (where(a != x, 1/3, x) - x)**2)'}
+"""
 SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
 SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
 SCALED_ROWS = """
@@ -393,6 +399,11 @@ def test_a_compiler_may_say_anything(modules, monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", str(compiler))
     with pytest.warns(RuntimeWarning, match="failed:\ncaf\N{REPLACEMENT CHARACTER}"):
         imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
+
+
+def test_a_formula_that_a_compiler_did_not_survive(tmp_path):
+    """GCC 12 crashed where it made vectors of the two sums of the gradients, which are vectors already."""
+    assert written(CHOSEN, tmp_path)._kernels.library(torch.float32) is not None
 
 
 def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
