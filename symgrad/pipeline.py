@@ -45,7 +45,7 @@ def compile_spec(spec: Spec) -> Compiled:
     return Compiled(
         spec,
         render_module(operation, passes),
-        render_test(operation),
+        render_test(operation, passes.kept if passes else 0),
         derivation(operation),
         passes.files if passes else {},
     )

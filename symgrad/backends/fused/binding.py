@@ -23,10 +23,14 @@ from symgrad.traversal import topological
 
 @dataclass(frozen=True)
 class Fused:
-    """The fused passes of a module: the texts of their files by name, and the parts of the module that bind them."""
+    """The fused passes of a module: the texts of their files by name, and the parts of the module that bind them.
+
+    `kept` is the most numbers that forward keeps for each row beside what the plan saves.
+    """
 
     files: dict[str, str]
     context: dict[str, Any]
+    kept: int = 0
 
 
 def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
@@ -45,7 +49,8 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
             name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
             files[name] = text
             runners.append((language.runner, name, sha256(text.encode()).hexdigest()))
-    return Fused(files, _Binding(layout, by_variant, found).context(runners)) if files else None
+    kept = max((len(k.keeps) for k in found), default=0)
+    return Fused(files, _Binding(layout, by_variant, found).context(runners), kept) if files else None
 
 
 def _is_written(kernel: Kernel, language: Language) -> bool:
@@ -128,7 +133,7 @@ class _Binding:
         if kernel is None:
             return ["return None"]
         numbers = self._numbers(kernel) or ", ()"
-        given = "(*given, *ctx._kept)" if kernel.known else "given"
+        given = "(*given, *kept)" if kernel.known else "given"
         call = f"_kernels.run({_constant(kernel)}, {given}{numbers}, ctx._shapes, {self._wanted(kernel)})"
         return [f"fused = {call}", *self._placed(kernel)]
 
@@ -186,7 +191,7 @@ class _Binding:
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())
         if any(k.keeps for k in self.found):
-            outputs.append("*ctx._kept")
+            outputs.append("*kept")
         return f"({outputs[0]},)" if len(outputs) == 1 else ", ".join(outputs)
 
     def _tangents_returned(self) -> str:

@@ -56,11 +56,14 @@ _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
-def render_test(operation: Operation) -> str:
-    """The test of an operation's module, formatted; it imports pytest, torch and the standard library."""
+def render_test(operation: Operation, kept: int = 0) -> str:
+    """The test of an operation's module, formatted; it imports pytest, torch and the standard library.
+
+    `kept` is the most tensors that fused passes save beside what the plan says.
+    """
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
-    context = _Facts(layout).context()
+    context = _Facts(layout).context() | {"kept": kept}
     draft = template.render(**context, imports="")
     return format_python(template.render(**context, imports=_imports(draft)))
 
