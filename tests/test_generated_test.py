@@ -159,7 +159,7 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # branch, no gradient in x, a value at the step that is a tensor, outputs that are constant, only an optional tensor
 # with a gradient, dtypes that depend on the order of operations, numbers outside of a domain, a number that decides a
 # dtype alone, 0 times infinity in the formula's own derivative, results too large for finite differences and for half
-# precision, nothing for the composite to save.
+# precision, nothing for the composite to save, functions of integers in float64 (in float32 in the composite).
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -179,6 +179,8 @@ UNUSUAL = (
     "{op: ternary, tensors: {w: }, outputs: {t: 'where(w > 1, 1.0, 0.0)'},"
     " gradients: {w: 'where(abs(w) <= 1, grad_t, 0)'}}",
     "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
+    "{op: counted, tensors: {k: {dtype: int, domain: '[0, oo)'}, a: {domain: '(0, oo)'}},"
+    " outputs: {y: exp(a*k) - cosh(k)}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers", "torch_func", "gradgradcheck", "rounded"}

@@ -11,7 +11,7 @@ from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.conditionals import branches
-from symgrad.backends.torch.dtypes import promoted
+from symgrad.backends.torch.dtypes import floated_in, promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import readers
@@ -179,6 +179,7 @@ class _Facts:
             "large_shapes": large,
             "square_shapes": f"[(4, 6)] * {len(tensors)}" if broadcasting else "SHAPES[0]",
             "compared": not overrides,  # the composite has no part of these
+            "finer": self._is_finer(),
             **self._versions(),
             "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
             "module": self._module(),
@@ -238,6 +239,11 @@ class _Facts:
         for values in self.settings:
             found.setdefault(id(samples.variant_at(self.layout, values)), values)
         return list(found.values())[:2]
+
+    def _is_finer(self) -> bool:
+        """Whether functions of whole numbers are computed in float64, which the composite computes in float32."""
+        wide = self.layout.wide_values or self.layout.wide_slopes
+        return wide and any(map(floated_in, self._formulas()))
 
     def _refused(self) -> str:
         rows = [f'("{n}", {value}, {error})' for n, value, error in samples.refused(self.spec)]
