@@ -136,3 +136,5 @@ def test_no_number_is_sampled_beside_integers_that_decide_the_dtype() -> None:
     found, _ = shapes(Layout(item.operation))
     assert ((2,), ()) not in found
     assert ((), (2,)) in found
+    item = compiled_text("{op: f, tensors: {n: {dtype: int}, x: , t: }, outputs: {y: exp(n) * x + t}}")
+    assert all(x and t for n, x, t in shapes(Layout(item.operation))[0] if n)

@@ -136,7 +136,7 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     if any(map(_wants_several, topological(*roots))):
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
     symbols = [layout.symbol(t.name) for t in spec.tensors]
-    found = [s for s in found if not any(_is_narrow(r, dict(zip(symbols, s, strict=True))) for r in roots)]
+    found = [s for s in found if not any(_is_narrow(r, dict(zip(symbols, s, strict=True))) for r in roots)] or found[:1]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
@@ -144,9 +144,9 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
 
 
 def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
-    """Whether integers that are made floats decide the dtype, which then is not that of gradcheck."""
+    """Whether integers that are made floats decide a dtype somewhere, which then is not that of gradcheck."""
     floats = [s for s in root.tensors if s["kind"] == "tensor"]
-    return bool(floats) and any(map(shapes.get, floated_in(root))) and not any(map(shapes.get, floats))
+    return bool(floats) and any(map(shapes.get, floated_in(root))) and not all(map(shapes.get, floats))
 
 
 def _wants_several(node: Expr) -> bool:
