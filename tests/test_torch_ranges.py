@@ -24,6 +24,7 @@ def ranges(tensors: str, formula: str) -> Any:
     ("formula", "right"),
     [
         ("x * exp(x)", (-3.0, 3.0)),
+        ("exp(2 * exp(x))", (-0.95, 0.95)),
         ("x * log(x)", (0.25, 3.0)),
         ("log(1 - x) * log(x)", (0.05, 0.95)),
         ("sum(acos(x), dim=-1)", (-0.95, 0.95)),

@@ -1,7 +1,8 @@
 """The ranges that generated tests draw the values of tensors from: where the formulas are defined.
 
 A spec need not say that `x * log(x)` wants positive numbers: without a domain or a range of its own, a tensor gets the
-first of some ranges in which what is computed of the tensors, up to the tensor operations, is finite.
+first of some ranges in which what is computed of the tensors, up to the tensor operations, is finite, and not so large
+that finite differences say nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Range: TypeAlias = "tuple[float, float]"
 
 _USUAL = (-3.0, 3.0)
 _RANGES: tuple[Range, ...] = (_USUAL, (-0.95, 0.95), (0.25, 3.0), (0.05, 0.95), (1.25, 4.0), (-3.0, -0.25))
-_POINTS = 24
+_POINTS = 40
+_LARGEST = 1e12
 _MOST_SETTINGS = 3
 _MOST_TRIED = 150
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -35,10 +37,14 @@ def sampled_ranges(layout: Layout) -> list[Range]:
     free = [t.dtype == "float" and t.domain is None and t.name not in spec.test.ranges for t in spec.tensors]
     regions = list(_regions(f for v in layout.variants for f in v.formulas.values()))
     choices = [_RANGES if is_free else (own,) for is_free, own in zip(free, usual, strict=True)]
+    defined: list[Range] | None = None
     for ranges in islice(product(*choices), _MOST_TRIED):
-        if _are_defined(regions, layout, ranges):
+        largest = _largest(regions, layout, ranges)
+        if largest < _LARGEST:
             return list(ranges)
-    return usual
+        if defined is None and math.isfinite(largest):
+            defined = list(ranges)
+    return defined or usual
 
 
 def _regions(roots: Iterable[Expr]) -> Iterator[Expr]:
@@ -55,9 +61,11 @@ def _regions(roots: Iterable[Expr]) -> Iterator[Expr]:
             yield root
 
 
-def _are_defined(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range]) -> bool:
+def _largest(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range]) -> float:
+    """The largest of all values; infinite where one is not finite."""
     exact = Exact(list(_points(layout, ranges)), 53)
-    return all(math.isfinite(value) for region in regions for value in exact(region))
+    sizes = [abs(float(value)) for region in regions for value in exact(region)]
+    return max(sizes, default=0.0) if all(map(math.isfinite, sizes)) else math.inf
 
 
 def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
