@@ -22,9 +22,10 @@ from symgrad.workbench import Memory
 def compile_operation(program: Program) -> Operation:
     """Differentiate, stabilise and plan a parsed spec."""
     plain = _compile(program)
-    # Fused passes save inputs and outputs alone: computing again what is in a register costs no pass over memory.
+    if program.spec.options.kernels:  # computing again what is in a register costs no pass over memory
+        return plain
     saved = {s.value.name for _, v in plain.variants() for s in v.plan.base if s.source == "input"}
-    pivots = None if program.spec.options.kernels else find_pivots(program, saved)
+    pivots = find_pivots(program, saved)
     if pivots is None:
         return plain
     inner = _compile(pivots.inner)

@@ -176,11 +176,21 @@ def test_roles_have_symbols_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "formula, true",
-    [("x * sigmoid(t * x)", (1.0, 0.0)), ("log(t) - x**2 / t", (-2.0, 1e-30 + 1.0)), ("x**3 / t**2", (3.0, -2.0))],
+    "tensors, formula, signs, true",
+    [
+        ("{x: , t: }", "x * sigmoid(t * x)", (1, -1), (0.0, 0.0)),
+        ("{x: , m: , t: {domain: '(0, oo)'}}", "(log(t) + (m - x)**2 / t) / 2", (1, 0, 1), (1.0, -1.0, -0.5)),
+    ],
 )
-def test_derivatives_of_large_tensors_are_finite_where_the_truth_is(formula: str, true: tuple[float, float]) -> None:
-    item = compiled_text(f"{{op: f, tensors: {{x: , t: {{domain: '(0, oo)'}}}}, outputs: {{y: '{formula}'}}}}")
-    large = [torch.full((3,), 1e30, requires_grad=True) for _ in "xt"]
-    found = torch.autograd.grad(item.function(*large).sum(), large)
-    torch.testing.assert_close(found, tuple(torch.full((3,), v) for v in true))
+def test_derivatives_of_tensors_that_are_all_large_are_finite_where_the_truth_is(
+    tensors: str, formula: str, signs: tuple[int, ...], true: tuple[float, ...]
+) -> None:
+    function = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{y: '{formula}'}}}}").function
+    large = [sign * torch.full((3,), 1e30) for sign in signs]
+    for place, expected in enumerate(true):
+        tangents = [torch.full((3,), float(k == place)) for k in range(len(large))]
+        pushed = torch.func.jvp(function, tuple(large), tuple(tangents))[1]
+        torch.testing.assert_close(pushed, torch.full((3,), expected))
+        leaves = [t.clone().requires_grad_() for t in large]
+        (pulled,) = torch.autograd.grad(function(*leaves).sum(), leaves[place])
+        torch.testing.assert_close(pulled, torch.full((3,), expected))

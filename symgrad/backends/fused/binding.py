@@ -49,8 +49,8 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
             name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
             files[name] = text
             runners.append((language.runner, name, sha256(text.encode()).hexdigest()))
-    kept = max((len(k.keeps) for k in found), default=0)
-    return Fused(files, _Binding(layout, by_variant, found).context(runners), kept) if files else None
+    binding = _Binding(layout, by_variant, found)
+    return Fused(files, binding.context(runners), binding.kept) if files else None
 
 
 def _is_written(kernel: Kernel, language: Language) -> bool:
@@ -67,6 +67,11 @@ class _Binding:
         self.by_variant = by_variant
         self.found = found
 
+    @property
+    def kept(self) -> int:
+        """The most numbers that a pass keeps for each row."""
+        return max((len(k.keeps) for k in self.found), default=0)
+
     def context(self, runners: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
         layout = self.layout
         all_ = list(self.by_variant.values())
@@ -80,7 +85,7 @@ class _Binding:
             "second": self._branches(self._second, stored=True) if any(k.second for k in all_) else [],
             "tangents": self._branches(self._tangents, stored=True) if any(k.tangents for k in all_) else [],
             "choices": list(self._choices()),
-            "keeps": any(k.keeps for k in self.found),
+            "keeps": self.kept > 0,
             "shapes": tuple_of(
                 [
                     f"{t}.shape" if not optional else f"{t} if {t} is None else {t}.shape"
@@ -190,7 +195,7 @@ class _Binding:
 
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())
-        if any(k.keeps for k in self.found):
+        if self.kept:
             outputs.append("*kept")
         return f"({outputs[0]},)" if len(outputs) == 1 else ", ".join(outputs)
 
@@ -220,9 +225,8 @@ class _Binding:
                 missing.setdefault(method, []).append(why)
         whole = [m if n == len(self.by_variant) else f"{m} in part" for m, n in served.items() if n]
         text = f"Fused: {_listed(whole)}, from {_listed(files)}"
-        kept = max(len(k.keeps) for k in self.found)
-        if kept:
-            text += f"; they keep {kept} number{'s' * (kept > 1)} for each row besides"
+        if self.kept:
+            text += f"; they keep {self.kept} number{'s' * (self.kept > 1)} for each row besides"
         reasons: dict[str, list[str]] = {}
         for method, why_not in missing.items():
             reasons.setdefault(", ".join(dict.fromkeys(why_not)), []).append(method)
