@@ -55,6 +55,7 @@ class Status(Enum):
     STALE = "stale"
     EDITED = "hand-edited"
     MISSING = "missing"
+    LEFT = "left over"
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,21 @@ def spec_label(path: str) -> str:
     return harmless(label.as_posix())
 
 
-def check(folder: Path, texts: Mapping[str, str]) -> list[FileState]:
-    """How each file of ``texts`` (name in ``folder`` → what it should be) stands on disk.
+def check(folder: Path, texts: Mapping[str, str | None]) -> list[FileState]:
+    """How each file of ``texts`` (name in ``folder`` → what it should be, None: nothing) stands on disk.
 
-    Raises FileError for what can be no generated file, such as a folder, or cannot be read.
+    What should not be there is told of only where it is, as symgrad wrote it. Raises FileError for
+    what can be no generated file, such as a folder, or cannot be read.
     """
-    return [_state(folder / name, text) for name, text in texts.items()]
+    states = [_state(folder / name, text) for name, text in texts.items() if text is not None]
+    gone = [folder / name for name, text in texts.items() if text is None]
+    return states + [
+        FileState(path, Status.LEFT, "a module used it that is to be replaced") for path in gone if _is_left(path)
+    ]
 
 
-def update(folder: Path, texts: Mapping[str, str], *, force: bool = False) -> list[FileState]:
-    """Write those files of ``texts`` that are not up to date: all of them, or none.
+def update(folder: Path, texts: Mapping[str, str | None], *, force: bool = False) -> list[FileState]:
+    """Write those files of ``texts`` that are not up to date: all of them, or none; then remove what is left over.
 
     Returns how they stood before. Raises FileError, with nothing changed, if a file cannot be
     written, or was edited by hand and ``force`` is false.
@@ -121,7 +127,11 @@ def update(folder: Path, texts: Mapping[str, str], *, force: bool = False) -> li
     if edited and not force:
         hint = "not overwritten; move the change into the spec, or use --force"
         raise FileError("\n".join(f"{state}: {hint}" for state in edited))
-    _write({state.path: texts[state.path.name] for state in states if state.status is not Status.FRESH})
+    outdated = [state.path for state in states if state.status is not Status.FRESH]
+    _write({path: text for path in outdated if (text := texts[path.name]) is not None})
+    for state in states:
+        if state.status is Status.LEFT:
+            _remove(state.path)
     return states
 
 
@@ -153,6 +163,15 @@ def _state(path: Path, wanted: str) -> FileState:
     if body != wanted[goal.end() :]:
         return FileState(path, Status.STALE, "symgrad writes it differently now")
     return FileState(path, Status.FRESH)
+
+
+def _is_left(path: Path) -> bool:
+    """Whether this is a file that symgrad wrote, and nobody changed."""
+    if not path.is_file():
+        return False
+    text = _unix((_read(path) or b"").decode("utf-8", "replace"))
+    header = _HEADER_PATTERN.match(text)
+    return header is not None and _hash(text[header.end() :]) == header["body_hash"]
 
 
 def _same_file(label: str, other: str) -> bool:
@@ -212,6 +231,13 @@ def _write(texts: Mapping[Path, str]) -> None:
         for file in staged:
             with suppress(OSError):
                 file.temporary.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError as error:
+        raise _failure(path, error) from None
 
 
 def _stage(target: Path, data: bytes) -> _Staged:

@@ -21,7 +21,8 @@ from symgrad.spec import Spec
 class Compiled:
     """A compiled spec: the texts of its files, without their headers, and how they came about.
 
-    `passes` are the files of the fused passes, none where there are no such passes.
+    `passes` are the files of the fused passes, none where there are no such passes; `without` are the
+    names that files of such passes would have here.
     """
 
     spec: Spec
@@ -29,6 +30,7 @@ class Compiled:
     test: str
     derivation: Derivation
     passes: dict[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 _LANGUAGES = (CPP, TRITON)
@@ -42,10 +44,13 @@ def compile_spec(spec: Spec) -> Compiled:
     program = parse_formulas(spec)
     operation = compile_operation(program)
     passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels else None
+    files = passes.files if passes else {}
+    names = [f"{spec.op}{language.suffix}" for language in _LANGUAGES]
     return Compiled(
         spec,
         render_module(operation, passes),
         render_test(operation, passes.kept if passes else 0),
         derivation(operation),
-        passes.files if passes else {},
+        files,
+        tuple(name for name in names if name not in files),
     )

@@ -50,9 +50,9 @@ def compile_spec(spec: Spec) -> SimpleNamespace:
     if spec.op == "slow":
         time.sleep(60)
     texts = {"module": f"op = {spec.op!r}\n", "test": f"import {spec.op}\n"}
-    names = ("cpu.cpp", "cuda.py") if spec.options.kernels else ()
-    passes = {f"{spec.op}_{name}": "...\n" for name in names}
-    return SimpleNamespace(spec=spec, **texts, passes=passes, derivation=derivation())
+    names = [f"{spec.op}_{name}" for name in ("cpu.cpp", "cuda.py")]
+    passes, without = (dict.fromkeys(names, "...\n"), ()) if spec.options.kernels else ({}, tuple(names))
+    return SimpleNamespace(spec=spec, **texts, passes=passes, without=without, derivation=derivation())
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +92,18 @@ def test_kernels():
     assert "generated/a_cpu.cpp: hand-edited" in run("check", path, "--kernels").stdout
     Path("generated/a_cuda.py").unlink()
     assert "generated/a_cuda.py: missing" in run("check", path, "--kernels").stdout
+
+
+def test_passes_go_with_the_option_that_asked_for_them():
+    path = write("specs/a.yaml")
+    run("gen", path, "--kernels")
+    Path("generated/a_cuda.py").write_text("# mine\n")
+    told = run("check", path)
+    assert told.exit_code == 1
+    assert "generated/a_cpu.cpp: left over: a module used it that is to be replaced; `--kernels`" in told.stdout
+    assert "removed generated/a_cpu.cpp; `--kernels`" in run("gen", path).stderr
+    assert generated() == ["a.py", "a_cuda.py", "test_a.py"]  # what somebody else wrote stays
+    assert run("check", path).exit_code == 0
 
 
 def test_gen_and_check():

@@ -15,6 +15,8 @@ from symgrad.resources import environment
 
 __all__ = ["check", "explain", "generate", "start_spec"]
 
+_KEEPING_PASSES = "`--kernels`, or `options: {kernels: true}` in the spec, keeps the fused passes"
+
 
 def generate(
     terminal: Terminal,
@@ -30,11 +32,14 @@ def generate(
 
     def write(spec: Ready) -> None:
         before = files.update(out, _texts(spec), force=force)
-        changed = [state.path.as_posix() for state in before if state.status is not Status.FRESH]
+        removed = [state.path.as_posix() for state in before if state.status is Status.LEFT]
+        changed = [state.path.as_posix() for state in before if state.status not in (Status.FRESH, Status.LEFT)]
         if changed:
             terminal.result(f"{spec.path}: wrote {', '.join(changed)}")
         else:
             terminal.detail(f"{spec.path}: unchanged")
+        if removed:
+            terminal.remark(f"{spec.path}: note: removed {', '.join(removed)}; {_KEEPING_PASSES}")
         for note in spec.derivation.notes:
             terminal.remark(f"{spec.path}: note: {note}")
         written["generated" if changed else "unchanged"] += 1
@@ -54,7 +59,8 @@ def check(
         states = files.check(out, _texts(spec))
         for state in states:
             seen[state.status] += 1
-            (terminal.detail if state.status is Status.FRESH else terminal.finding)(str(state))
+            hint = f"; {_KEEPING_PASSES}" if state.status is Status.LEFT else ""
+            (terminal.detail if state.status is Status.FRESH else terminal.finding)(f"{state}{hint}")
 
     failed = _each(terminal, specs, jobs, compare, kernels)
     fresh = seen[Status.FRESH] == seen.total()
@@ -110,8 +116,10 @@ def _each(
     return failed
 
 
-def _texts(spec: Ready) -> dict[str, str]:
-    return files.render(spec.op, spec.module, spec.test, spec_path=spec.path, spec_text=spec.text, passes=spec.passes)
+def _texts(spec: Ready) -> dict[str, str | None]:
+    texts = spec.op, spec.module, spec.test
+    wanted = files.render(*texts, spec_path=spec.path, spec_text=spec.text, passes=spec.passes)
+    return {**wanted, **dict.fromkeys(spec.without)}
 
 
 def _summary(total: str, parts: dict[str, int]) -> str:

@@ -28,7 +28,10 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Ready:
-    """A spec that compiled; with its headers, ``module`` and ``test`` are the files."""
+    """A spec that compiled; with their headers, ``module``, ``test`` and ``passes`` are the files.
+
+    ``without`` names files of passes that it does not have.
+    """
 
     path: str
     text: str
@@ -38,6 +41,7 @@ class Ready:
     test: str
     derivation: Derivation
     passes: Mapping[str, str] = field(default_factory=dict)
+    without: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ def _compile_one(text: str, path: str, kernels: bool) -> Outcome:
     except Exception as error:
         return _crash(path, error)
     spec = compiled.spec
-    texts = compiled.module, compiled.test, compiled.derivation, compiled.passes
+    texts = compiled.module, compiled.test, compiled.derivation, compiled.passes, compiled.without
     return Ready(path, text, spec.op, spec.summary, *texts)
 
 
