@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 9e368789d5a4ad9aeab2494d115bc294cf113f9ee0f1d1c60012931e9b0b3b31
+# body-sha256: 65789560afb2b5ffeee384341609803ee81b411a56bba1d2ea4b811d599bf0aa
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -136,59 +136,55 @@ class BlackScholesCallFunction(Function):
         ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
             product = 0.5 * spread
-        if wants_spot or wants_rate:
-            d1 = ratio2 + product
-        if wants_spot:
-            product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
-        if wants_spot or wants_strike or wants_time or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_time:
-            product3 = total * (ratio3 + 1)
-        if wants_spot or wants_strike or wants_time or wants_volatility:
-            product4 = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product5 = 0.125 * product4
-        if wants_spot or wants_strike or wants_time or wants_rate:
             d2 = ratio2 - product
             exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            ratio3 = ratio2 / spread
+            product2 = time * volatility * volatility
+        if wants_spot or wants_strike or wants_time:
+            product3 = total * (ratio3 + 1)
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
+        if wants_spot or wants_volatility:
+            product4 = 0.125 * product2
         if wants_spot:
-            diff = torch.exp(-0.5 * product3 - product5) * spot / strike - exp
-            total2 = torch.add(product2, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+            product5 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+            diff = torch.exp(-0.5 * product3 - product4) * spot / strike - exp
+            total2 = torch.add(product5, diff / spread / ratio, alpha=_SQRT_1_2_PI)
             grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_time or wants_rate:
+            product6 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
         if wants_strike or wants_rate:
             exp_strike = exp * strike
         if wants_strike or wants_time:
-            product6 = torch.exp(-0.5 * torch.add(product3, product4, alpha=0.25)) * spot
+            product7 = torch.exp(-0.5 * torch.add(product3, product2, alpha=0.25)) * spot
         if wants_strike:
-            ratio4 = (exp_strike - product6) / strike / spread
-        if wants_strike or wants_time or wants_rate:
-            product7 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
-        if wants_strike:
-            diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product7, alpha=0.5)
+            ratio4 = (exp_strike - product7) / strike / spread
+            diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product6, alpha=0.5)
             grad_strike = _fit(diff2 * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
             ratio5 = rate / spread
             ratio6 = 0.5 * total * volatility / root_time / spread / spread
             ratio7 = 0.25 * volatility / root_time
             product8 = exp * (ratio5 - ratio6 - ratio7)
-            diff3 = torch.sub(0.5 * product7 * rate, product8, alpha=_SQRT_1_2_PI)
+            diff3 = torch.sub(0.5 * product6 * rate, product8, alpha=_SQRT_1_2_PI)
             total3 = torch.addcmul(
-                diff3 * strike, product6, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
+                diff3 * strike, product7, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
             )
             grad_time = _fit(total3 * grad_price, saved[2].shape, saved[2].dtype)
         if wants_rate:
             ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
             product9 = _SQRT_1_2_PI * ratio8
             grad_rate = _fit(
-                grad_price * time * torch.addcmul(product9, product7, strike, value=0.5),
+                grad_price * time * torch.addcmul(product9, product6, strike, value=0.5),
                 saved[3].shape,
                 saved[3].dtype,
             )
         if wants_volatility:
             square = ratio2 * ratio2
             product10 = 0.5 * total
-            product11 = torch.exp(-0.5 * square - product10 - product5) * (0.5 - ratio3)
-            exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product5 - rate_time)
+            product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
+            exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
             diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
             grad_volatility = _fit(
                 _SQRT_1_2_PI * (grad_price * root_time * diff4), saved[4].shape, saved[4].dtype
@@ -223,10 +219,8 @@ class BlackScholesCallFunction(Function):
                 or tangent_rate is not None
             ):
                 product = 0.5 * spread
-            if tangent_spot is not None or tangent_rate is not None:
-                d1 = ratio2 + product
-            if tangent_spot is not None:
-                product2 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+                d2 = ratio2 - product
+                exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
             if (
                 tangent_spot is not None
                 or tangent_strike is not None
@@ -234,61 +228,49 @@ class BlackScholesCallFunction(Function):
                 or tangent_volatility is not None
             ):
                 ratio3 = ratio2 / spread
+                product2 = time * volatility * volatility
             if tangent_spot is not None or tangent_strike is not None or tangent_time is not None:
                 product3 = total * (ratio3 + 1)
-            if (
-                tangent_spot is not None
-                or tangent_strike is not None
-                or tangent_time is not None
-                or tangent_volatility is not None
-            ):
-                product4 = time * volatility * volatility
+            if tangent_spot is not None or tangent_rate is not None:
+                d1 = ratio2 + product
             if tangent_spot is not None or tangent_volatility is not None:
-                product5 = 0.125 * product4
-            if (
-                tangent_spot is not None
-                or tangent_strike is not None
-                or tangent_time is not None
-                or tangent_rate is not None
-            ):
-                d2 = ratio2 - product
-                exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
+                product4 = 0.125 * product2
             if tangent_spot is not None:
-                diff = torch.exp(-0.5 * product3 - product5) * spot / strike - exp
-                total2 = torch.add(product2, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+                product5 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+                diff = torch.exp(-0.5 * product3 - product4) * spot / strike - exp
+                total2 = torch.add(product5, diff / spread / ratio, alpha=_SQRT_1_2_PI)
                 terms.append(total2 * tangent_spot)
+            if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
+                product6 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
             if tangent_strike is not None or tangent_rate is not None:
                 exp_strike = exp * strike
             if tangent_strike is not None or tangent_time is not None:
-                product6 = torch.exp(-0.5 * torch.add(product3, product4, alpha=0.25)) * spot
+                product7 = torch.exp(-0.5 * torch.add(product3, product2, alpha=0.25)) * spot
             if tangent_strike is not None:
-                ratio4 = (exp_strike - product6) / strike / spread
-            if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                product7 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
-            if tangent_strike is not None:
-                diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product7, alpha=0.5)
+                ratio4 = (exp_strike - product7) / strike / spread
+                diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product6, alpha=0.5)
                 terms.append(diff2 * tangent_strike)
             if tangent_time is not None:
                 ratio5 = rate / spread
                 ratio6 = 0.5 * total * volatility / root_time / spread / spread
                 ratio7 = 0.25 * volatility / root_time
                 product8 = exp * (ratio5 - ratio6 - ratio7)
-                diff3 = torch.sub(0.5 * product7 * rate, product8, alpha=_SQRT_1_2_PI)
+                diff3 = torch.sub(0.5 * product6 * rate, product8, alpha=_SQRT_1_2_PI)
                 total3 = torch.addcmul(
-                    diff3 * strike, product6, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
+                    diff3 * strike, product7, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
                 )
                 terms.append(total3 * tangent_time)
             if tangent_rate is not None:
                 ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
                 product9 = _SQRT_1_2_PI * ratio8
                 terms.append(
-                    torch.addcmul(product9, product7, strike, value=0.5) * tangent_rate * time
+                    torch.addcmul(product9, product6, strike, value=0.5) * tangent_rate * time
                 )
             if tangent_volatility is not None:
                 square = ratio2 * ratio2
                 product10 = 0.5 * total
-                product11 = torch.exp(-0.5 * square - product10 - product5) * (0.5 - ratio3)
-                exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product5 - rate_time)
+                product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
+                exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
                 diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
                 product12 = diff4 * tangent_volatility * root_time
                 terms.append(_SQRT_1_2_PI * product12)
@@ -320,59 +302,55 @@ class _BlackScholesCallPlain(Function):
         ratio2 = total / spread
         if wants_spot or wants_strike or wants_time or wants_rate:
             product = 0.5 * spread
-        if wants_spot or wants_rate:
-            d1 = ratio2 + product
-        if wants_spot:
-            product2 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
-        if wants_spot or wants_strike or wants_time or wants_volatility:
-            ratio3 = ratio2 / spread
-        if wants_spot or wants_strike or wants_time:
-            product3 = (ratio3 + 1).mul_(total)
-        if wants_spot or wants_strike or wants_time or wants_volatility:
-            product4 = time * volatility * volatility
-        if wants_spot or wants_volatility:
-            product5 = 0.125 * product4
-        if wants_spot or wants_strike or wants_time or wants_rate:
             d2 = ratio2 - product
             exp = (d2 * d2).mul_(-0.5).sub_(rate_time).exp_()
+        if wants_spot or wants_strike or wants_time or wants_volatility:
+            ratio3 = ratio2 / spread
+            product2 = time * volatility * volatility
+        if wants_spot or wants_strike or wants_time:
+            product3 = (ratio3 + 1).mul_(total)
+        if wants_spot or wants_rate:
+            d1 = ratio2 + product
+        if wants_spot or wants_volatility:
+            product4 = 0.125 * product2
         if wants_spot:
-            diff = (-0.5 * product3).sub_(product5).exp_().mul_(spot).div_(strike).sub_(exp)
-            total2 = product2.add_(diff.div_(spread).div_(ratio), alpha=_SQRT_1_2_PI)
+            product5 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
+            diff = (-0.5 * product3).sub_(product4).exp_().mul_(spot).div_(strike).sub_(exp)
+            total2 = product5.add_(diff.div_(spread).div_(ratio), alpha=_SQRT_1_2_PI)
             grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
+        if wants_strike or wants_time or wants_rate:
+            product6 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
         if wants_strike or wants_rate:
             exp_strike = exp * strike
         if wants_strike or wants_time:
-            product6 = product3.add_(product4, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
+            product7 = product3.add_(product2, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
         if wants_strike:
-            ratio4 = (exp_strike - product6).div_(strike).div_(spread)
-        if wants_strike or wants_time or wants_rate:
-            product7 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
-        if wants_strike:
-            diff2 = ratio4.mul_(_SQRT_1_2_PI).sub_(product7, alpha=0.5)
+            ratio4 = (exp_strike - product7).div_(strike).div_(spread)
+            diff2 = ratio4.mul_(_SQRT_1_2_PI).sub_(product6, alpha=0.5)
             grad_strike = _fit(diff2.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
             ratio5 = rate / spread
             ratio6 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
             ratio7 = 0.25 * volatility / root_time
             product8 = exp.mul_((ratio5 - ratio6).sub_(ratio7))
-            diff3 = (product7 * rate).mul_(0.5).sub_(product8, alpha=_SQRT_1_2_PI)
+            diff3 = (product6 * rate).mul_(0.5).sub_(product8, alpha=_SQRT_1_2_PI)
             total3 = diff3.mul_(strike).addcmul_(
-                product6, ratio6.neg_().add_(ratio5 + ratio7), value=_SQRT_1_2_PI
+                product7, ratio6.neg_().add_(ratio5 + ratio7), value=_SQRT_1_2_PI
             )
             grad_time = _fit(total3.mul_(grad_price), saved[2].shape, saved[2].dtype)
         if wants_rate:
             ratio8 = d1.square_().mul_(-0.5).exp_().mul_(spot).sub_(exp_strike).div_(spread)
             product9 = ratio8.mul_(_SQRT_1_2_PI)
             grad_rate = _fit(
-                (grad_price * time).mul_(product9.addcmul_(product7, strike, value=0.5)),
+                (grad_price * time).mul_(product9.addcmul_(product6, strike, value=0.5)),
                 saved[3].shape,
                 saved[3].dtype,
             )
         if wants_volatility:
             square = ratio2.square_()
             product10 = 0.5 * total
-            product11 = (-0.5 * square).sub_(product10).sub_(product5).exp_().mul_(0.5 - ratio3)
-            exp2 = torch.sub(product10, square, alpha=0.5).sub_(product5).sub_(rate_time).exp_()
+            product11 = (-0.5 * square).sub_(product10).sub_(product4).exp_().mul_(0.5 - ratio3)
+            exp2 = torch.sub(product10, square, alpha=0.5).sub_(product4).sub_(rate_time).exp_()
             diff4 = product11.mul_(spot).addcmul_(
                 exp2.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cosine_similarity.yaml
 # spec-sha256: b7e6faa870b80c4b44f1be8b6080c95da71af6babfa43dc0b55bb5b2c12d125c
-# body-sha256: 584869400658b5fab73b5f8df06758480cc3403beae8700d46931c0977d65c1c
+# body-sha256: fc2e55dc2840a58126148b66c8179783d1e4b757cd676ec70496ccd6c9531c33
 """Cosine of the angle between vectors.
 
     y = sum(a * b, dim=-1) / (max(norm(a, dim=-1), eps) * max(norm(b, dim=-1), eps))
@@ -151,18 +151,17 @@ class CosineSimilarityFunction(Function):
             norm_b = torch.linalg.vector_norm(b, dim=-1)
             upper_norm_b = torch.clamp(norm_b, min=eps)
             product = upper_norm_a * upper_norm_b
+            total = (a * b).sum(dim=-1)
             if tangent_a is not None:
                 norm_a_column = norm_a.unsqueeze(-1)
-                total = (a * tangent_a / torch.where(norm_a_column == 0, 1, norm_a_column)).sum(
+                total2 = (a * tangent_a / torch.where(norm_a_column == 0, 1, norm_a_column)).sum(
                     dim=-1
                 )
-            total2 = (a * b).sum(dim=-1)
-            if tangent_a is not None:
-                ratio = 0.5 * total2 * (torch.sign(norm_a - eps) + 1) / upper_norm_b
+                ratio = 0.5 * total * (torch.sign(norm_a - eps) + 1) / upper_norm_b
                 terms.append(
                     torch.addcmul(
                         (b * tangent_a).sum(dim=-1) / product,
-                        total,
+                        total2,
                         ratio / upper_norm_a / upper_norm_a,
                         value=-1,
                     )
@@ -172,7 +171,7 @@ class CosineSimilarityFunction(Function):
                 total3 = (b * tangent_b / torch.where(norm_b_column == 0, 1, norm_b_column)).sum(
                     dim=-1
                 )
-                ratio2 = 0.5 * total2 * (torch.sign(norm_b - eps) + 1) / upper_norm_b
+                ratio2 = 0.5 * total * (torch.sign(norm_b - eps) + 1) / upper_norm_b
                 terms.append(
                     torch.addcmul(
                         (a * tangent_b).sum(dim=-1) / product,

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: 7de8c168c733122622cfab8790180e7d6ba30ac97d45f0830bd13a982ebcaa78
+# body-sha256: 703b92efd97f9e3a69b2379582235cc646eb251f90d13244c30b369f3f48465d
 """Gated linear unit with a GELU gate.
 
     y = gelu(x @ gate.T) * (x @ up.T)
@@ -157,11 +157,10 @@ class GegluFunction(Function):
                     0.5 * erfc, torch.exp(-0.5 * (x_gate * x_gate)), x_gate, value=_SQRT_1_2_PI
                 )
                 product = x @ up.T * total
-            if tangent_x is not None:
-                product2 = product * (tangent_x @ gate.T)
             if tangent_x is not None or tangent_up is not None:
                 erfc_x_gate = erfc * x_gate
             if tangent_x is not None:
+                product2 = product * (tangent_x @ gate.T)
                 terms.append(torch.addcmul(product2, erfc_x_gate, tangent_x @ up.T, value=0.5))
             if tangent_gate is not None:
                 terms.append(product * (x @ tangent_gate.T))

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 09d7f0ad92c17297a0f4cf61c64a1e2e70a58d9da0b9dd82ca5b05870f3472d7
+# body-sha256: 294171bd1fc45e3e3c473501db55ac8d080878875d11d8191992c11bbba5d66b
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -110,13 +110,12 @@ class LayerNormFunction(Function):
         x, weight = saved = ctx.saved_tensors
         x, weight, grad_y, _ = _widen(x, weight, grad_y)
         grad_x = grad_weight = grad_bias = None
-        if wants_x:
-            product = grad_y * weight
         if wants_x or wants_weight:
             centred = x - x.mean(dim=-1, keepdim=True)
             total = (centred * centred).mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
+            product = grad_y * weight
             ratio = (product * centred).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
             diff = torch.addcmul(product / root, centred, ratio, value=-1)
             grad_x = _fit(
@@ -181,13 +180,12 @@ class _LayerNormPlain(Function):
         x, weight = saved = ctx.saved_tensors
         x, weight, grad_y, _ = _widen(x, weight, grad_y)
         grad_x = grad_weight = grad_bias = None
-        if wants_x:
-            product = grad_y * weight
         if wants_x or wants_weight:
             centred = x - x.mean(dim=-1, keepdim=True)
             total = (centred * centred).mean(dim=-1, keepdim=True) + eps
             root = torch.sqrt(total)
         if wants_x:
+            product = grad_y * weight
             ratio = (product * centred).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
             diff = (product / root).addcmul_(centred, ratio, value=-1)
             grad_x = _fit(

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: a0d4f7fd3a743a0497b1aaa1283b6459f42225c7bf68fe80179b6a4527564890
+# body-sha256: 9eac9050a4edee4bc7475888983f2abb9b557b355b7778c8c19c12239a486cda
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -141,14 +141,12 @@ class RbfKernelFunction(Function):
             exp = torch.exp(-(diff * gamma))
             if tangent_x is not None or tangent_y is not None:
                 exp_gamma = exp * gamma
+                product2 = 2 * exp_gamma
             if tangent_x is not None:
-                product2 = exp_gamma * (2 * tangent_x @ y.T)
-            if tangent_x is not None or tangent_y is not None:
-                product3 = 2 * exp_gamma
-            if tangent_x is not None:
+                product3 = exp_gamma * (2 * tangent_x @ y.T)
                 terms.append(
                     torch.addcmul(
-                        product2, (tangent_x * x).sum(dim=-1, keepdim=True), product3, value=-1
+                        product3, (tangent_x * x).sum(dim=-1, keepdim=True), product2, value=-1
                     )
                 )
             if tangent_y is not None:
@@ -156,7 +154,7 @@ class RbfKernelFunction(Function):
                     torch.addcmul(
                         exp_gamma * (product @ tangent_y.T),
                         (tangent_y * y).sum(dim=-1),
-                        product3,
+                        product2,
                         value=-1,
                     )
                 )

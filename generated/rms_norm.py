@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 1a583d70535ca98cd6a96a82c851310efdf0b96477b9337a91b4e30186fbcb79
+# body-sha256: 244d46343756df889e25f01041e0912b9ccf6639146c8431447fabcb7d5d671e
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -95,11 +95,10 @@ class RmsNormFunction(Function):
         x, weight = saved = ctx.saved_tensors
         x, weight, grad_y, _ = _widen(x, weight, grad_y)
         grad_x = grad_weight = None
-        if wants_x:
-            product = grad_y * weight
         total = (x * x).mean(dim=-1, keepdim=True) + eps
         rms = torch.sqrt(total)
         if wants_x:
+            product = grad_y * weight
             ratio = (product * x).sum(dim=-1, keepdim=True) / x.shape[-1] / total**1.5
             grad_x = _fit(
                 torch.addcmul(product / rms, x, ratio, value=-1), saved[0].shape, saved[0].dtype
@@ -148,11 +147,10 @@ class _RmsNormPlain(Function):
         x, weight = saved = ctx.saved_tensors
         x, weight, grad_y, _ = _widen(x, weight, grad_y)
         grad_x = grad_weight = None
-        if wants_x:
-            product = grad_y * weight
         total = (x * x).mean(dim=-1, keepdim=True) + eps
         rms = torch.sqrt(total)
         if wants_x:
+            product = grad_y * weight
             ratio = (product * x).sum(dim=-1, keepdim=True).div_(x.shape[-1]).div_(total**1.5)
             grad_x = _fit(
                 product.div_(rms).addcmul_(x, ratio, value=-1), saved[0].shape, saved[0].dtype

@@ -178,6 +178,19 @@ def test_values_under_one_condition_share_one_if() -> None:
     assert [line for line in lines if line.startswith("if ")] == ["if wants_x:", "if wants_y:"]
 
 
+def test_what_several_targets_need_comes_before_what_one_of_them_needs() -> None:
+    """A condition that ends and comes again would part what belongs together."""
+    inner, other = make("cos", X), make("sin", Y)
+    first = make("exp", other) * other + make("exp", inner) * inner
+    targets = [
+        Target("r0", first, ("wants_x",)),
+        Target("r1", inner * Z + inner, ("wants_y",)),
+        Target("r2", Z, ("wants_z",)),
+    ]
+    tests = [line for line in statements(targets, scope(), {}) if line.startswith("if ")]
+    assert tests == ["if wants_x or wants_y:", "if wants_x:", "if wants_y:", "if wants_z:"]
+
+
 def test_a_value_for_all_conditions_is_computed_before_them() -> None:
     shared = make("exp", X * Y)
     targets = [Target("r0", shared * X, ("wants_x",)), Target("r1", shared * Y, ("wants_y",))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
@@ -81,7 +82,7 @@ def statements(
         if own and root in temporaries and root not in shared
     }
     everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset()
-    sequence = _sequence(roots, targets, [n for n in order if n in temporaries], wished, leaves)
+    sequence = _sequence(roots, targets, [n for n in order if n in temporaries], users, wished, leaves)
     names = dict(named)
     lets = {machine_form(value): name for value, name in scope.lets.items()}
     for node, target in sequence:
@@ -140,6 +141,7 @@ def _sequence(
     roots: Sequence[Expr],
     targets: Sequence[Target],
     temporaries: Sequence[Expr],
+    users: Mapping[Expr, frozenset[str] | None],
     wished: Mapping[Expr, str],
     leaves: frozenset[Expr],
 ) -> list[tuple[Expr, Target | None]]:
@@ -149,11 +151,32 @@ def _sequence(
     for root, target in zip(roots, targets, strict=True):
         below = frozenset(topological(root, leaves=leaves))
         new = [n for n in temporaries if n in below and n not in done]
-        found += [(n, None) for n in new]
+        found += [(n, None) for n in _by_condition(new, users, leaves)]
         done.update(new)
         if root not in done or wished.get(root) != target.name:  # else it was needed before, by this name
             found.append((root, target))
     return found
+
+
+def _by_condition(
+    nodes: Sequence[Expr], users: Mapping[Expr, frozenset[str] | None], leaves: frozenset[Expr]
+) -> list[Expr]:
+    """The nodes, each after those that it reads: those that most targets need first, under few changes of condition."""
+    pending = dict.fromkeys(nodes)
+    needs = {n: pending.keys() & topological(*n.args, leaves=leaves | pending.keys()) for n in nodes}
+    found: list[Expr] = []
+    while pending:
+        ready = [n for n in pending if pending.keys().isdisjoint(needs[n])]
+        same = [n for n in ready if found and users[n] == users[found[-1]]]
+        chosen = same[0] if same else max(ready, key=lambda n: _breadth(users[n]))
+        found.append(chosen)
+        del pending[chosen]
+    return found
+
+
+def _breadth(condition: frozenset[str] | None) -> float:
+    """How many targets need what stands under a condition."""
+    return inf if condition is None else len(condition)
 
 
 def _last_reads(reads: Sequence[Mapping[Expr, int]], temporaries: set[Expr]) -> list[frozenset[Expr]]:
