@@ -277,9 +277,11 @@ struct Pass final : Frame<Compute, Storage> {
                 strip.read(x, i);
                 if constexpr (Row::stages > 0) strip.read_ahead(i);
                 compute(x, reduced, y);
+                // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
                     if (may_be(STORED, k) && way[k] == STORED) {
+                        __builtin_prefetch(into[k] + i + FEW, 1);
                         store(into[k] + i, y[k]);
                     } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                         few[k] = few[k] + y[k];
