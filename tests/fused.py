@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from once import once, prepare
 
 from symgrad.files import render
@@ -60,3 +61,11 @@ def imported(path: Path) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def agree(fused: Sequence[torch.Tensor], eager: Sequence[torch.Tensor]) -> None:
+    """Assert that passes and eager bodies give the same, to the rounding of their dtype."""
+    for a, b in zip(fused, eager, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        tolerance = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}[a.dtype]
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)

@@ -2,92 +2,45 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import warnings
 from pathlib import Path
 
 import pytest
 import torch
-from fused import all_written, compiled, imported, needs_compiler, written
+from fused import agree, all_written, compiled, needs_compiler
+from fused_specs import (
+    CHANNEL,
+    GAMMA,
+    GATE,
+    HEADS,
+    KEPT,
+    LAST,
+    LAYER,
+    LOGS,
+    LOSS,
+    MASKED,
+    MEAN,
+    NORM,
+    PARTS,
+    ROWS,
+    SCALE,
+    SCALED,
+    SCALED_ROWS,
+    SCORED,
+    SHIFTED,
+    SIGNED,
+    SOFT,
+    TWO,
+)
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = needs_compiler
 
-BELL = (Path(__file__).parents[1] / "specs" / "gelu_tanh.yaml").read_text(encoding="utf-8")
-GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
-CHANNEL = """
-op: channel
-tensors:
-  x: {shape: [N, C, T]}
-  alpha: {shape: [C], domain: "(0, oo)"}
-outputs: {y: x + sin(alpha * x)**2 / alpha}
-"""
-LOSS = """
-op: loss
-tensors: {input: , target: }
-hyperparameters:
-  delta: {type: float, default: 1.0, domain: "(0, oo)"}
-  reduction: {type: str, default: mean, choices: [none, mean, sum]}
-let: {each: "where(abs(input - target) <= delta, (input - target)**2 / 2, delta * (abs(input - target) - delta/2))"}
-outputs: {loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'}
-"""
-NORM = """
-op: norm
-tensors: {x: {shape: [..., D]}, weight: {shape: [D]}}
-hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
-outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
-"""
-LAYER = """
-op: layer
-tensors: {x: {shape: [..., D]}, weight: {shape: [D]}, bias: {shape: [D]}}
-let: {c: "x - mean(x, dim=-1, keepdim=True)"}
-outputs: {y: 'c / sqrt(mean(c**2, dim=-1, keepdim=True) + 1e-5) * weight + bias'}
-"""
-ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
-GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: digamma(x)}\n'
-MEAN = "op: mean_of\ntensors: {x: {shape: [N, C, T]}}\noutputs: {y: 'mean(sin(x)**2, dim=1)'}\n"
-KEPT = """
-op: kept
-tensors: {x: {shape: [N, C]}, t: {shape: [C]}}
-outputs: {y: 'sum((x - t)**2, dim=0, keepdim=True)'}
-"""
-LAST = "op: last\ntensors: {x: }\noutputs: {y: 'mean(exp(x), dim=[-2, -1])'}\ntest: {shapes: {x: [2, 3, 4]}}\n"
-SCALE = "op: scale\ntensors: {x: , z: }\noutputs: {y: x * z}\n"
-TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
-SHIFTED = """
-op: shifted
-tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
-outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
-"""
-HEADS = """
-op: heads
-tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
-outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
-"""
-MASKED = "op: masked\ntensors: {x: , keep: {dtype: bool}}\noutputs: {y: 'where(keep, x**2, -x)'}\n"
-CHOSEN = """
-op: chosen
-tensors: {x: , a: }
-hyperparameters: {s: 1.5}
-outputs: {y: '(s*a + s*x) / (1 + (where(a != x, 1/3, x) - x)**2)'}
-"""
-SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
-SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
-SCALED_ROWS = """
-op: scaled_rows
-tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
-outputs: {y: 'logsumexp(x, dim=-1, keepdim=True) * t'}
-"""
-SCORED = """
-op: scored
-tensors: {x: {shape: [N, K]}, t: {shape: [N]}}
-outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
-"""
-TEXTS = (GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED)
+TEXTS = (
+    *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
+    *(SOFT, LOGS, PARTS),
+)
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +65,6 @@ def both(module, tensors, settings=(), wanted=None):
         found.append([*outputs, *gradients])
     module._kernels.on = True
     return found
-
-
-def agree(fused, eager):
-    for a, b in zip(fused, eager, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        tolerance = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}[a.dtype]
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
 CASES = [
@@ -155,6 +101,11 @@ CASES = [
     ("last", [(5, 7)]),
     ("heads", [(2, 3, 40), (3, 1), (1, 1, 40)]),
     ("heads", [(3, 1, 1), (1, 1), (1, 1, 1)]),
+    ("soft", [(4, 40), (40,)]),
+    ("soft", [(3, 1037), ()]),
+    ("soft", [(3, 1037), (3, 1)]),
+    ("logs", [(11, 1037), (11, 1037)]),
+    ("logs", [(3, 7), (3, 7)]),
 ]
 
 
@@ -285,8 +236,18 @@ def test_special_values(modules):
     assert torch.equal(fused[0].isnan(), eager[0].isnan())
     assert torch.equal(fused[0].signbit(), eager[0].signbit())
     rows = torch.tensor([[-inf, -inf], [inf, 1.0], [nan, 1.0]])
-    fused, eager = both(modules["rows"], [rows])
-    torch.testing.assert_close(fused[0], eager[0], equal_nan=True)
+    for op, others in (("rows", []), ("soft", [torch.ones(2)]), ("logs", [torch.ones(3, 2)])):
+        fused, eager = both(modules[op], [rows, *others])
+        torch.testing.assert_close(fused[0], eager[0], equal_nan=True)
+
+
+def test_a_reduction_of_what_is_broadcast_along_the_row_is_left_to_eager_operations(modules):
+    """Of a tensor with one element there, a pass would take as many as a row has."""
+    for shapes, served in (([(4, 40), (40,)], 1), ([(4, 1), (4, 40)], 0), ([(), (40,)], 0)):
+        modules["parts"]._kernels.walks.clear()
+        agree(*both(modules["parts"], [torch.rand(s) for s in shapes], wanted=(0,)))
+        assert sum(map(bool, modules["parts"]._kernels.walks.values())) == served
+    agree(*both(modules["soft"], [torch.rand(4, 1), torch.rand(4, 5)]))
 
 
 def test_second_derivatives_come_from_the_eager_bodies(modules):
@@ -350,122 +311,3 @@ def test_broadcast_cotangents(modules):
     modules["gate"].gate(x, torch.tensor(0.5)).sum().backward()
     modules["gate"]._kernels.on = True
     torch.testing.assert_close(fused, x.grad)
-
-
-# ------------------------------------------------------------------------------------------------ building
-def test_libraries_are_cached_by_content(modules, monkeypatch):
-    kernels = modules["gate"]._kernels
-    library = Path(kernels.library(torch.float32)._name)
-    before = library.stat().st_mtime_ns
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    again = imported(kernels.source.with_name("gate.py"))._kernels
-    assert again.library(torch.float32)._name == str(library)
-    assert library.stat().st_mtime_ns == before
-
-
-def test_a_damaged_library_is_built_anew(modules, monkeypatch, tmp_path):
-    """To load it would end the process. The compiler here copies a good one, and is a command with an option."""
-    good = Path(modules["gate"]._kernels.library(torch.float32)._name)
-    damaged = tmp_path / good.name
-    damaged.write_bytes(good.read_bytes()[:5000])
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    path = modules["gate"]._kernels.source.with_name("gate.py")
-    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
-        imported(path).gate(torch.randn(5), torch.tensor(0.5))
-    compiler = tmp_path / "compiler"
-    compiler.write_text('#!/bin/sh\ngood=$1\nfor made; do :; done\ncp "$good" "$made"\n')
-    compiler.chmod(0o700)
-    monkeypatch.setenv("CXX", f"{compiler} {good}")
-    module = imported(path)
-    module.gate(torch.randn(5), torch.tensor(0.5))
-    assert any(module._kernels.walks.values()) and damaged.stat().st_size > good.stat().st_size
-
-
-def test_a_library_that_cannot_be_loaded_is_not_kept(modules, monkeypatch, tmp_path):
-    compiler = tmp_path / "compiler"
-    compiler.write_text('#!/bin/sh\nfor made; do :; done\necho nothing > "$made"\n')
-    compiler.chmod(0o700)
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", str(compiler))
-    with pytest.warns(RuntimeWarning, match="eager operations serve instead"):
-        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
-    assert list(tmp_path.iterdir()) == [compiler]
-
-
-def test_a_compiler_may_say_anything(modules, monkeypatch, tmp_path):
-    compiler = tmp_path / "compiler"
-    compiler.write_bytes(b"#!/bin/sh\nprintf 'caf\\351' >&2\nexit 1\n")
-    compiler.chmod(0o700)
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", str(compiler))
-    with pytest.warns(RuntimeWarning, match="failed:\ncaf\N{REPLACEMENT CHARACTER}"):
-        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
-
-
-def test_a_formula_that_a_compiler_did_not_survive(tmp_path):
-    """GCC 12 crashed where it made vectors of the two sums of the gradients, which are vectors already."""
-    assert written(CHOSEN, tmp_path)._kernels.library(torch.float32) is not None
-
-
-def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
-    monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
-    assert modules["gate"]._cache_folder() == Path.home() / "own"
-
-
-def test_no_compiler(modules, monkeypatch, tmp_path):
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
-    x, beta = torch.randn(5), torch.tensor(0.5)
-    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
-        y = module.gate(x, beta)
-    torch.testing.assert_close(y, x * torch.sigmoid(beta * x))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        module.gate(x, beta)
-
-
-def test_second_derivatives_that_cannot_be_compiled_leave_plain_calls_their_passes(modules, monkeypatch, tmp_path):
-    plain = Path(modules["scale"]._kernels.library(torch.float32)._name)
-    (tmp_path / plain.name).write_bytes(plain.read_bytes())
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    module = imported(modules["scale"]._kernels.source.with_name("scale.py"))
-    x, z = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
-    (grad,) = torch.autograd.grad(module.scale(x, z).sum(), x, create_graph=True)
-    with pytest.warns(RuntimeWarning, match="no fused forward mode and second derivatives"):
-        assert torch.autograd.grad(grad.sum(), z)[0].tolist() == [1] * 5
-    module._kernels.walks.clear()
-    module.scale(x, z).sum().backward()
-    assert sum(map(bool, module._kernels.walks.values())) == 2
-
-
-@pytest.mark.parametrize("more", [b"// more\n", b"\xff"], ids=["a comment", "no text"])
-def test_a_source_that_was_changed(modules, tmp_path, more):
-    source = modules["gate"]._kernels.source
-    (tmp_path / "gate.py").write_text(source.with_name("gate.py").read_text())
-    (tmp_path / "gate_cpu.cpp").write_bytes(source.read_bytes() + more)
-    module = imported(tmp_path / "gate.py")
-    with pytest.warns(RuntimeWarning, match="not the file that this module was generated with"):
-        module.gate(torch.randn(3), torch.tensor(1.0))
-
-
-def test_turned_off(modules, monkeypatch):
-    monkeypatch.setenv("SYMGRAD_KERNELS", "0")
-    module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
-    module.gate(torch.randn(3), torch.tensor(1.0))
-    assert not module._kernels.walks
-
-
-def test_processes_that_build_at_once(modules, tmp_path):
-    code = f"""
-import sys; sys.path.insert(0, {str(modules["two"]._kernels.source.parent)!r})
-import torch, two
-a, b = two.two(torch.ones(3), torch.zeros(3))
-assert a.tolist() == [1, 1, 1] and any(two._kernels.walks.values())
-"""
-    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
-    runs = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
-    assert [r.wait() for r in runs] == [0, 0]
-    assert [p.suffix for p in Path(tmp_path).iterdir()] == [".so"]

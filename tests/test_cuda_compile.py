@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from fused import all_written
+from fused_specs import BELL, CHANNEL, GATE, LOSS, NORM, ROWS
 from processes import process
-from test_cpu_passes import BELL, CHANNEL, GATE, LOSS, NORM, ROWS
 
 pytest.importorskip("triton")
 import ptx

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fused import all_written, imported
+from fused import agree, all_written, imported
+from fused_specs import BELL, CHANNEL, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, SOFT, TWO
 from processes import process
-from test_cpu_passes import BELL, CHANNEL, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, TWO, agree
 
 pytest.importorskip("triton")
 import interpreted
@@ -38,7 +38,7 @@ tensors: {T: , sizes: , libdevice: , _PI: }
 hyperparameters: {step: 2.0, tl: 0.5}
 outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl * T + sizes + libdevice + _PI'}
 """
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, BELL, HEADS)
+TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, BELL, HEADS, SOFT)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,8 @@ CASES = [
     ("layer", [(20, 20), (20,), (20,)]),
     ("layer", [(3, 150), (150,), (150,)]),
     ("layer", [(2, 3, 20), (20,), (20,)]),
+    ("soft", [(5, 130), (130,)]),
+    ("soft", [(2, 3, 20), ()]),
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
     ("peak", [(6, 9)]),

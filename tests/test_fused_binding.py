@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_cpu_passes import GAMMA, GATE, MEAN
+from fused_specs import GAMMA, GATE, MEAN
 
 from symgrad.backends.cpu.language import CPP
 from symgrad.backends.cuda.language import TRITON

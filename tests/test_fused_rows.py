@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from symgrad import expr as ex
-from symgrad.backends.fused.elements import ROW
-from symgrad.backends.fused.rows import Stage, kept, stages
+from symgrad.backends.fused.elements import ROW, Unsupported, View
+from symgrad.backends.fused.model import Operand
+from symgrad.backends.fused.rows import Stage, kept, spans, stages
 from symgrad.expr import make, symbol
+from symgrad.traversal import topological
 
 X = symbol("x", "tensor")
 G = symbol("grad_y", "cotangent")
@@ -36,3 +40,35 @@ def test_what_spares_no_pass_is_not_kept():
     squares = make("row_sum", X**2)
     assert kept([X / squares], [G / squares - X * make("row_sum", G * X)]) == ()
     assert kept([NORMAL], [make("row_sum", G) * X]) == ()
+
+
+WEIGHT = symbol("weight", "tensor")
+BOTH = [View(X), View(WEIGHT)]
+OPERANDS = [Operand(X, 0, ()), Operand(WEIGHT, 1, ())]
+
+
+@pytest.mark.parametrize(
+    ("reduced", "shape", "found"),
+    [
+        (X, [View(X)], ()),
+        (X * WEIGHT, BOTH, ()),
+        (X, BOTH, ((0,),)),
+        (WEIGHT, BOTH, ((1,),)),
+        (X - make("row_max", WEIGHT), BOTH, ((1,), (0,))),
+        (X, [View(X), View(WEIGHT, (-1,))], ()),
+    ],
+    ids=["all", "all of two", "one", "the other", "what a reduction broadcasts to", "the only one with rows"],
+)
+def test_what_is_reduced_has_to_be_as_long_as_a_row(reduced, shape, found):
+    assert spans(topological(make("row_sum", reduced)), OPERANDS, shape) == found
+
+
+def test_declared_lengths_need_no_look():
+    x, weight = (symbol(n, "tensor", dims) for n, dims in (("x", ("N", "D")), ("weight", ("D",))))
+    operands = [Operand(x, 0, ()), Operand(weight, 1, ())]
+    assert spans([make("row_sum", weight)], operands, [View(x), View(weight)]) == ()
+
+
+def test_nothing_as_long_as_a_row_is_reduced():
+    with pytest.raises(Unsupported, match="a reduction of a reduction"):
+        spans(topological(make("row_sum", make("row_max", X))), OPERANDS, BOTH)

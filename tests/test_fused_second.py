@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fused import all_written, needs_compiler
-from test_cpu_passes import BELL, CHANNEL, GATE, LOSS, NORM, ROWS, TWO
+from fused_specs import BELL, CHANNEL, GATE, LOSS, NORM, ROWS, TWO
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 

@@ -14,7 +14,7 @@ import fused
 import pytest
 import torch
 from compiled import compiled, compiled_text
-from test_cpu_passes import LOSS, NORM
+from fused_specs import LOSS, NORM
 
 SPECS = Path(__file__).parent.parent / "specs"
 

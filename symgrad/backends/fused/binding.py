@@ -253,9 +253,10 @@ def _entry(kernel: Kernel) -> str:
     operands = tuple_of([*(f"({o.place}, {o.dims!r})" for o in kernel.operands), *known])
     results = tuple_of([*map(_result, kernel.results), *['("statistic", 0, ())'] * len(kernel.keeps)])
     counts = tuple_of([f'"{n.name}"' for n in kernel.numbers if is_count(n)])
+    spans = f", spans={kernel.spans!r}" if kernel.spans else ""
     return (
         f'_Pass("{kernel.name}", {_types(kernel)}, operands={operands}, results={results}, shape={kernel.shape!r}, '
-        f"subsets={kernel.subsets!r}, counts={counts}, rows={kernel.by_row!r}, part={kernel.part})"
+        f"subsets={kernel.subsets!r}, counts={counts}, rows={kernel.by_row!r}, part={kernel.part}{spans})"
     )
 
 

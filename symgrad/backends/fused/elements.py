@@ -249,9 +249,18 @@ class Elements:
             raise Unsupported("a reduction of a reduction")
         return Value(value.expr if node.op == "sum" else value.expr / size_of(places), dims=places, kept=keep)
 
+    def _normalised(self, node: Expr) -> Value:
+        """A value for each element of a row, of which all others are a part."""
+        value = self._done[node.args[0]]
+        if value.dropped or value.total or value.dims is not None:
+            raise Unsupported("a reduction of a reduction")
+        if self._places(node["dim"]) != (-1,):
+            raise Unsupported(_NOT_LAST)
+        return Value(_NORMALISED[node.op](value.expr))
+
     def _is_along_row(self, value: Expr) -> bool:
         """Whether a value has an element for each of a row, also where it is made of reductions of rows."""
-        order = topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
+        order = of_elements(value)
         leaves = [self.views[n] for n in order if n.op == "sym" and n.tensors]
         long = [v for v in leaves if -1 not in v.dims and extent(v.tensor).dims[-1:] not in ((), (1,))]
         return bool(long) or not any(n.op in ROW_OPS for n in order)
@@ -264,6 +273,11 @@ class Elements:
                 raise Unsupported(_NOT_LAST)
             found.append(d if d < 0 else d - (self.rank or 0))
         return tuple(sorted(found))
+
+
+def of_elements(value: Expr) -> list[Expr]:
+    """What a value is made of, down to reductions of rows."""
+    return topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -293,6 +307,18 @@ def _row_logsumexp(value: Expr, node: Expr) -> Expr:
     return make("log", make("row_sum", make("exp", value - shift))) + shift
 
 
+def _row_softmax(value: Expr) -> Expr:
+    weight = make("exp", value - make("row_max", value))
+    return weight / make("row_sum", weight)
+
+
+def _row_log_softmax(value: Expr) -> Expr:
+    below = value - make("row_max", value)
+    return below - make("log", make("row_sum", make("exp", below)))
+
+
+_NORMALISED: dict[str, Callable[[Expr], Expr]] = {"softmax": _row_softmax, "log_softmax": _row_log_softmax}
+
 _ROWS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "sum": _row("row_sum"),
     "mean": _row_mean,
@@ -312,6 +338,18 @@ _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     "sum_to": Elements._sum_to,
     "count": Elements._count,
     **dict.fromkeys(_ROWS, Elements._reduction),
+    **dict.fromkeys(_NORMALISED, Elements._normalised),
 }
 
-__all__ = ["ELEMENTS", "ROW", "ROW_OPS", "Elements", "Unsupported", "Value", "View", "is_count", "size_of"]
+__all__ = [
+    "ELEMENTS",
+    "ROW",
+    "ROW_OPS",
+    "Elements",
+    "Unsupported",
+    "Value",
+    "View",
+    "is_count",
+    "of_elements",
+    "size_of",
+]

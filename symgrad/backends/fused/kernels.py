@@ -252,7 +252,9 @@ class _Passes:
         by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
         if by_row and any(r.total or r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
-        return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row)
+        tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
+        spans = rows.spans(order, operands, [View(tensors[place], dims) for place, dims in shape])
+        return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row, spans=spans)
 
 
 def _rank(variant: Variant) -> int | None:

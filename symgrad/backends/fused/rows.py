@@ -1,12 +1,17 @@
-"""The order in which a row is worked on: passes over it that reduce it, and what follows from them for all of it."""
+"""The order in which a row is worked on: passes over it that reduce it, and what follows from them for all of it.
+
+What is reduced must be as long as a row: a tensor that broadcasts along it has fewer elements than the pass sees.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from symgrad.backends.fused.elements import ROW_OPS
+from symgrad.backends.fused.elements import ROW_OPS, Unsupported, View, of_elements
+from symgrad.backends.fused.model import Operand
 from symgrad.expr import Expr
+from symgrad.tensor_ops.extent import SCALAR, Dim, extent
 from symgrad.traversal import topological
 
 
@@ -68,4 +73,33 @@ def _settled(roots: Sequence[Expr], known: Collection[Expr]) -> list[Expr]:
     return list(stored)
 
 
-__all__ = ["Stage", "kept", "stages"]
+def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[View]) -> tuple[tuple[int, ...], ...]:
+    """For each reduction in `order` the places of the operands of which one has to be as long as a row.
+
+    Left out are those where one surely is: `shape` are the tensors that broadcast to that of the pass. Raises
+    Unsupported where nothing that is reduced has an element for each of a row.
+    """
+    long = [view for view in shape if _length(view.tensor, view.dims) != 1]
+    lengths = {_length(view.tensor, view.dims) for view in long}
+    places = {o.leaf: k for k, o in enumerate(operands) if -1 not in o.dims}
+    found: dict[tuple[int, ...], None] = {}
+    for node in order:
+        if node.op in ROW_OPS:
+            along = [n for n in of_elements(node.args[0]) if n in places]
+            if not along:
+                raise Unsupported("a reduction of a reduction")
+            known = {_length(n, operands[places[n]].dims) for n in along} - {None}
+            if not (len(lengths) == 1 and lengths & known) and not {v.tensor for v in long} <= set(along):
+                found[tuple(sorted(places[n] for n in along))] = None
+    return tuple(found)
+
+
+def _length(tensor: Expr, dims: Sequence[int]) -> Dim | None:
+    """How many elements a tensor viewed by `dims` has in a row, or the name of that; None where it is not declared."""
+    known = extent(tensor)
+    if -1 in dims or known == SCALAR:
+        return 1
+    return known.dims[-1] if known.dims else None
+
+
+__all__ = ["Stage", "kept", "spans", "stages"]

@@ -1,3 +1,5 @@
 _Pass = namedtuple(
-    "_Pass", ("name", "types", "operands", "results", "shape", "subsets", "counts", "rows", "part")
+    "_Pass",
+    ("name", "types", "operands", "results", "shape", "subsets", "counts", "rows", "part", "spans"),
+    defaults=((),),
 )

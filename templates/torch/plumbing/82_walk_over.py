@@ -8,6 +8,8 @@ def _walk(
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
     views = [_unsqueezed(metas[k], dims or ()) for k, dims in entry.operands]
+    if not all(any(views[k].shape[-1:] == shape[-1:] for k in span) for span in entry.spans):
+        return False  # a reduction of fewer elements than a row has
     # The strides that an eager operation on these operands would give its result, which may be larger than they.
     layout = reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
     if entry.rows:  # which lie in one piece

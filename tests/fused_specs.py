@@ -1,0 +1,83 @@
+"""Specs of every kind that has fused passes, small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BELL = (Path(__file__).parents[1] / "specs" / "gelu_tanh.yaml").read_text(encoding="utf-8")
+GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
+CHANNEL = """
+op: channel
+tensors:
+  x: {shape: [N, C, T]}
+  alpha: {shape: [C], domain: "(0, oo)"}
+outputs: {y: x + sin(alpha * x)**2 / alpha}
+"""
+LOSS = """
+op: loss
+tensors: {input: , target: }
+hyperparameters:
+  delta: {type: float, default: 1.0, domain: "(0, oo)"}
+  reduction: {type: str, default: mean, choices: [none, mean, sum]}
+let: {each: "where(abs(input - target) <= delta, (input - target)**2 / 2, delta * (abs(input - target) - delta/2))"}
+outputs: {loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'}
+"""
+NORM = """
+op: norm
+tensors: {x: {shape: [..., D]}, weight: {shape: [D]}}
+hyperparameters: {eps: {type: float, default: 1.0e-6, domain: "(0, oo)"}}
+outputs: {y: 'x / sqrt(mean(x**2, dim=-1, keepdim=True) + eps) * weight'}
+"""
+LAYER = """
+op: layer
+tensors: {x: {shape: [..., D]}, weight: {shape: [D]}, bias: {shape: [D]}}
+let: {c: "x - mean(x, dim=-1, keepdim=True)"}
+outputs: {y: 'c / sqrt(mean(c**2, dim=-1, keepdim=True) + 1e-5) * weight + bias'}
+"""
+ROWS = "op: rows\ntensors: {x: }\noutputs: {y: 'logsumexp(x, dim=-1)'}\ntest: {shapes: {x: [3, 5]}}\n"
+GAMMA = 'op: gamma\ntensors: {x: {domain: "(0, oo)"}}\noutputs: {y: digamma(x)}\n'
+MEAN = "op: mean_of\ntensors: {x: {shape: [N, C, T]}}\noutputs: {y: 'mean(sin(x)**2, dim=1)'}\n"
+KEPT = """
+op: kept
+tensors: {x: {shape: [N, C]}, t: {shape: [C]}}
+outputs: {y: 'sum((x - t)**2, dim=0, keepdim=True)'}
+"""
+LAST = "op: last\ntensors: {x: }\noutputs: {y: 'mean(exp(x), dim=[-2, -1])'}\ntest: {shapes: {x: [2, 3, 4]}}\n"
+SCALE = "op: scale\ntensors: {x: , z: }\noutputs: {y: x * z}\n"
+TWO = "op: two\ntensors: {x: , z: }\noutputs: {a: x * exp(z), b: x + z}\n"
+SHIFTED = """
+op: shifted
+tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
+outputs: {y: '2 * x * sin(t) + t - mean(x, dim=-1, keepdim=True)'}
+"""
+HEADS = """
+op: heads
+tensors: {x: {shape: [B, H, D]}, s: {shape: [H, 1]}, w: {shape: [1, 1, D]}}
+outputs: {y: 'x * s * w / (norm(x, dim=-1, keepdim=True) + 1)'}
+"""
+MASKED = "op: masked\ntensors: {x: , keep: {dtype: bool}}\noutputs: {y: 'where(keep, x**2, -x)'}\n"
+CHOSEN = """
+op: chosen
+tensors: {x: , a: }
+hyperparameters: {s: 1.5}
+outputs: {y: '(s*a + s*x) / (1 + (where(a != x, 1/3, x) - x)**2)'}
+"""
+SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=True) * t'}\n"
+SIGNED = "op: signed\ntensors: {x: }\noutputs: {y: sin(x), positive: {expr: x > 0, grad: false}}\n"
+SCALED_ROWS = """
+op: scaled_rows
+tensors: {x: {shape: [N, D]}, t: {shape: [N, 1]}}
+outputs: {y: 'logsumexp(x, dim=-1, keepdim=True) * t'}
+"""
+SCORED = """
+op: scored
+tensors: {x: {shape: [N, K]}, t: {shape: [N]}}
+outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
+"""
+SOFT = "op: soft\ntensors: {x: , w: }\noutputs: {y: 'softmax(w * x, dim=-1) * w'}\n"
+LOGS = """
+op: logs
+tensors: {x: {shape: [N, K]}, p: {shape: [N, K]}}
+outputs: {y: '-sum(p * log_softmax(x, dim=-1), dim=-1)'}
+"""
+PARTS = "op: parts\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) + logsumexp(a * b, dim=-1)'}\n"

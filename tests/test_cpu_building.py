@@ -1,0 +1,141 @@
+"""Libraries of fused passes: built once, whole, in the user's cache; where they cannot be, eager bodies serve."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from fused import all_written, imported, needs_compiler, written
+from fused_specs import CHOSEN, GATE, SCALE, TWO
+
+pytestmark = needs_compiler
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SYMGRAD_KERNELS", raising=False)
+        yield all_written((GATE, SCALE, TWO), tmp_path_factory.mktemp("fused"))
+
+
+def test_libraries_are_cached_by_content(modules, monkeypatch):
+    kernels = modules["gate"]._kernels
+    library = Path(kernels.library(torch.float32)._name)
+    before = library.stat().st_mtime_ns
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    again = imported(kernels.source.with_name("gate.py"))._kernels
+    assert again.library(torch.float32)._name == str(library)
+    assert library.stat().st_mtime_ns == before
+
+
+def test_a_damaged_library_is_built_anew(modules, monkeypatch, tmp_path):
+    """To load it would end the process. The compiler here copies a good one, and is a command with an option."""
+    good = Path(modules["gate"]._kernels.library(torch.float32)._name)
+    damaged = tmp_path / good.name
+    damaged.write_bytes(good.read_bytes()[:5000])
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    path = modules["gate"]._kernels.source.with_name("gate.py")
+    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
+        imported(path).gate(torch.randn(5), torch.tensor(0.5))
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\ngood=$1\nfor made; do :; done\ncp "$good" "$made"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CXX", f"{compiler} {good}")
+    module = imported(path)
+    module.gate(torch.randn(5), torch.tensor(0.5))
+    assert any(module._kernels.walks.values()) and damaged.stat().st_size > good.stat().st_size
+
+
+def test_a_library_that_cannot_be_loaded_is_not_kept(modules, monkeypatch, tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\nfor made; do :; done\necho nothing > "$made"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.warns(RuntimeWarning, match="eager operations serve instead"):
+        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
+    assert list(tmp_path.iterdir()) == [compiler]
+
+
+def test_a_compiler_may_say_anything(modules, monkeypatch, tmp_path):
+    compiler = tmp_path / "compiler"
+    compiler.write_bytes(b"#!/bin/sh\nprintf 'caf\\351' >&2\nexit 1\n")
+    compiler.chmod(0o700)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.warns(RuntimeWarning, match="failed:\ncaf\N{REPLACEMENT CHARACTER}"):
+        imported(modules["gate"]._kernels.source.with_name("gate.py")).gate(torch.randn(5), torch.tensor(0.5))
+
+
+def test_a_formula_that_a_compiler_did_not_survive(tmp_path):
+    """GCC 12 crashed where it made vectors of the two sums of the gradients, which are vectors already."""
+    assert written(CHOSEN, tmp_path)._kernels.library(torch.float32) is not None
+
+
+def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
+    assert modules["gate"]._cache_folder() == Path.home() / "own"
+
+
+def test_no_compiler(modules, monkeypatch, tmp_path):
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    with pytest.warns(RuntimeWarning, match="no C\\+\\+ compiler"):
+        y = module.gate(x, beta)
+    torch.testing.assert_close(y, x * torch.sigmoid(beta * x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.gate(x, beta)
+
+
+def test_second_derivatives_that_cannot_be_compiled_leave_plain_calls_their_passes(modules, monkeypatch, tmp_path):
+    plain = Path(modules["scale"]._kernels.library(torch.float32)._name)
+    (tmp_path / plain.name).write_bytes(plain.read_bytes())
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    module = imported(modules["scale"]._kernels.source.with_name("scale.py"))
+    x, z = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    (grad,) = torch.autograd.grad(module.scale(x, z).sum(), x, create_graph=True)
+    with pytest.warns(RuntimeWarning, match="no fused forward mode and second derivatives"):
+        assert torch.autograd.grad(grad.sum(), z)[0].tolist() == [1] * 5
+    module._kernels.walks.clear()
+    module.scale(x, z).sum().backward()
+    assert sum(map(bool, module._kernels.walks.values())) == 2
+
+
+@pytest.mark.parametrize("more", [b"// more\n", b"\xff"], ids=["a comment", "no text"])
+def test_a_source_that_was_changed(modules, tmp_path, more):
+    source = modules["gate"]._kernels.source
+    (tmp_path / "gate.py").write_text(source.with_name("gate.py").read_text())
+    (tmp_path / "gate_cpu.cpp").write_bytes(source.read_bytes() + more)
+    module = imported(tmp_path / "gate.py")
+    with pytest.warns(RuntimeWarning, match="not the file that this module was generated with"):
+        module.gate(torch.randn(3), torch.tensor(1.0))
+
+
+def test_turned_off(modules, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_KERNELS", "0")
+    module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
+    module.gate(torch.randn(3), torch.tensor(1.0))
+    assert not module._kernels.walks
+
+
+def test_processes_that_build_at_once(modules, tmp_path):
+    code = f"""
+import sys; sys.path.insert(0, {str(modules["two"]._kernels.source.parent)!r})
+import torch, two
+a, b = two.two(torch.ones(3), torch.zeros(3))
+assert a.tolist() == [1, 1, 1] and any(two._kernels.walks.values())
+"""
+    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
+    runs = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
+    assert [r.wait() for r in runs] == [0, 0]
+    assert [p.suffix for p in Path(tmp_path).iterdir()] == [".so"]
