@@ -75,9 +75,11 @@ tensors: {x: {shape: [N, K]}, t: {shape: [N]}}
 outputs: {y: 'logsumexp(x, dim=-1) - sin(t)'}
 """
 SOFT = "op: soft\ntensors: {x: , w: }\noutputs: {y: 'softmax(w * x, dim=-1) * w'}\n"
-LOGS = """
-op: logs
+ENTROPY = """
+op: entropy
 tensors: {x: {shape: [N, K]}, p: {shape: [N, K]}}
-outputs: {y: '-sum(p * log_softmax(x, dim=-1), dim=-1)'}
+hyperparameters: {reduction: {type: str, default: mean, choices: [none, mean, sum]}}
+let: {each: "-sum(p * log_softmax(x, dim=-1), dim=-1)"}
+outputs: {loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'}
 """
 PARTS = "op: parts\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) + logsumexp(a * b, dim=-1)'}\n"

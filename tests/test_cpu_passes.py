@@ -10,13 +10,13 @@ import torch
 from fused import agree, all_written, compiled, needs_compiler
 from fused_specs import (
     CHANNEL,
+    ENTROPY,
     GAMMA,
     GATE,
     HEADS,
     KEPT,
     LAST,
     LAYER,
-    LOGS,
     LOSS,
     MASKED,
     MEAN,
@@ -39,7 +39,7 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, LOGS, PARTS),
+    *(SOFT, ENTROPY, PARTS),
 )
 
 
@@ -104,8 +104,6 @@ CASES = [
     ("soft", [(4, 40), (40,)]),
     ("soft", [(3, 1037), ()]),
     ("soft", [(3, 1037), (3, 1)]),
-    ("logs", [(11, 1037), (11, 1037)]),
-    ("logs", [(3, 7), (3, 7)]),
 ]
 
 
@@ -156,6 +154,15 @@ def test_large_results_lie_in_large_pages(modules):
 def test_reductions_over_everything(modules, reduction, shapes):
     tensors = [torch.randn(s) * 2 for s in shapes]
     agree(*both(modules["loss"], tensors, (0.75, reduction)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(3, 7), (1100, 33), (11, 1037)], ids=str)
+def test_reductions_over_all_rows(modules, reduction, shape, dtype):
+    modules["entropy"]._kernels.walks.clear()
+    agree(*both(modules["entropy"], [torch.randn(shape).to(dtype), torch.rand(shape).to(dtype)], (reduction,)))
+    assert sum(map(bool, modules["entropy"]._kernels.walks.values())) == 2
 
 
 @pytest.mark.parametrize("shapes", [((4, 4), (4,)), ((3, 1), (3,)), ((5, 40), (5,))], ids=str)
@@ -236,8 +243,8 @@ def test_special_values(modules):
     assert torch.equal(fused[0].isnan(), eager[0].isnan())
     assert torch.equal(fused[0].signbit(), eager[0].signbit())
     rows = torch.tensor([[-inf, -inf], [inf, 1.0], [nan, 1.0]])
-    for op, others in (("rows", []), ("soft", [torch.ones(2)]), ("logs", [torch.ones(3, 2)])):
-        fused, eager = both(modules[op], [rows, *others])
+    for op, others, *settings in (("rows", []), ("soft", [torch.ones(2)]), ("entropy", [torch.ones(3, 2)], "none")):
+        fused, eager = both(modules[op], [rows, *others], settings)
         torch.testing.assert_close(fused[0], eager[0], equal_nan=True)
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fused import agree, all_written, imported
-from fused_specs import BELL, CHANNEL, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, SOFT, TWO
+from fused_specs import BELL, CHANNEL, ENTROPY, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, SOFT, TWO
 from processes import process
 
 pytest.importorskip("triton")
@@ -38,7 +38,25 @@ tensors: {T: , sizes: , libdevice: , _PI: }
 hyperparameters: {step: 2.0, tl: 0.5}
 outputs: {forward_at: 'exp(T) * sizes**step + pi * libdevice / _PI', place: 'tl * T + sizes + libdevice + _PI'}
 """
-TEXTS = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, MASKED, LAYER, PEAK, SHIFTED, SETTINGS, CLASH, SCORED, BELL, HEADS, SOFT)
+TEXTS = (
+    GATE,
+    CHANNEL,
+    LOSS,
+    NORM,
+    ROWS,
+    TWO,
+    MASKED,
+    LAYER,
+    PEAK,
+    SHIFTED,
+    SETTINGS,
+    CLASH,
+    SCORED,
+    BELL,
+    HEADS,
+    SOFT,
+    ENTROPY,
+)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +146,15 @@ def test_reductions_over_everything(both, reduction, shapes):
     assert served == 2
 
 
+@pytest.mark.parametrize("sizes", [None, SMALL], ids=["usual tiles", "small tiles"])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(3, 7), (40, 130), (1, 1)], ids=str)
+def test_reductions_over_all_rows(both, reduction, shape, sizes):
+    fused, eager, served = both("entropy", [torch.randn(shape), torch.rand(shape)], (reduction,), sizes=sizes)
+    agree(fused, eager)
+    assert served == 2
+
+
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2)])
 def test_subsets_of_gradients(both, wanted):
     shapes = [(4, 5), (5,), (5,)]
@@ -208,6 +235,8 @@ HIGHER = [
     ("two", [(4, 5), (5,)], ()),
     ("settings", [(4, 5), (5,)], ()),
     ("gelu_tanh", [(4, 50)], ()),
+    ("soft", [(4, 50), (50,)], ()),
+    ("entropy", [(5, 70), (5, 70)], ("mean",)),
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fused import all_written, needs_compiler
-from fused_specs import BELL, CHANNEL, GATE, LOSS, NORM, ROWS, TWO
+from fused_specs import BELL, CHANNEL, ENTROPY, GATE, LOSS, NORM, ROWS, TWO
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
@@ -25,7 +25,7 @@ ONCE = "op: once\ntensors: {x: }\noptions: {double_backward: false}\noutputs: {y
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    texts = (GATE, CHANNEL, LOSS, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS, UNIT, FLOORED)
+    texts = (GATE, CHANNEL, LOSS, ENTROPY, NORM, ROWS, TWO, SATURATING, SMOOTH, BELL, ONCE, BIAS, UNIT, FLOORED)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SYMGRAD_KERNELS", raising=False)
         yield all_written(texts, tmp_path_factory.mktemp("second"))
@@ -66,6 +66,7 @@ CASES = [
     ("loss", [(50, 70), (70,)], (0.3, "mean")),
     ("loss", [(6,), (6,)], (0.3, "sum")),
     ("loss", [(6, 5), (6, 1)], (0.3, "none")),
+    ("entropy", [(5, 70), (5, 70)], ("mean",)),
     ("norm", [(2, 3, 16), (16,)], ()),
     ("rows", [(4, 40)], ()),
     ("two", [(4, 5), (5,)], ()),

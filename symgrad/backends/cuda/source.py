@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symgrad.backends.cuda.plumbing import plumbing, reserved
@@ -188,8 +188,8 @@ class _Writer:
             lines=lines,
             results=tuple(t for t, _ in each),
             known=tuple(f"{name} = read({source}, place, 0, T)" for name, source in read.items()),
-            once=(*(Target(known[root], t.out, t.how) for t, root in once), *stored),
-            sums=tuple(t for t, _ in each if t.total),
+            once=(*(replace(t, name=known[root]) for t, root in once), *stored),
+            sums=tuple(t for t in targets if t.total),
             by_row=kernel.by_row,
             entry=self._entry(numbers),
         )

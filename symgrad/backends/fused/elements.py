@@ -21,6 +21,7 @@ from symgrad.traversal import rebuild, substitute, topological
 
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
 ROW = symbol("row_length", "int")  # how many of them a row has
+ROWS = ELEMENTS / ROW
 _OF_SIZE = "size of "
 _NOT_LAST = "a reduction that is not along the last dimension"
 ROW_OPS = ("row_sum", "row_max", "row_min")
@@ -52,9 +53,9 @@ class View:
 class Value:
     """A value for each element; or one that is summed over all (`total`), or over the dimensions of a broadcast.
 
-    `dropped`: it belongs to a row, and the last dimension is gone. `dims` are the dimensions that are summed away:
-    those that are given, or with `like` those in which a value of that shape broadcasts. `kept`: they stay with size 1.
-    `scaled`: something of the remaining dimensions was moved under the sum.
+    `dropped`: it belongs to a row, and the last dimension is gone; a total is then one over rows. `dims` are the
+    dimensions that are summed away: those that are given, or with `like` those in which a value of that shape
+    broadcasts. `kept`: they stay with size 1. `scaled`: something of the remaining dimensions was moved under the sum.
     """
 
     expr: Expr
@@ -215,7 +216,7 @@ class Elements:
 
     def _count(self, node: Expr) -> Value:
         if node["dim"] is None:
-            return Value(ELEMENTS)
+            return Value(ROWS if self(node.args[0]).dropped else ELEMENTS)
         places = self._places(node["dim"])
         return Value(ROW if places == (-1,) else size_of(places))
 
@@ -234,9 +235,12 @@ class Elements:
     def _reduction(self, node: Expr) -> Value:
         """A sum over everything, over what a tensor broadcasts in, or along a row."""
         value, dim = self._done[node.args[0]], node["dim"]
-        if value.dropped or value.total or value.dims is not None:
+        over_all = dim is None and node.op in ("sum", "mean")
+        if (value.dropped and not over_all) or value.total or value.dims is not None:
             raise Unsupported("a reduction of a reduction")
-        if dim is None and node.op in ("sum", "mean"):
+        if value.dropped:
+            return replace(value, expr=value.expr if node.op == "sum" else value.expr / ROWS, total="sum")
+        if over_all:
             if any(n.op in ROW_OPS for n in topological(value.expr)):
                 raise Unsupported("a reduction of a reduction")
             return Value(value.expr, total=node.op)

@@ -102,7 +102,7 @@ class _Passes:
 
     def elements(self, forward: Kernel) -> Elements:
         """Lowers formulas of derivatives, in which outputs and their cotangents have the shapes that forward gives."""
-        rows = [r.name for r in forward.results if r.row == "row"]
+        rows = [r.name for r in forward.results if r.row == "row" and not r.total]
         of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
         return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows)
 
@@ -250,7 +250,7 @@ class _Passes:
             raise Unsupported("a text")
         numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
         by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
-        if by_row and any(r.total or r.reduced for r in results):
+        if by_row and any((r.total and not r.row) or r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
         spans = rows.spans(order, operands, [View(tensors[place], dims) for place, dims in shape])
@@ -343,10 +343,10 @@ def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None 
     if any(v.dims or v.like not in (None, leaf) for v in values):
         raise Unsupported("sums over different dimensions")
     if output.total:
-        if any(v.dropped for v in values) or (leaf is None and not all(v.total for v in values)):
+        if len({v.dropped for v in values}) > 1 or (leaf is None and not all(v.total for v in values)):
             raise Unsupported("a reduction of a reduction")
         terms = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
-        return Result(name, ex.add(*terms), total="sum")
+        return Result(name, ex.add(*terms), total="sum", row="row" if values[0].dropped else "")
     if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
         raise Unsupported("a reduction of a reduction")
     terms = [v.expr for v in values]

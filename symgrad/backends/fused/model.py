@@ -24,7 +24,8 @@ class Result:
     """What a pass writes: `value` for each element, in the shape of the pass; or summed.
 
     It is summed to the shape of the tensor at `place` among the inputs, viewed by `dims`; over everything if `total`
-    ("sum" or "mean"). `row`: it has one element for each row, and the last dimension is gone ("row") or 1 ("kept").
+    ("sum" or "mean"). `row`: it has one element for each row, and the last dimension is gone ("row") or 1 ("kept");
+    a total is then one over rows.
     `reduced`: the dimensions of the pass that it is summed over, which are gone, or 1 if `kept`.
     """
 

@@ -309,6 +309,7 @@ struct Pass final : Frame<Compute, Storage> {
         for (int k = 0; k < OUT; k++) {
             if (wanted & Row::once & 1u << k) {
                 if (way[k] == STORED) this->store_one(data[k] + to[k], y[k][0]);
+                if (way[k] == TOTALLED) total[result[k].place] += y[k][0];
             } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                 total[result[k].place + to[k]] += across('+', sum[k]);
             }
