@@ -31,6 +31,7 @@ _ARITHMETIC = {
     "threshold_backward": 1.2,
     "masked": 2.5,
     "softmax_backward": 1.4,
+    "log_softmax_backward": 3.0,
     "sigmoid_backward": 1.1,
     "tanh_backward": 1.1,
 }

@@ -52,11 +52,15 @@ FUSIONS = (
 
 
 def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
-    """One pass for the gradient through a softmax along `dim`, multiplied out or not."""
+    """One pass for the gradient through a softmax along `dim`, multiplied out or not, or through its logarithm."""
     weighted = _m("mul", y, g)
     total = make("sum", weighted, dim=dim, keepdim=True)
     patterns = (_m("mul", y, _m("sub", g, total)), _m("sub", weighted, _m("mul", y, total)))
-    return tuple(Fusion("softmax_backward", pattern, (g, y, ex.num(dim))) for pattern in patterns)
+    of_log = _m("sub", g, _m("mul", _m("exp", y), make("sum", g, dim=dim, keepdim=True)))
+    return (
+        *(Fusion("softmax_backward", pattern, (g, y, ex.num(dim))) for pattern in patterns),
+        Fusion("log_softmax_backward", of_log, (g, y, ex.num(dim))),
+    )
 
 
 def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:

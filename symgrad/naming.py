@@ -44,6 +44,7 @@ _WORDS: Mapping[str, str] = {
     "where": "chosen",
     "masked": "chosen",
     "softmax_backward": "product",
+    "log_softmax_backward": "diff",
     "maximum": "upper",
     "minimum": "lower",
     "clamp": "clamped",

@@ -183,12 +183,16 @@ def test_kernels_that_do_not_promote_take_one_tensor() -> None:
     assert fuse([truth.where(truth.compare("gt", make("mul", X, Y), 0), G, ex.ZERO)])[0].op == "masked"
 
 
-def test_a_softmax_is_known_by_its_gradient_whatever_broadcasts() -> None:
+@pytest.mark.parametrize("name", ["softmax_backward", "log_softmax_backward"])
+def test_a_softmax_is_known_by_its_gradient_whatever_broadcasts(name: str) -> None:
     """The kernel takes equal shapes only: others are computed in steps."""
     weighted = make("mul", X, G)
-    root = make("mul", X, make("sub", G, make("sum", weighted, dim=0, keepdim=True)))
+    root = {
+        "softmax_backward": make("mul", X, make("sub", G, make("sum", weighted, dim=0, keepdim=True))),
+        "log_softmax_backward": make("sub", G, make("mul", make("exp", X), make("sum", G, dim=0, keepdim=True))),
+    }[name]
     (fused,) = fuse([root])
-    assert fused.op == "softmax_backward" and fused.args == (G, X, ex.ZERO)
+    assert fused.op == name and fused.args == (G, X, ex.ZERO)
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(4, 6, generator=generator, dtype=torch.float64)
     for g in (x.cos(), x[:1].cos(), x[0].cos(), x.cos().float(), torch.tensor(2.0, dtype=torch.float64)):
