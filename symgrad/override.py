@@ -46,7 +46,7 @@ def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradie
     gradient = substitute(gradient, {program.cotangents[o]: symbol_ for o, symbol_ in own.items()})
     cotangents = frozenset(own.values()) & gradient.symbols
     values = {symbol_: formulas[o] for o, symbol_ in own.items()}
-    parts = _by_output(gradient, own) if len(own) > 1 else {}
+    parts = _by_output(gradient, own, values) if len(own) > 1 else {}
     terms = {o: _settled(_of_shape(part, program.symbols[tensor], values), bench) for o, part in parts.items()}
     gradient = _of_shape(gradient, program.symbols[tensor], values)
     settled = add(*terms.values()) if terms else _settled(gradient, bench)
@@ -73,15 +73,20 @@ def _settled(gradient: Expr, bench: Workbench) -> Expr:
     return bench.finish(bench.settle(recognised))
 
 
-def _by_output(gradient: Expr, own: Mapping[str, Expr]) -> dict[str | None, Expr]:
-    """The terms of a gradient by the output in whose cotangent alone they are linear, the others first, under None."""
+def _by_output(gradient: Expr, own: Mapping[str, Expr], values: Mapping[Expr, Expr]) -> dict[str | None, Expr]:
+    """The terms of a gradient by the output in whose cotangent alone they are linear, the others first, under None.
+
+    None at all where one is perhaps smaller than the others: in their sum it counts for each of their elements.
+    """
     parts: dict[str | None, list[Expr]] = {output: [] for output in (None, *own)}
     for term in gradient.args if gradient.op == "add" else (gradient,):
         read = [output for output, symbol_ in own.items() if symbol_ in term.symbols]
         linear = len(read) == 1 and is_linear(term, frozenset({own[read[0]]}))
         parts[read[0] if linear else None].append(term)
     found = {output: add(*terms) for output, terms in parts.items() if terms}
-    return found if set(found) != {None} else {}
+    whole = substitute(gradient, values)
+    alike = all(same_shape(shape_sources(substitute(part, values)), whole) for part in found.values())
+    return found if alike and set(found) != {None} else {}
 
 
 def _of_shape(gradient: Expr, tensor: Expr, values: Mapping[Expr, Expr]) -> Expr:

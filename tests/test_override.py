@@ -96,14 +96,14 @@ def test_forward_mode_is_as_stable_as_the_gradient() -> None:
         ("grad_a * w + grad_b * v", "b", "w"),
         ("grad_a * w", "b", "w"),
         ("clamp(grad_a, -1, 1) + grad_b * v", "a", "v"),
-        ("sum(grad_a * w, dim=0) + 2 * v + grad_b", "b", "w"),
+        ("grad_a * sum(w) + 2 * v + grad_b", "b", "w"),
         ("(grad_a + grad_b) * w", "b", ""),
     ],
 )
 def test_an_output_that_was_not_used_contributes_nothing(rule: str, used: str, unread: str) -> None:
     """0 * NaN is no number: what is linear in an undefined cotangent is not computed."""
     item = compiled_text(
-        "{op: f, tensors: {x: , w: {grad: false}, v: {grad: false}}, "
+        "{op: f, tensors: {x: {shape: [N]}, w: {shape: [N], grad: false}, v: {shape: [N], grad: false}}, "
         f'outputs: {{a: x * 2, b: sin(x)}}, gradients: {{x: "{rule}"}}}}'
     )
     x = torch.rand(3, requires_grad=True)
@@ -114,3 +114,11 @@ def test_an_output_that_was_not_used_contributes_nothing(rule: str, used: str, u
     y = item.function(x, *tensors)["ab".index(used)]
     (found,) = torch.autograd.grad(y.sum(), x, allow_unused=True, materialize_grads=True)
     torch.testing.assert_close(found, right)
+
+
+def test_terms_of_several_shapes_are_broadcast_before_they_are_summed() -> None:
+    item = compiled_text("{op: f, tensors: {x: , w: }, outputs: {a: x * w, b: x}, gradients: {x: grad_a * w + grad_b}}")
+    x, w = torch.rand(1, requires_grad=True), torch.rand(3)
+    a, b = item.function(x, w)
+    (found,) = torch.autograd.grad([a.sum(), b.sum()], x)
+    torch.testing.assert_close(found, (w + 1).sum(0, keepdim=True))
