@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from symgrad import expr as ex
 from symgrad.branches import first_condition
+from symgrad.differentials import absent
 from symgrad.expr import Expr, make, num
 from symgrad.shapes import extent, shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, is_number
@@ -18,7 +19,7 @@ from symgrad.tensor_ops.extent import ShapeConflict
 from symgrad.tensor_ops.shaping import unsqueeze
 from symgrad.traversal import rebuild, substitute, topological
 
-__all__ = ["without"]
+__all__ = ["whether_given", "without"]
 
 # Operations of which a number, in whatever shape, is that number again.
 _SAME = frozenset(
@@ -31,6 +32,11 @@ _SAME = frozenset(
 _FIXED = {"prod": (ex.ZERO, ex.ONE), "norm": (ex.ZERO,)}
 
 
+def whether_given(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
+    """`root` as a choice by whether `tensor` was given. Raises ShapeConflict as `without` does."""
+    return make("where", absent(tensor.name), without(root, tensor, default, given), root)
+
+
 def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
     """`root` where `tensor` is the number `default`; `given` are the tensors that are surely there.
 
@@ -38,8 +44,10 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
     """
     condition = first_condition([root]) if tensor in root.symbols else None
     if condition is not None:  # a branch of Python, whose shape is that of the side taken
-        sides = (substitute(root, {condition: holds}) for holds in (ex.TRUE, ex.FALSE))
-        return make("where", condition, *(without(side, tensor, default, given) for side in sides))
+        there = [s for s in root.tensors if absent(s.name) is condition]  # on the other side
+        then, otherwise = (substitute(root, {condition: holds}) for holds in (ex.TRUE, ex.FALSE))
+        sides = without(then, tensor, default, given), without(otherwise, tensor, default, [*given, *there])
+        return make("where", condition, *sides)
 
     def like(value: Expr) -> Expr:
         return _like(value, tensor, given)
@@ -52,7 +60,12 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
     extent(result)
     if is_number(result) and not is_number(root) and any(n.op in TENSOR_OPS for n in topological(root)):
         return make("expand", result, like(root))
-    return result
+    if is_number(result) or not extent(root).exact or extent(result) == extent(root):
+        return result
+    try:  # a product with 0 has the shape of the whole
+        return make("expand", result, like(root))
+    except ShapeConflict:  # nothing that is given has that shape
+        return result
 
 
 def _mapped(node: Expr, args: list[Expr], like: Callable[[Expr], Expr]) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,19 +29,27 @@ class Split:
     otherwise: Split | Roots
 
 
-def split(roots: Roots, choices: Mapping[Expr, Sequence[str]], most: int = _MOST_VARIANTS) -> Split | Roots:
+def split(
+    roots: Roots, choices: Mapping[Expr, Sequence[str]], needed: Collection[Expr] = (), most: int = _MOST_VARIANTS
+) -> Split | Roots:
     """Split formulas on the Python conditions in them, at most into `most` variants.
 
-    `choices` are the values that a `str` hyperparameter can have.
+    `choices` are the values that a `str` hyperparameter can have. Conditions that are `needed` are split on anyway.
     """
-    condition = first_condition(roots.values())
-    if condition is None or most < 2:
+    return _split(roots, choices, needed, most >> len(needed))
+
+
+def _split(roots: Roots, choices: Choices, needed: Collection[Expr], most: int) -> Split | Roots:
+    found = (c for c in _conditions(roots.values()) if most > 1 or c in needed)
+    condition = next(found, None)
+    if condition is None:
         return roots
     then, otherwise, rest = _decide(condition, choices)
+    half = most if condition in needed else most // 2
     return Split(
         condition,
-        split(_under(roots, then), rest, most // 2),
-        split(_under(roots, otherwise), rest, most - most // 2),
+        _split(_under(roots, then), rest, needed, half),
+        _split(_under(roots, otherwise), rest, needed, max(half, most - half)),
     )
 
 
@@ -52,10 +60,14 @@ def ends(tree: Split | Roots) -> list[Roots]:
 
 def first_condition(roots: Iterable[Expr]) -> Expr | None:
     """The first undecided Python condition of a choice between tensors."""
+    return next(_conditions(roots), None)
+
+
+def _conditions(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """The undecided Python conditions of choices between tensors, in order."""
     for node in topological(*roots):
         if node.op == "where" and node.args[0].is_static and not node.is_static:
-            return _atom(node.args[0])
-    return None
+            yield _atom(node.args[0])
 
 
 def _atom(condition: Expr) -> Expr:

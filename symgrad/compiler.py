@@ -5,16 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-from symgrad.absence import without
+from symgrad.absence import whether_given
 from symgrad.branches import Split, split
 from symgrad.cost import total
 from symgrad.differentials import absent
-from symgrad.expr import Expr, make
+from symgrad.expr import Expr
 from symgrad.operation import Operation, map_leaves
 from symgrad.parse import Program
 from symgrad.pivot import find_pivots, with_outputs
 from symgrad.pivoted import through_pivots
 from symgrad.plan import readable
+from symgrad.shapes import Extent, extent
 from symgrad.variant import compile_variant
 from symgrad.workbench import Memory
 
@@ -34,6 +35,8 @@ def compile_operation(program: Program) -> Operation:
     extended = with_outputs(program, pivots)
     keeping = Operation(extended, map_leaves(inner.body, partial(through_pivots, extended, pivots, True)))
     through = Operation(program, map_leaves(inner.body, partial(through_pivots, program, pivots, False)), keeping)
+    if _shapes(through) != _shapes(plain):  # of what is absent, these were known by the operands of the sums
+        return plain
     if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
         return plain
     return through
@@ -46,6 +49,11 @@ def _serves_jvp(operation: Operation) -> bool:
     )
 
 
+def _shapes(operation: Operation) -> list[Extent]:
+    """What is known of the shapes of the outputs, in all variants."""
+    return [extent(formula) for _, variant in operation.variants() for formula in variant.formulas.values()]
+
+
 def _bytes(operation: Operation) -> float:
     return total(variant.plan.bytes for _, variant in operation.variants())
 
@@ -53,11 +61,10 @@ def _bytes(operation: Operation) -> float:
 def _compile(program: Program) -> Operation:
     spec = program.spec
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
-    for tensor in spec.tensors:
-        if tensor.default is not None:
-            condition, own, value = absent(tensor.name), program.symbols[tensor.name], Fraction(str(tensor.default))
-            roots = {n: make("where", condition, without(r, own, value, program.given), r) for n, r in roots.items()}
+    optional = {t.name: Fraction(str(t.default)) for t in spec.tensors if t.default is not None}
+    for name, value in optional.items():
+        roots = {n: whether_given(r, program.symbols[name], value, program.given) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
-    tree = split(roots, choices)  # type: ignore[arg-type]
+    tree = split(roots, choices, {absent(name) for name in optional})  # type: ignore[arg-type]
     alone = not isinstance(tree, Split)
     return Operation(program, map_leaves(tree, partial(compile_variant, program, Memory(), alone)))

@@ -6,7 +6,7 @@ What holds no cotangent or tangent is left alone, for it is shared with forward.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from symgrad import expr as ex
 from symgrad.cost import is_product
@@ -171,25 +171,40 @@ def _is_open(node: Expr) -> bool:
     return False
 
 
-def divided_by_elements(gradients: Sequence[Expr]) -> list[Expr]:
-    """The gradients with 1 for the number of all elements where there are none and it divides what was summed.
+def divided_by_elements(gradients: Sequence[tuple[Expr, Expr]]) -> list[Expr]:
+    """The gradients of tensors with 1 for a number of elements where there are none and it divides what was summed.
 
-    Of no elements the sum is zero, and so is its gradient: a mean over an empty batch has none in what is shared.
+    Of no elements the sum is zero, and so is its gradient: a mean over an empty batch has none in what is shared. A
+    tensor that has what is counted is empty itself then.
     """
-    order = topological(*gradients)
-    products = (n for n in order if n.op == "mul" and any(a.op == "sum" and not a["keepdim"] for a in n.args))
-    counts = {f for n in products for f in n.args if _is_mean(f)}
+    counts = {factor for tensor, gradient in gradients for factor in _means(tensor, gradient)}
     mapped: dict[Expr, Expr] = {}
-    for node in order:
+    for node in topological(*(gradient for _, gradient in gradients)):
         own = counts.intersection(node.args) if node.is_differential else ()
         least = {f: 1 / make("maximum", f.args[0], ex.ONE) for f in own}
         mapped[node] = rebuild(node, [least.get(a, mapped[a]) for a in node.args])
-    return [mapped[g] for g in gradients]
+    return [mapped[gradient] for _, gradient in gradients]
 
 
-def _is_mean(factor: Expr) -> bool:
-    """Whether a factor divides by the number of all elements."""
-    return factor.op == "pow" and factor.args[0].op == "count" and factor.args[0]["dim"] is None
+def _means(tensor: Expr, gradient: Expr) -> Iterator[Expr]:
+    """The factors of products with a sum that divide by as many elements, of which the tensor has perhaps others."""
+    for product in (n for n in topological(gradient) if n.op == "mul"):
+        sums = [a for a in product.args if a.op == "sum"]
+        for factor in product.args if sums else ():
+            if factor.op != "pow" or factor.args[0].op != "count":
+                continue
+            count, names = factor.args[0], _counted(factor.args[0])
+            every = count["dim"] is None and any(not s["keepdim"] for s in sums)
+            lost = names - set(extent(tensor).dims)
+            if every or any(lost & _counted(s) for s in sums):
+                yield factor
+
+
+def _counted(node: Expr) -> frozenset[str]:
+    """The names of the dimensions that a sum or a count is over."""
+    of = extent(node.args[0])
+    places = positions(node["dim"], of, node.op) if node["dim"] is not None else range(-len(of.dims), 0)
+    return frozenset(d for d in (of.dims[p] for p in places or ()) if isinstance(d, str))
 
 
 # ------------------------------------------------------------------------------------------------ expansions

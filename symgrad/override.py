@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from symgrad import expr as ex
 from symgrad.alignment import side_by_side
 from symgrad.differentials import cotangent, tangent
 from symgrad.differentiate import is_linear, vjp
-from symgrad.expr import Expr, make, symbol
+from symgrad.expr import ZERO, Expr, add, make, symbol
 from symgrad.parse import Program
 from symgrad.shapes import absorbed, declared_shape, same_shape, shape_sources
 from symgrad.tensor_ops.shaping import squeeze
@@ -21,10 +21,20 @@ __all__ = ["Override", "override"]
 
 @dataclass(frozen=True)
 class Override:
-    """A gradient that the spec gives; `transposed` is the jvp of a linear one (output -> tangent), else None."""
+    """A gradient that the spec gives; `transposed` is the jvp of a linear one (output -> tangent), else None.
+
+    Of several outputs `terms` are what each cotangent alone contributes, linearly, and under None all the rest; there
+    are none where that is the whole gradient.
+    """
 
     gradient: Expr
     transposed: Mapping[str, Expr] | None
+    terms: Mapping[str | None, Expr] = field(default_factory=dict)
+
+    @property
+    def rest(self) -> Expr:
+        """What is not linear in one cotangent."""
+        return self.terms.get(None, ZERO) if self.terms else self.gradient
 
 
 def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradient: Expr, bench: Workbench) -> Override:
@@ -36,11 +46,12 @@ def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradie
     gradient = substitute(gradient, {program.cotangents[o]: symbol_ for o, symbol_ in own.items()})
     cotangents = frozenset(own.values()) & gradient.symbols
     values = {symbol_: formulas[o] for o, symbol_ in own.items()}
+    parts = _by_output(gradient, own, values) if len(own) > 1 else {}
+    terms = {o: _settled(_of_shape(part, program.symbols[tensor], values), bench) for o, part in parts.items()}
     gradient = _of_shape(gradient, program.symbols[tensor], values)
-    recognised, _ = bench.recognise(gradient)
-    settled = bench.finish(bench.settle(recognised))
+    settled = add(*terms.values()) if terms else _settled(gradient, bench)
     if not is_linear(gradient, cotangents):
-        return Override(settled, None)
+        return Override(settled, None, terms)
     given = settled if is_linear(settled, cotangents) else gradient
     transposed: dict[str, Expr] = {}
     for output in [o for o, symbol_ in own.items() if symbol_ in cotangents]:
@@ -54,7 +65,28 @@ def override(program: Program, formulas: Mapping[str, Expr], tensor: str, gradie
                 substitute(pulled[stand_in], {stand_in: value}), value, program.symbols[tensor], tangent(tensor)
             )
             transposed[output] = bench.finish(pushed)
-    return Override(settled, transposed)
+    return Override(settled, transposed, terms)
+
+
+def _settled(gradient: Expr, bench: Workbench) -> Expr:
+    recognised, _ = bench.recognise(gradient)
+    return bench.finish(bench.settle(recognised))
+
+
+def _by_output(gradient: Expr, own: Mapping[str, Expr], values: Mapping[Expr, Expr]) -> dict[str | None, Expr]:
+    """The terms of a gradient by the output in whose cotangent alone they are linear, the others first, under None.
+
+    None at all where one is perhaps smaller than the others: in their sum it counts for each of their elements.
+    """
+    parts: dict[str | None, list[Expr]] = {output: [] for output in (None, *own)}
+    for term in gradient.args if gradient.op == "add" else (gradient,):
+        read = [output for output, symbol_ in own.items() if symbol_ in term.symbols]
+        linear = len(read) == 1 and is_linear(term, frozenset({own[read[0]]}))
+        parts[read[0] if linear else None].append(term)
+    found = {output: add(*terms) for output, terms in parts.items() if terms}
+    whole = substitute(gradient, values)
+    alike = all(same_shape(shape_sources(substitute(part, values)), whole) for part in found.values())
+    return found if alike and set(found) != {None} else {}
 
 
 def _of_shape(gradient: Expr, tensor: Expr, values: Mapping[Expr, Expr]) -> Expr:

@@ -162,7 +162,8 @@ def _distributed(
     """The gradients with their cotangents where they cost least, and the plan with what that leaves to do."""
     kept, sizes = frozenset(s.value for s in chosen.saved), Sizes.of(formulas.values())
     inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
-    inside = divided_by_elements(inside)
+    tensors = {s.name: s for formula in formulas.values() for s in formula.tensors}
+    inside = divided_by_elements([(tensors[t], g) for (_, t), g in zip(derived.gradients, inside, strict=True)])
     cost = remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes)
     return dict(zip(derived.gradients, inside, strict=True)), replace(chosen, cost=cost)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -66,6 +67,64 @@ def test_the_shape_of_what_is_absent_comes_from_several_tensors() -> None:
     x, w = torch.rand(2, 3), torch.rand(4, 3)
     found, right = (item.function(x, w, scale) for scale in (None, torch.ones(2, 4)))
     torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize(
+    ("formula", "optional"),
+    [
+        ("x @ w.T * g + b", "g"),
+        ("x @ w.T * g + b", "gx"),
+        ("prod(b, dim=-1, keepdim=True) + t + mean(x)", "t"),
+    ],
+)
+@pytest.mark.parametrize("default", [0, 1])
+def test_a_result_has_the_shape_of_the_formula_as_far_as_what_is_given_tells_it(
+    formula: str, optional: str, default: int
+) -> None:
+    """0 * g cancels a product that alone had the whole shape."""
+    shapes = {"x": "[N, I]", "w": "[O, I]", "g": "[O]", "b": "[O]", "t": "[N, O]"}
+    declared = {n: f"{{shape: {s}{f', default: {default}' if n in optional else ''}}}" for n, s in shapes.items()}
+    tensors = ", ".join(f"{name}: {text}" for name, text in declared.items())
+    item = compiled_text(f'{{op: f, tensors: {{{tensors}}}, outputs: {{y: "{formula}"}}}}')
+    sizes = {"N": 2, "I": 3, "O": 4}
+    given = [torch.rand([sizes[d] for d in s.strip("[]").split(", ")]) for s in shapes.values()]
+    for f in item.function, item.composite:
+        found, right = (
+            f(*[absent if n == optional[0] else t for n, t in zip(shapes, given, strict=True)])
+            for absent in (None, torch.full_like(given[list(shapes).index(optional[0])], default))
+        )
+        torch.testing.assert_close(found, right)
+
+
+def test_many_choices_beside_optional_tensors() -> None:
+    """Whether a tensor is there is no condition inside of an expression: its gradient could not be written."""
+    item = compiled_text("""
+        op: f
+        tensors: {x: , a: {default: 0}, b: {default: 0}}
+        hyperparameters: {p: true, q: true, r: true}
+        outputs: {y: "x * where(p, a, b) + where(q, x, 1) * where(r, x, 2)"}
+    """)
+    x, a, b = (torch.rand(3, requires_grad=True) for _ in range(3))
+    for given, flags in product(product((a, None), (b, None)), product((True, False), repeat=3)):
+        first, second = (torch.zeros(3) if t is None else t.detach() for t in given)
+        p, q, r = flags
+        right = (first if p else second) + (x.detach() * 2 if q and r else 2 if q else 1 if r else 0)
+        y = item.function(x, *given, *flags)
+        _, found = _value_and_gradient(y, x)
+        torch.testing.assert_close(found, y.detach().cos() * right)
+
+
+def test_a_sum_that_is_kept_tells_no_shape_of_what_is_absent() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {b: {shape: [N, D]}, x: {shape: [D, N], default: 0}}, outputs: {y: sum(b) * x}}"
+    )
+    torch.testing.assert_close(item.function(torch.rand(2, 3), None), torch.zeros(3, 2))
+
+
+def test_tensors_that_may_all_be_absent_leave_no_shape() -> None:
+    tensors = "w: {shape: [M], default: 0}, v: {shape: [M], default: 0}, z: {shape: [N]}"
+    with pytest.raises(SpecError, match=r"outputs\.y: where 'v' is None: no other tensor tells the shape of v"):
+        compiled_text(f"{{op: f, tensors: {{{tensors}}}, outputs: {{y: 'sum(w + v) * z'}}}}")
 
 
 def test_of_nothing_but_what_is_absent_a_number_is_left() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import mpmath as mp
 import pytest
 import torch
+from compiled import compiled_text
 from torch.nn import functional
 
 from symgrad.evaluate import exact
@@ -143,3 +144,14 @@ def test_what_torch_saves_is_what_the_row_says(row: Function) -> None:
     stated = ("x" in row.saves) * sum(a.op == "sym" for a in args) + ("y" in row.saves) + ("m" in row.saves)
     storages = {t.untyped_storage().data_ptr() for t in saved if t.numel() == 3}
     assert stated <= max(len(storages), 0) or not row.saves
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+@pytest.mark.parametrize("save", ["auto", "memory"])
+def test_beside_a_number_that_is_none_both_operands_of_an_extremum_have_the_gradient(name: str, save: str) -> None:
+    op = compiled_text(f"{{op: f, tensors: {{x: , y: }}, outputs: {{z: '{name}(x, y)'}}, options: {{save: {save}}}}}")
+    x = torch.tensor([math.nan, 1.0, math.nan, 2.0, 0.0, 3.0], requires_grad=True)
+    y = torch.tensor([0.0, math.nan, math.nan, 2.0, 1.0, 2.0], requires_grad=True)
+    g = torch.arange(1.0, 7.0)
+    found, right = (torch.autograd.grad(f(x, y), (x, y), g) for f in (op.function, getattr(torch, name)))
+    torch.testing.assert_close(found, right)

@@ -86,3 +86,24 @@ def test_signs_that_cancel_are_not_computed() -> None:
     a, b, c = (symbol(n, "tensor", ("N", "H")) for n in "abc")
     assert hoisted(-c * WHOLE * (-a - b)) is c * WHOLE * (a + b)
     assert hoisted(c * WHOLE * (a - b)) is c * WHOLE * (a - b)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "mean(w * x)",
+        "mean(w * x, dim=0)",
+        "mean(w * x, dim=[0, 1], keepdim=True)",
+        "mean(mean(tanh(x) * w, dim=1, keepdim=True), dim=0)",
+        "var(w * x, dim=0, correction=0)",
+    ],
+)
+def test_an_empty_batch_gives_parameters_a_gradient_of_zero(formula: str) -> None:
+    """Of no elements a sum is 0, and 0 / 0 is no number."""
+    item = compiled_text(
+        f"{{op: f, tensors: {{x: {{shape: [N, C]}}, w: {{shape: [C]}}}}, outputs: {{y: '{formula}'}}}}"
+    )
+    x, w = torch.rand(0, 3, requires_grad=True), torch.rand(3, requires_grad=True)
+    found, right = (torch.autograd.grad(f(x, w).sum(), (x, w)) for f in (item.function, item.composite))
+    torch.testing.assert_close(found, right)
+    assert not right[1].any()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from compiled import compiled_text
@@ -85,3 +87,38 @@ def test_forward_mode_is_as_stable_as_the_gradient() -> None:
     x = torch.tensor([2.0, 1e25])  # of which the square overflows
     pushed = jvp(item.function, (x,), (torch.ones(2),))[1]
     torch.testing.assert_close(pushed, torch.tensor([0.4, 1e-25]), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "used", "unread"),
+    [
+        ("grad_a * w + grad_b * v", "a", "v"),
+        ("grad_a * w + grad_b * v", "b", "w"),
+        ("grad_a * w", "b", "w"),
+        ("clamp(grad_a, -1, 1) + grad_b * v", "a", "v"),
+        ("grad_a * sum(w) + 2 * v + grad_b", "b", "w"),
+        ("(grad_a + grad_b) * w", "b", ""),
+    ],
+)
+def test_an_output_that_was_not_used_contributes_nothing(rule: str, used: str, unread: str) -> None:
+    """0 * NaN is no number: what is linear in an undefined cotangent is not computed."""
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [N]}, w: {shape: [N], grad: false}, v: {shape: [N], grad: false}}, "
+        f'outputs: {{a: x * 2, b: sin(x)}}, gradients: {{x: "{rule}"}}}}'
+    )
+    x = torch.rand(3, requires_grad=True)
+    given = {name: torch.rand(3) for name in "wv"}
+    given |= {f"grad_{o}": torch.full((3,), float(o == used)) for o in "ab"}
+    right = torch.zeros(3) + eval(rule, {"clamp": torch.clamp, "sum": torch.sum, **given})
+    tensors = [torch.full((3,), math.nan) if name == unread else given[name] for name in "wv"]
+    y = item.function(x, *tensors)["ab".index(used)]
+    (found,) = torch.autograd.grad(y.sum(), x, allow_unused=True, materialize_grads=True)
+    torch.testing.assert_close(found, right)
+
+
+def test_terms_of_several_shapes_are_broadcast_before_they_are_summed() -> None:
+    item = compiled_text("{op: f, tensors: {x: , w: }, outputs: {a: x * w, b: x}, gradients: {x: grad_a * w + grad_b}}")
+    x, w = torch.rand(1, requires_grad=True), torch.rand(3)
+    a, b = item.function(x, w)
+    (found,) = torch.autograd.grad([a.sum(), b.sum()], x)
+    torch.testing.assert_close(found, (w + 1).sum(0, keepdim=True))

@@ -128,6 +128,16 @@ def test_a_float_or_a_quotient_makes_floats_of_whole_numbers(formula: str) -> No
     torch.testing.assert_close(item.function(x, k), right)
 
 
+@pytest.mark.parametrize("formula", ["x * k / 2", "k * sin(x) / 4 - 1", "sum(x) * k / 2"])
+def test_a_fraction_beside_whole_numbers_and_a_double_without_dimensions_is_double(formula: str) -> None:
+    item = compiled_text(f"op: f\ntensors: {{x: , k: {{dtype: int, grad: false}}}}\noutputs: {{y: {formula}}}\n")
+    x, k = torch.tensor(0.1, dtype=torch.float64), torch.arange(3)
+    right = eval(formula, {"x": x, "k": k, "sin": torch.sin, "sum": torch.sum})
+    assert right.dtype == torch.float64
+    for function in (item.function, item.composite):
+        torch.testing.assert_close(function(x, k), right, rtol=1e-14, atol=0)
+
+
 @pytest.mark.parametrize(
     "formula, right",
     [

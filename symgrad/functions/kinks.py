@@ -16,9 +16,12 @@ def _indicator(condition: Expr) -> Expr:
     return where(condition, ONE, ZERO)
 
 
-def _tie(a: Expr, b: Expr, op: str) -> Expr:
-    """1 where a wins, 1/2 where both are equal, else 0: the subgradient of torch.maximum."""
-    return where(compare("eq", a, b), HALF, _indicator(compare(op, a, b)))
+def _extremum_partials(a: Expr, b: Expr, a_loses: str) -> tuple[Expr, Expr]:
+    """1/2 for both where they are equal, 0 for the one that loses, and 1 for both beside NaN, as in torch."""
+    b_loses = truth.MIRRORED[a_loses]
+    first, second = (where(compare(loses, a, b), ZERO, ONE) for loses in (a_loses, b_loses))
+    tie = compare("eq", a, b)
+    return where(tie, HALF, first), where(tie, HALF, second)
 
 
 def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
@@ -101,7 +104,7 @@ ROWS = (
         ("a", "b"),
         torch="torch.maximum({0}, {1})",
         python="max({0}, {1})",
-        partials=lambda a, b: (_tie(a, b, "gt"), _tie(b, a, "gt")),
+        partials=lambda a, b: _extremum_partials(a, b, "lt"),
         meaning=max,
         tensor_args=True,
     ),
@@ -110,7 +113,7 @@ ROWS = (
         ("a", "b"),
         torch="torch.minimum({0}, {1})",
         python="min({0}, {1})",
-        partials=lambda a, b: (_tie(a, b, "lt"), _tie(b, a, "lt")),
+        partials=lambda a, b: _extremum_partials(a, b, "gt"),
         meaning=min,
         tensor_args=True,
     ),

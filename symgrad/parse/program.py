@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from symgrad.absence import without
+from symgrad.absence import whether_given
 from symgrad.alignment import ShapeConflict, side_by_side
 from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
@@ -109,15 +109,14 @@ class _Parser:
     def _check_absence(self, program: Program) -> None:
         """Note where a formula has no value without an optional tensor."""
         formulas = {**{o.name: o.formula for o in self.spec.outputs}, **self.spec.gradients}
-        for tensor in self.spec.tensors:
-            if tensor.default is None:
-                continue
-            own, value = program.symbols[tensor.name], Fraction(str(tensor.default))
-            for name, root in (*program.outputs.items(), *program.gradients.items()):
+        optional = {t.name: Fraction(str(t.default)) for t in self.spec.tensors if t.default is not None}
+        for name, root in (*program.outputs.items(), *program.gradients.items()):
+            whole = root  # with the choices so far: several tensors may be absent
+            for tensor, value in optional.items():
                 try:
-                    without(root, own, value, program.given)
+                    whole = whether_given(whole, program.symbols[tensor], value, program.given)
                 except ShapeConflict as conflict:
-                    self._unless(f"where {tensor.name!r} is None: {conflict}", formulas[name], root)
+                    self._unless(f"where {tensor!r} is None: {conflict}", formulas[name], root)
 
     def _choices(self, symbols: Mapping[str, Expr]) -> dict[Expr, tuple[str, ...]]:
         texts = [h for h in self.spec.hyperparameters if h.type == "str" and h.choices is not None]

@@ -202,11 +202,17 @@ def tie_by_sign(node: Expr) -> Expr | None:
     if condition.op != "eq" or condition.is_static or not condition.args[1].is_static or beyond.op != "where":
         return None
     x, k = condition.args
-    for op, side, first in (("lt", k - x, 1), ("gt", x - k, 1), ("ge", k - x, 2), ("le", x - k, 2)):
+    for op, side, first in ((op, side, n) for n, sides in enumerate(_sides(x, k), 1) for op, side in sides.items()):
         if beyond.args[0] is truth.compare(op, x, k) and beyond.args[3 - first] is ZERO:
             whole = beyond.args[first]
             return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side)) if _halved(whole) is at else None
     return None
+
+
+def _sides(x: Expr, k: Expr) -> tuple[dict[str, Expr], dict[str, Expr]]:
+    """What is positive where a comparison of x with k holds, and what where it does not, both beside x == k."""
+    below, above = k - x, x - k
+    return {"lt": below, "gt": above}, {"lt": above, "le": above, "gt": below, "ge": below}
 
 
 def _halved(node: Expr) -> Expr:

@@ -35,6 +35,7 @@ _DECLARING = {
     "let": "an intermediate",
     "outputs": "an output",
 }
+_MOST_OPTIONAL = 5
 _DOCUMENTATION = ("summary", "reference", "doc")
 
 
@@ -44,6 +45,8 @@ def build_spec(read: Read, source: SourceText, report: Report) -> Spec:
     _check_names(read, report)
     tensors = _each(make_tensor, read, "tensors", report)
     hyperparameters = _each(make_hyperparameter, read, "hyperparameters", report)
+    if len([t for t in tensors.values() if t is not None and t.default is not None]) > _MOST_OPTIONAL:
+        report.at_value(("tensors",), f"at most {_MOST_OPTIONAL} tensors have a default: each doubles the ways through")
     if tensors and all(t is not None and t.default is not None for t in tensors.values()):
         report.at_value(("tensors",), "one tensor has no default: it gives the result its shape, dtype and device")
     outputs = _each(make_output, read, "outputs", report)

@@ -14,7 +14,7 @@ from symgrad.backends.torch.fusions import SPELLING
 from symgrad.evaluate import exact
 from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.integers import is_integer
+from symgrad.integers import is_integer, is_whole_tensor
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.traversal import topological
 
@@ -134,7 +134,8 @@ class Printer:
         left, right = node.args
         if node.op == "mul" and _is_name(left) and _is_name(right):
             left, right = sorted(node.args, key=lambda a: a.order)
-        loose = right in self.names or (is_power_of_two(left) if node.op == "mul" else node.op == "add")
+        free = is_power_of_two(left) and not _mixes(right) if node.op == "mul" else node.op == "add"
+        loose = right in self.names or free
         closed = strength if loose and node.op in ("mul", "add") else strength + 1
         return f"{self._at(left, strength)} {symbol} {self._at(right, closed)}", strength
 
@@ -387,6 +388,11 @@ def number(value: Fraction) -> tuple[str, int]:
     else:
         return f"{value.numerator} / {value.denominator}", _PRODUCT
     return text, ATOM if value >= 0 else _UNARY
+
+
+def _mixes(product: Expr) -> bool:
+    """Whether whole numbers meet floats in a product: of the numbers alone a fraction makes floats of another dtype."""
+    return product.op == "mul" and len({is_whole_tensor(a) for a in product.args}) > 1
 
 
 def _is_name(node: Expr) -> bool:

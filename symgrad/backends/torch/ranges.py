@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import sampled_range, settings
+from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
 from symgrad.evaluate import Environment, Exact
 from symgrad.expr import Expr
@@ -76,6 +77,7 @@ def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
         values = chosen[k % len(chosen)]
         point: dict[Expr, Any] = {symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
         for i, (t, (low, high)) in enumerate(zip(spec.tensors, ranges, strict=True)):
+            point[absent(t.name)] = False  # a formula with many optional tensors still asks
             part = (k + 0.5) * _GOLDEN ** (i + 1) % 1.0
             value = low + (high - low) * part
             point[symbols[t.name]] = (

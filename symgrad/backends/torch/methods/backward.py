@@ -119,9 +119,9 @@ class Backward(Common):
         return _direct(only_read(lines))
 
     def _materialised(self, variant: Variant) -> list[str]:
-        """Zeros for cotangents that an override of several outputs reads and that may be undefined."""
+        """Zeros for cotangents that may be undefined and that an override reads in more than a factor."""
         outputs = [o.name for o in self.layout.spec.outputs]
-        read = {s.name for o in variant.overrides.values() for s in o.gradient.symbols if s["kind"] == "cotangent"}
+        read = {s.name for o in variant.overrides.values() for s in o.rest.symbols if s["kind"] == "cotangent"}
         if len(outputs) == 1:
             return []
         return [
@@ -139,7 +139,7 @@ class Backward(Common):
         shape, dtype = (self._of_input(attribute, tensor, variant) for attribute in ("shape", "dtype"))
         value = "{value}" if alone else f"_fit({{value}}, {shape}, {dtype})"
         override = variant.overrides.get(tensor)
-        if override is not None:
+        if override is not None and not override.terms:
             return [Target(name, _without_outer_sum(override.gradient), tuple(want), f"{{target}} = {value}")]
         terms = self._terms(tensor, variant)
         if len(terms) == 1 and len(self._cotangents()) == 1:
@@ -148,21 +148,25 @@ class Backward(Common):
             value = f"_summed({{value}}, {shape})"
         targets = []
         for i, (output, gradient) in enumerate(terms):
-            condition = " and ".join([*want, f"grad_{output} is not None"])
+            condition = " and ".join([*want, f"grad_{output} is not None"] if output else want)
             template = f"{{target}} = {value}" if i == 0 else f"{{target}} = _plus({{target}}, {value})"
-            targets.append(Target(name, _without_outer_sum(gradient), (condition,), template))
+            conditions = (condition,) if condition else ()
+            targets.append(Target(name, _without_outer_sum(gradient), conditions, template))
         return targets
 
     def _rounds_last(self, tensor: str, variant: Variant) -> bool:
         """Whether a gradient is added up from several cotangents in a wider type than it has in the end."""
         layout = self.layout
-        if not layout.widens_slopes or tensor in variant.overrides:
+        if not layout.widens_slopes:
             return False
         alone = len(layout.spec.tensors) == 1 and self._fits(variant)
         return not alone and len(self._terms(tensor, variant)) > 1
 
-    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
-        """What each output contributes to a gradient."""
+    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str | None, Expr]]:
+        """What each output contributes to a gradient, and first what several do together."""
+        override = variant.overrides.get(tensor)
+        if override is not None:
+            return list(override.terms.items())
         return [(o, g) for (o, t), g in variant.gradients.items() if t == tensor]
 
     def _of_input(self, attribute: str, tensor: str, variant: Variant) -> str:
@@ -216,7 +220,7 @@ class PivotBackward(Backward):
         unused = {f"grad_{name}" for name in self.layout.pivots}
         return [c for c in super()._cotangents() if c not in unused]
 
-    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str, Expr]]:
+    def _terms(self, tensor: str, variant: Variant) -> list[tuple[str | None, Expr]]:
         return [(o, g) for o, g in super()._terms(tensor, variant) if o not in self.layout.pivots]
 
 

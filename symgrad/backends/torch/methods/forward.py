@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from symgrad.backends.torch.dtypes import Operands, cast, printed, promoted
@@ -122,13 +122,26 @@ class Forward(Common):
         if form.op in ("expand", "where"):
             pattern = pattern.replace("{value}", f"{{value}}{cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])
-        seen = viewed(form)
-        shared = seen.op == "sym" or (
-            seen is not form and any(seen in v.outputs.values() for v in self.layout.variants)
-        )
-        if shared or spread or form.is_static:
+        if any(map(self._is_shared, _ways(form))):
+            own = "({value})" if form.op == "where" else "{value}"
+            return pattern.replace("{value}", f"{own}.clone()")
+        if spread or form.is_static:
             return pattern.replace("{value}", "{value}.clone()")
         return pattern
+
+    def _is_shared(self, form: Expr) -> bool:
+        """Whether a value is, or is a view of, an argument or another result."""
+        seen = viewed(form)
+        return seen.op == "sym" or (seen is not form and any(seen in v.outputs.values() for v in self.layout.variants))
+
+
+def _ways(form: Expr) -> Iterator[Expr]:
+    """A value, or those that choices of Python leave it to be."""
+    if form.op == "where" and form.args[0].is_static:
+        for branch in form.args[1:]:
+            yield from _ways(branch)
+    else:
+        yield form
 
 
 def _whole(form: Expr, formula: Expr) -> Expr:
