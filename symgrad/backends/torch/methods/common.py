@@ -134,8 +134,9 @@ class Common:
         layout = self.layout
         if saved.source == "input":
             return layout.symbols()[saved.value]
+        fixed = self._fixed(variant)  # which are not what is saved, though they may be of one value
         for name, form in variant.outputs.items():
-            if form is saved.value:
+            if form is saved.value and name not in fixed:
                 return layout.outputs[name]
         return scope.names.for_value(saved.value, layout.symbols())
 
