@@ -114,8 +114,10 @@ def plan(
             _describe(value, names, sizes) for value in sorted(cut, key=lambda v: (places.get(v, len(places)), v.order))
         ]
         plans.append(assess(base, ()))
-        if policy != "memory" and extras:
-            candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
+        if policy != "memory" and not fused:
+            kept = frozenset(s.value for s in base)
+            candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
+            candidates += _signs(outputs.values(), gradients, kept) if masks else []
             plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
 
     def preference(plan: Plan) -> tuple[float, ...]:
@@ -252,15 +254,20 @@ def _rounded(figure: float) -> float:
 
 
 def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
-    """Float values that forward computes and the gradients need, the dearest first; and the signs of outputs."""
-    outputs = list(outputs)
-    needed = read_by(gradients, kept)
-    tests = (n for n in needed if n.op in COMPARISONS and n not in kept)
-    signs = [n for n in tests if n.args[0] in outputs and n.args[1] is ZERO]
+    """Float values that forward computes and the gradients need, the dearest first."""
     forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
+    needed = read_by(gradients, kept)
     shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
-    return [*shared[:_MOST_EXTRAS], *sorted(signs, key=lambda n: n.order)]
+    return shared[:_MOST_EXTRAS]
+
+
+def _signs(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """The signs of outputs of which the gradients need no more: masks in place of what the output is computed from."""
+    tests = (n for n in read_by(gradients, kept) if n.op in COMPARISONS and n not in kept)
+    signs = [n for n in tests if n.args[0] in outputs and n.args[1] is ZERO]
+    enough = [n for n in signs if n.args[0] not in read_by(gradients, kept | {n})]
+    return sorted(enough, key=lambda n: n.order)
 
 
 def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:

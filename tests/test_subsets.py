@@ -18,6 +18,10 @@ LAYERS = "{x: {shape: [n, i]}, w: {shape: [o, i]}, v: {shape: [o, i]}}"
     [
         ("{a: , b: , t: }", "a*exp(-b*t)*sin(t)"),
         ("{x: , y: }", "relu(1 - x*y)"),
+        (
+            "{a: {shape: [n, d]}, p: {shape: [n, d]}, q: {shape: [n, d]}}",
+            "relu(norm(a-p, dim=-1) - norm(a-q, dim=-1) + 1)",
+        ),
         ("{x: , y: , z: }", "relu(x*sigmoid(abs(y)) + z)"),
         ("{x: {shape: [n, d]}, w: {shape: [d]}}", "w*x*sigmoid(mean(w*x, dim=-1, keepdim=True))"),
         (LAYERS, "relu(x @ w.T)**2 @ v"),
