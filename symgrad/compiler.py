@@ -30,8 +30,6 @@ def compile_operation(program: Program) -> Operation:
     if pivots is None:
         return plain
     inner = _compile(pivots.inner)
-    if any(v.wide_values for _, v in inner.variants()):
-        return plain  # what is kept would be float64
     extended = with_outputs(program, pivots)
     keeping = Operation(extended, map_leaves(inner.body, partial(through_pivots, extended, pivots, True)))
     through = Operation(program, map_leaves(inner.body, partial(through_pivots, program, pivots, False)), keeping)

@@ -109,8 +109,9 @@ def _sums(program: Program) -> Iterator[Expr]:
     """The linear values that can be kept: of several tensors, or smaller than the one."""
     tensors, fixed = {program.symbols[t.name]: t for t in program.spec.tensors}, _fixed(program)
     declared = any(t.shape is not None for t in tensors.values())
-    for node in topological(*program.outputs.values()):
-        if node.op == "sym" or _without_factor(node) is not node or node in program.outputs.values():
+    readable = {program.outputs[o.name] for o in program.spec.outputs if o.grad}  # backward reads these as they are
+    for node in dict.fromkeys(map(_without_constant, topological(*program.outputs.values()))):
+        if node.op == "sym" or _without_factor(node) is not node or node in readable:
             continue
         own = _variables(node, fixed)
         if own is None:
@@ -132,11 +133,12 @@ def _pivots(program: Program, saved: Collection[str], sums: Collection[Expr]) ->
     found: list[Pivot] = []
     inside = dict(program.outputs)
     for node in sums:
-        if any(node in topological(root) for root in inside.values()):
+        stand_in = symbol(_name(program, node, found), "tensor", declared_shape(node))
+        replaced = {o: _with(stand_in, node, root) for o, root in inside.items()}
+        if replaced != inside:
             own = {s.name: s for s in _variables(node, fixed) or ()}
-            stand_in = symbol(_name(program, node, found), "tensor", declared_shape(node))
             found.append(Pivot(node, own, _coefficients(node), stand_in))
-            inside = {o: _with(stand_in, node, root) for o, root in inside.items()}
+            inside = replaced
     read = {s.name for o in program.spec.outputs if o.grad for s in inside[o.name].symbols}
     spared = frozenset(name for p in found for name in p.own if name in saved and name not in read)
     useful = [p.value for p in found if spared & p.own.keys()]
@@ -176,6 +178,11 @@ def _variables(node: Expr, fixed: frozenset[Expr]) -> frozenset[Expr] | None:
         return None
     parts = [_variables(_without_factor(a), fixed) for a in node.args if not (a.is_static or a.is_boolean)]
     return frozenset().union(*(part or () for part in parts)) if parts and None not in parts else None
+
+
+def _without_constant(node: Expr) -> Expr:
+    """A sum without its Python terms: rounded with them, it would lose what is small beside them."""
+    return ex.add(*(term for term in node.args if not term.is_static)) if node.op == "add" else node
 
 
 def _without_factor(term: Expr) -> Expr:

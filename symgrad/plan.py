@@ -15,7 +15,7 @@ from itertools import combinations
 import networkx as nx
 
 from symgrad.cost import backward_cost, composite_saves, cost, is_product, scaled_cost, total
-from symgrad.expr import Expr
+from symgrad.expr import COMPARISONS, ZERO, Expr
 from symgrad.fusion import fuse
 from symgrad.machine import machine
 from symgrad.sizes import Sizes
@@ -32,13 +32,15 @@ _WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has writt
 class Saved:
     """One value kept for backward: `source` is `input`, `output`, `mask` or `intermediate`.
 
-    `bytes` are for each element of the operation's largest value, in float32.
+    `bytes` are for each element of the operation's largest value, in float32. An intermediate is computed again for
+    the gradients of the tensors `without` it, if no other is wanted that reads it.
     """
 
     value: Expr
     source: str
     bytes: float
     reason: str
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,10 @@ def plan(
     composite_cost = backward_cost(formulas.values(), fixed)
 
     def assess(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
-        saved = (*base, *(Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras))
+        base = [*base, *(_describe(e, names, sizes) for e in extras if e.is_boolean)]
+        read = read_by(gradients, frozenset(s.value for s in base))  # a mask may stand for an input
+        own = (Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras if not e.is_boolean)
+        saved = (*(s for s in base if s.value in read), *own)
         kept = frozenset(s.value for s in saved)
         spent = remaining_cost(gradients, kept, sizes)
         repeated = sum(is_product(n) and _carries_data(n) for n in read_by(gradients, kept) if n not in kept)
@@ -109,8 +114,10 @@ def plan(
             _describe(value, names, sizes) for value in sorted(cut, key=lambda v: (places.get(v, len(places)), v.order))
         ]
         plans.append(assess(base, ()))
-        if policy != "memory" and extras:
-            candidates = _intermediates(outputs.values(), gradients, frozenset(s.value for s in base))
+        if policy != "memory" and not fused:
+            kept = frozenset(s.value for s in base)
+            candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
+            candidates += _signs(outputs.values(), gradients, kept) if masks else []
             plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
 
     def preference(plan: Plan) -> tuple[float, ...]:
@@ -133,14 +140,14 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
 
     `memory`: bytes, and of as many rather an output's than an input's. `speed`: the time of backward, with at most the
     composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time. Where intermediates are
-    kept anyway, one more number for each row is free.
+    kept anyway, one more number for each row is free. An output is rather saved than an intermediate.
     """
     too_large = plan.bytes > plan.composite_bytes
     if policy == "memory":
         return (plan.repeated, plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
     if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
         return (plan.repeated, 0, round(plan.bytes), bool(plan.extras), plan.cost, plan.bytes)
-    return (plan.repeated, 1 + too_large, plan.cost, plan.bytes)
+    return (plan.repeated, 1 + too_large, plan.cost, plan.bytes, len(plan.extras))
 
 
 def minimum_cut(
@@ -253,6 +260,14 @@ def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: fro
     shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
     shared.sort(key=lambda n: -cost(n))
     return shared[:_MOST_EXTRAS]
+
+
+def _signs(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """The signs of outputs of which the gradients need no more: masks in place of what the output is computed from."""
+    tests = (n for n in read_by(gradients, kept) if n.op in COMPARISONS and n not in kept)
+    signs = [n for n in tests if n.args[0] in outputs and n.args[1] is ZERO]
+    enough = [n for n in signs if n.args[0] not in read_by(gradients, kept | {n})]
+    return sorted(enough, key=lambda n: n.order)
 
 
 def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:

@@ -10,6 +10,7 @@ from symgrad.expr import Expr, make
 from symgrad.plan import Plan, rank
 from symgrad.rules.output_reuse import OUTPUT_REUSE
 from symgrad.traversal import substitute, topological
+from symgrad.truth import compare
 
 _ALLOWED = 4.0  # ulp in float32 that a derivative in terms of the output may be off
 
@@ -65,6 +66,10 @@ def _replacements(
             found = row.at(output)
             if found is not None:
                 yield *found, policy == "memory" and row.autograd
+    # Where an argument is positive its relu is, which is read anyway: then only one of them has to be kept.
+    for node in topological(*derivatives.gradients.values()):
+        if node.op == "relu" and node not in outputs.values():
+            yield compare("gt", node.args[0], 0), compare("gt", node, 0), True
     # exp(log_softmax(a)) is one operation where the logarithm is not at hand.
     for node in topological(*derivatives.gradients.values()):
         if node.op == "exp" and node.args[0].op == "log_softmax":

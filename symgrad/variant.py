@@ -22,6 +22,7 @@ from symgrad.reuse import Derivatives, reuse_outputs
 from symgrad.second import Second, second_derivatives, total_gradients
 from symgrad.shapes import ShapeConflict
 from symgrad.sizes import Sizes
+from symgrad.subsets import spared
 from symgrad.traversal import substitute
 from symgrad.workbench import Memory, Slope, Workbench, isolate
 
@@ -49,6 +50,9 @@ def compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots)
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
     inside, chosen = _distributed(derived, chosen, formulas, overrides)
+    of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
+    of_tensors |= {program.symbols[t]: [o.gradient] for t, o in overrides.items()}
+    chosen = spared(chosen, formulas, of_tensors)
     return Variant(
         formulas,
         outputs,

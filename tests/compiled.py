@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain, combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -121,3 +122,24 @@ def _operation(text: str) -> Operation:
 def results(value: Any) -> list[Tensor]:
     """The outputs of an operation as a list."""
     return list(value) if isinstance(value, tuple) else [value]
+
+
+def subsets(item: Compiled) -> list[tuple[str, ...]]:
+    """The ways to want gradients, smaller ones first."""
+    names = item.differentiable
+    return list(chain.from_iterable(combinations(names, r) for r in range(1, len(names) + 1)))
+
+
+def stored(function: Any, arguments: Sequence[Any]) -> tuple[int, int]:
+    """Bytes that autograd keeps for a call: in all, and beside inputs and outputs, which live anyway."""
+    seen: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+
+    def pack(t: torch.Tensor) -> torch.Tensor:
+        seen[t.data_ptr(), t.dtype] = t
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        outputs = results(function(*arguments))
+    alive = {t.data_ptr() for t in (*arguments, *outputs) if isinstance(t, torch.Tensor)}
+    large = [t for t in seen.values() if t.numel() > 1]  # a number made a tensor is no matter
+    return sum(t.nbytes for t in large), sum(t.nbytes for t in large if t.data_ptr() not in alive)

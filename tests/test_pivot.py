@@ -44,7 +44,8 @@ TWO = "tensors: {x: , t: }\n"
         ("tensors: {x: , y: , z: }\noutputs: {o: (x + y - z)**2}", "x + y - z", {"x": "1", "y": "1", "z": "-1"}),
         ("tensors: {x: , t: , w: }\noutputs: {y: w * (x - t)**2}", "x - t", {"x": "1", "t": "-1"}),
         (TWO + "outputs: {y: (x - t)**2, z: sin(x - t)}", "x - t", {"x": "1", "t": "-1"}),
-        (TWO + "outputs: {y: (x - t + 1)**2}", "x - t + 1", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: (x - t + 1)**2}", "x - t", {"x": "1", "t": "-1"}),
+        (TWO + "outputs: {y: (x - t)**2, z: {expr: x - t, grad: false}}", "x - t", {"x": "1", "t": "-1"}),
     ],
 )
 def test_the_sum_through_which_alone_tensors_are_read(body: str, value: str, coefficients: dict[str, str]) -> None:
@@ -136,6 +137,9 @@ def test_totals_through_which_alone_tensors_are_read(formula: str, values: set[s
         ("y * exp(-mean(x, dim=-1, keepdim=True)) + sin(sum(x - y, dim=0))", 6 + 8 + 6 * 8),
         ("max(x, dim=0).values * sum(x, dim=0) + sin(sum(x, dim=1)) @ y", 8 + 8 + 6 + 2 * 8 + 6 * 8),
         ("(x - y)**2 * mean(y, dim=0)", 8 + 6 * 8),
+        ("sin(30 * mean(x, dim=-1))", 6),  # computed in float64
+        ("sum(y, dim=-1) * sin(30 * sum(x, dim=-1))", 6 + 6),
+        ("tanh(2 * x - 3 * y + 1)", 6 * 8),
     ],
 )
 def test_a_total_is_kept_in_place_of_its_rows(formula: str, elements: int) -> None:
@@ -158,6 +162,31 @@ def test_a_total_is_kept_in_place_of_its_rows(formula: str, elements: int) -> No
         second = sum(g.square().sum() for g in first)
         found.append((*first, *torch.autograd.grad(second, [x, y], allow_unused=True, materialize_grads=True)))
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("formula", ["sin(x - t)**2", "sin(mean(x - t, dim=-1))", "abs(x - t)**3"])
+def test_a_sum_that_is_returned_without_a_gradient_is_kept_too(formula: str) -> None:
+    value = "mean(x - t, dim=-1)" if "mean" in formula else "x - t"
+    declared = "tensors: {x: {shape: [n, d]}, t: {shape: [n, d], grad: false}}"
+    item = compiled_text(f"\nop: told\n{declared}\noutputs: {{y: '{formula}', z: {{expr: '{value}', grad: false}}}}\n")
+    x, t = item.tensors(["x"])
+    values = [f(x, t) for f in (item.function, item.composite)]
+    first = [torch.autograd.grad(y.sum(), x, create_graph=True)[0] for y, _ in values]
+    second = [torch.autograd.grad(g.sin().sum(), x)[0] for g in first]
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*first)
+    torch.testing.assert_close(*second)
+    assert values[0][0].requires_grad and not values[0][1].requires_grad
+    y, z = item.function(x, t)
+    z.add_(1)  # where it is what backward reads, autograd notices that, as it does of the composite
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_constant_beside_a_sum_is_not_kept_with_it() -> None:
+    item = compiled_text("\nop: small\ntensors: {x: , t: }\noutputs: {y: log(x - t + 1)}\n")
+    x, t = torch.tensor([1e-9], requires_grad=True), torch.tensor([3e-9])
+    torch.testing.assert_close(item.function(x, t), torch.tensor([-2e-9]), atol=0, rtol=1e-6)
 
 
 def test_what_is_not_saved_anyway_is_not_replaced() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from compiled import OWN_SPECS, SPECS, Compiled, compiled, compiled_text, results
+from compiled import OWN_SPECS, SPECS, Compiled, compiled, compiled_text, stored, subsets
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
@@ -84,8 +83,8 @@ def fewest_bytes(gradients: Sequence[Expr], outputs: Sequence[Expr], masks: bool
     floats_of_forward = {n for n in reached if n.tensors and not any(given_by_call(s) for s in n.tensors)}
     saveable = [n for n in floats_of_forward if n.op == "sym" or n in outputs or (masks and is_mask(n))]
     assert len(saveable) <= 14
-    subsets = chain.from_iterable(combinations(saveable, r) for r in range(len(saveable) + 1))
-    enough = [s for s in subsets if suffices(frozenset(s), gradients)]
+    some = chain.from_iterable(combinations(saveable, r) for r in range(len(saveable) + 1))
+    enough = [s for s in some if suffices(frozenset(s), gradients)]
     frugal = [s for s in enough if not repeats(frozenset(s), gradients, outputs)]
     return min(bytes_of(s, sizes) for s in frugal or enough)
 
@@ -237,30 +236,13 @@ def test_what_a_policy_says_is_planned() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- what is really saved
-def stored(function: Any, arguments: Sequence[Any]) -> tuple[int, int]:
-    """Bytes that autograd keeps for a call: in all, and beside inputs and outputs, which live anyway."""
-    seen: dict[tuple[int, torch.dtype], torch.Tensor] = {}
-
-    def pack(t: torch.Tensor) -> torch.Tensor:
-        seen[t.data_ptr(), t.dtype] = t
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        outputs = results(function(*arguments))
-    alive = {t.data_ptr() for t in (*arguments, *outputs) if isinstance(t, torch.Tensor)}
-    large = [t for t in seen.values() if t.numel() > 1]  # a number made a tensor is no matter
-    return sum(t.nbytes for t in large), sum(t.nbytes for t in large if t.data_ptr() not in alive)
-
-
 def check_no_subset_keeps_more_than_the_composite(path: Path) -> None:
     """In all, or beside what lives anyway: an input for backward may stand in place of an intermediate."""
     item = compiled(path)
     if item.operation.variants()[0][1].overrides or item.spec.options.inplace:
         return
-    names = item.differentiable
-    subsets = list(chain.from_iterable(combinations(names, r) for r in range(1, len(names) + 1)))
     for setting in item.hyperparameters(3):
-        for wanted in subsets[:15]:
+        for wanted in subsets(item)[:15]:
             own = stored(item.function, [*item.tensors(wanted, dtype=torch.float32), *setting])
             plain = stored(item.composite, [*item.tensors(wanted, dtype=torch.float32), *setting])
             assert own[0] <= plain[0] or own[1] <= plain[1], (wanted, setting, own, plain)

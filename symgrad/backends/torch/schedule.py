@@ -291,7 +291,7 @@ def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], cho
     return width.get(node, 4)
 
 
-def _joined(word: str, conditions: Sequence[str]) -> str:
+def joined(word: str, conditions: Sequence[str]) -> str:
     """Conditions in one, those in brackets that are joined by the other word."""
     other = {"and": " or ", "or": " and "}[word]
     return f" {word} ".join(f"({c})" if len(conditions) > 1 and other in c else c for c in conditions)
@@ -316,8 +316,8 @@ def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence
         terms = []
         for others, firsts in sharing.items():
             unsure = [c for c in (firsts, others) if not surely(c)] or [firsts if "" in others else others]
-            terms.append(_joined("and", [_joined("or", choice) for choice in unsure]))
-        return _joined("or", terms)
+            terms.append(joined("and", [joined("or", choice) for choice in unsure]))
+        return joined("or", terms)
 
     lines: list[str] = []
     previous: frozenset[str] | None = None

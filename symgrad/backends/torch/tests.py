@@ -14,7 +14,7 @@ from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.dtypes import floated_in, promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.methods import readers
+from symgrad.backends.torch.methods import keepers
 from symgrad.backends.torch.owner import Owner
 from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
@@ -288,7 +288,7 @@ class _Facts:
                 if name is None:
                     name = scope.names.for_value(released(saved.value), symbols)
                     targets.append(Target(name, saved.value))
-                tensors = readers(saved.value, variant, self.layout, extras if saved in extras else base)
+                tensors = keepers(saved, variant, self.layout)
                 rows.append(f"({name}, {literal([self.places[t] for t in tensors])})")
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
 

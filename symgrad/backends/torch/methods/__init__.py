@@ -8,13 +8,13 @@ from functools import cached_property
 
 from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.methods.backward import Backward
-from symgrad.backends.torch.methods.common import readers, reads, unpacking
+from symgrad.backends.torch.methods.common import keepers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
 from symgrad.backends.torch.methods.jvp import Jvp
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.operation import Variant
 
-__all__ = ["Methods", "readers"]
+__all__ = ["Methods", "keepers"]
 
 
 class Methods(Forward, Backward, Jvp):
@@ -123,7 +123,7 @@ class Methods(Forward, Backward, Jvp):
                 own = f"{own} if {wants} else None"
             arguments.append(own)
         for name, extra in zip(kept, layout.keeps, strict=False):  # nothing is kept, or all
-            wants = " or ".join(self._readers(extra.value, variant))
+            wants = " or ".join(self._kept_for(extra, variant))
             arguments.append(f"{name} if {wants} else None" if wants else name)
         return [*lines, f"saved = [{', '.join(arguments)}]"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from symgrad.backends.torch.methods.common import Common, alike, only_read
 from symgrad.backends.torch.overwrite import Room
-from symgrad.backends.torch.schedule import Target, statements
+from symgrad.backends.torch.schedule import Scope, Target, joined, statements
 from symgrad.differentials import cotangent
 from symgrad.expr import Expr
 from symgrad.operation import Variant
@@ -83,9 +84,8 @@ class Backward(Common):
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
         if plain and layout.keeps and layout.widens:  # of what is rounded, nothing is kept
-            kept = [s.value for s in layout.keeps]
-            sure = [v for v in kept if v not in scope.partly][:1]
-            nothing = " and ".join(f"{scope.known[v]} is None" for v in sure or kept)
+            sure = [s for s in layout.keeps if s.value not in scope.partly and not s.without][:1]
+            nothing = " and ".join(f"{scope.known[s.value]} is None" for s in sure or layout.keeps)
             lines += [f"if {nothing}:", f"    {self._general_backward('_Unpacked(ctx, saved)')}"]
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
@@ -101,6 +101,7 @@ class Backward(Common):
         else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
             lines += self._widened(names, "dtype" if rounds else "_", given=given)
+        lines += self._recomputed(variant, scope) if plain else []
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
@@ -117,6 +118,21 @@ class Backward(Common):
         if any("saved[" in line or ", saved)" in line for line in lines):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
         return _direct(only_read(lines))
+
+    def _recomputed(self, variant: Variant, scope: Scope) -> list[str]:
+        """The intermediates that are not kept for what is wanted, computed again."""
+        layout = self.layout
+        lines = list[str]()
+        missing = sorted((s for s in layout.keeps if s.without), key=lambda s: s.value.order)
+        for k, saved in enumerate(missing):
+            name, wants = scope.known[saved.value], [f"wants_{t}" for t in layout.differentiable if t in saved.without]
+            later = [s.value for s in missing[k:]]
+            there = {value: known for value, known in scope.known.items() if value not in later}
+            body = statements(
+                [Target(name, saved.value)], replace(scope, known=there, partly={}), layout.constants, fused=True
+            )
+            lines += [f"if {joined('and', [joined('or', wants), f'{name} is None'])}:", *(f"    {b}" for b in body)]
+        return lines
 
     def _materialised(self, variant: Variant) -> list[str]:
         """Zeros for cotangents that may be undefined and that an override reads in more than a factor."""

@@ -81,12 +81,18 @@ class Common:
         """The tensors whose gradients read a saved value."""
         return readers(value, variant, self.layout, variant.plan.base)
 
-    def _readers(self, value: Expr, variant: Variant) -> tuple[str, ...]:
-        """The conditions under which a kept value is read; for others its operands need not have been saved."""
-        found = readers(value, variant, self.layout, self.layout.keeps)
-        if len(self.layout.differentiable) < 2 or set(found) == set(self.layout.differentiable):
-            return ()
-        return tuple(f"wants_{t}" for t in found)
+    def _readers(self, kept: Saved, variant: Variant) -> tuple[str, ...]:
+        """The conditions under which an intermediate is read; for others its operands need not have been saved."""
+        return self._conditions(readers(kept.value, variant, self.layout, variant.plan.saved))
+
+    def _kept_for(self, kept: Saved, variant: Variant) -> tuple[str, ...]:
+        """The conditions under which an intermediate is kept."""
+        return self._conditions(keepers(kept, variant, self.layout))
+
+    def _conditions(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """That one of some gradients is wanted; none if one always is."""
+        everyone = self.layout.differentiable
+        return () if len(everyone) < 2 or set(wanted) == set(everyone) else tuple(f"wants_{t}" for t in wanted)
 
     def _mentions(self, lines: Sequence[str], argument: str) -> bool:
         return any(self.layout.arguments[argument] in line for line in lines)
@@ -121,7 +127,7 @@ class Common:
         if with_kept:
             for local, kept in zip(self._kept_names(scope), layout.keeps, strict=True):
                 scope.known[kept.value] = local
-                if conditions := self._readers(kept.value, variant):
+                if conditions := self._readers(kept, variant):
                     scope.partly[kept.value] = frozenset(conditions)
                 names.append(local)
         if not names:
@@ -134,8 +140,9 @@ class Common:
         layout = self.layout
         if saved.source == "input":
             return layout.symbols()[saved.value]
+        fixed = self._fixed(variant)  # which are not what is saved, though they may be of one value
         for name, form in variant.outputs.items():
-            if form is saved.value:
+            if form is saved.value and name not in fixed:
                 return layout.outputs[name]
         return scope.names.for_value(saved.value, layout.symbols())
 
@@ -215,6 +222,13 @@ def only_read(lines: list[str]) -> list[str]:
         return lines
     used = [n if n == "*_" or reads(lines[1:], [n]) else "_" for n in names.split(", ")]
     return [f"{', '.join(used)} = {source}", *lines[1:]]
+
+
+def keepers(saved: Saved, variant: Variant, layout: Layout) -> list[str]:
+    """The tensors for whose gradients a value is kept."""
+    intermediate = saved.source == "intermediate"
+    found = readers(saved.value, variant, layout, variant.plan.saved if intermediate else variant.plan.base)
+    return [t for t in found if t not in saved.without]
 
 
 def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:

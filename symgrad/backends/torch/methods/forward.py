@@ -47,7 +47,7 @@ class Forward(Common):
         for name, short in variant.outputs.items():
             local = layout.outputs[name]
             form = _whole(short, variant.formulas[name])
-            repeated = form.args and form in (t.value for t in targets)
+            repeated = form.args and form in (t.value for t in targets) and name not in layout.pivots
             value = self._complete(form, variant.formulas[name], "{value}.clone()" if repeated else "{value}")
             if name in fixed:  # compilers may differentiate forward
                 value += ".detach()"
@@ -94,11 +94,13 @@ class Forward(Common):
         ]
         if all(operands == everyone for operands in sources.values()):
             lines = widening(names, "dtype", layout.wide_values, given=given)
-            rounding = {name: _ROUND if name in sources else "{value}" for name in variant.outputs}
+            rounding = {name: _ROUND if name in sources else self._for_backward("dtype") for name in variant.outputs}
             return _Widening(tuple(lines), rounding, "dtype")
-        lines, patterns, locals_ = list[str](), dict.fromkeys(variant.outputs, "{value}"), dict[Operands, str]()
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
-        test = scope.names.fresh("rounded") if layout.multiplies or layout.keeps else "_"
+        narrows = layout.wide_values and layout.pivots
+        test = scope.names.fresh("rounded") if layout.multiplies or layout.keeps or narrows else "_"
+        lines, locals_ = list[str](), dict[Operands, str]()
+        patterns = {name: "{value}" if name in sources else self._for_backward(test) for name in variant.outputs}
         condition = f"{test} and " if layout.multiplies else ""
         for name, operands in sources.items():
             if operands and operands not in locals_:
@@ -110,11 +112,15 @@ class Forward(Common):
         lines += widening(names, test, layout.wide_values, given=given)
         return _Widening(tuple(lines), patterns, test if layout.keeps else "")
 
+    def _for_backward(self, dtype: str) -> str:
+        """The pattern of an output that is not rounded to the dtype of the result: it is for backward alone."""
+        return f"_narrow({{value}}, {dtype})" if self.layout.wide_values and self.layout.pivots else "{value}"
+
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
         names = self.layout.symbols()
         if any(form is self.layout.variants[0].outputs[name] for name in self.layout.pivots):
-            return "{value}"
+            return pattern
         missing = shape_sources(formula) - shape_sources(form)
         if missing and all(s.op == "sym" for s in missing):
             everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
