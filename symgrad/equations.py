@@ -36,7 +36,7 @@ def derivatives(variant: Variant, program: Program) -> list[tuple[str, str]]:
     kept = {node for s in variant.plan.base if s.source != "input" for node in topological(s.value)}
     known |= {released(form): symbol(name) for name, form in variant.outputs.items() if form in kept}
     rows = [
-        (label, _readable(substitute(released(_with_sizes(value)), known)), note)
+        (label, _readable(substitute(released(with_sizes(value)), known)), note)
         for label, value, note in _rows(variant, program)
     ]
     named, values = _with_letters([value for _, value, _ in rows], _taken(program))
@@ -106,7 +106,7 @@ def _with_dimensions(value: Expr, dim: object) -> Expr | None:
     return make(value.op, *value.args, **{**dict(value.attrs), "keepdim": True})
 
 
-def _with_sizes(root: Expr) -> Expr:
+def with_sizes(root: Expr) -> Expr:
     """The formula with numbers of elements by the names of the dimensions."""
     sizes = {n: size for n in topological(root) if n.op == "count" and (size := _size(n)) is not None}
     return substitute(root, sizes)

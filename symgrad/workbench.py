@@ -101,6 +101,7 @@ class Workbench:
         """Sample points for a region."""
         tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
+        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
         given = tensors.keys() <= self._ranges.keys()  # what is computed from tensors is seldom so large
         return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=given)
@@ -279,12 +280,15 @@ class Workbench:
         return forms, choices
 
 
+_SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
+
+
 def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     """A region with results of tensor operations as free symbols, and what these stand for."""
     operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
-    symbols = {op: symbol(f"_{op.op}{i}", "tensor") for i, op in enumerate(operations)}
+    symbols = {op: symbol(f"_{op.op}{i}", "int" if op.op == "count" else "tensor") for i, op in enumerate(operations)}
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
 
 

@@ -159,7 +159,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # branch, no gradient in x, a value at the step that is a tensor, outputs that are constant, only an optional tensor
 # with a gradient, dtypes that depend on the order of operations, numbers outside of a domain, a number that decides a
 # dtype alone, 0 times infinity in the formula's own derivative, results too large for finite differences and for half
-# precision, nothing for the composite to save, functions of integers in float64 (in float32 in the composite).
+# precision, nothing for the composite to save, a gradient of its own for a tensor that may be absent, sizes as numbers,
+# functions of integers in float64 (in float32 in the composite).
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -179,6 +180,10 @@ UNUSUAL = (
     "{op: ternary, tensors: {w: }, outputs: {t: 'where(w > 1, 1.0, 0.0)'},"
     " gradients: {w: 'where(abs(w) <= 1, grad_t, 0)'}}",
     "{op: offered, tensors: {x: {default: 0}, z: {grad: false}, unread: }, outputs: {y: 2*x + z}}",
+    "{op: unpushed, tensors: {x: , b: {default: 0}}, outputs: {y: 3*x + b}, gradients: {b: 2*grad_y}}",
+    "{op: sized, tensors: {x: {shape: [N, D]}, b: {shape: [D], default: 0}}, hyperparameters: {flag: true},"
+    " outputs: {y: 'where(flag, x/D, x/sqrt(D)) + b', z: 'max(N - D, 1)*x + log(N) - (2*pi)**(-D/2)'},"
+    " gradients: {b: 'sum(grad_y, dim=0)/N'}}",
     "{op: counted, tensors: {k: {dtype: int, domain: '[0, oo)'}, a: {domain: '(0, oo)'}},"
     " outputs: {y: exp(a*k) - cosh(k)}}",
 )

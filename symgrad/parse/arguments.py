@@ -10,6 +10,7 @@ from symgrad.errors import shown
 from symgrad.expr import FALSE, OO, TRUE
 from symgrad.parse.advice import keyword_for
 from symgrad.tensor_ops import Attribute, Ref, TensorOp
+from symgrad.tensor_ops.row import is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -129,6 +130,9 @@ def _integer(builder: Builder, name: str, node: ast.expr) -> int | Ref:
     if value.op == "sym" and value["kind"] == "int":
         return Ref(value.name)
     number = value.number
+    if is_size(value):
+        hint = "; dimensions are counted, the last is -1" if name.startswith("dim") else ""
+        builder.fail(node, f"{name!r} must be an integer or a hyperparameter, not the size of a dimension{hint}")
     if number is None or number.denominator != 1 or abs(number) >= _LARGEST:
         builder.fail(node, f"{name!r} must be an integer or a hyperparameter of type int")
     return int(number)

@@ -26,6 +26,7 @@ from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.tensor_ops.row import is_number, is_size
 from symgrad.traversal import topological
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
@@ -265,6 +266,8 @@ class Builder:
     def _binary(self, node: ast.BinOp) -> Expr:
         if isinstance(node.op, ast.Pow):
             base, exponent = self.each(self.number, (node.left, node.right))
+            if is_size(exponent) and not is_number(base):
+                self.fail(node.right, "the size of a dimension is no exponent of a tensor; write exp(n*log(x))")
             return ex.power(base, exponent)
         if type(node.op) in _LOGICAL:
             operator = type(node.op)

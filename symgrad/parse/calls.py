@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
 from symgrad.parse.scope import Bound
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
+from symgrad.tensor_ops.row import is_number, is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -78,9 +79,16 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     last = max(row.parameters.index(parameter) for parameter in known)
     arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
     complete = [argument for argument in arguments if argument is not None]
+    _check_sizes(builder, node, complete)
     if row.name in _CHECKED:
         _CHECKED[row.name](builder, node, *complete)
     return _made(builder, node, lambda: functions.call(row.name, *complete))
+
+
+def _check_sizes(builder: Builder, node: ast.AST, arguments: Collection[Expr]) -> None:
+    """A size meets tensors in arithmetic alone: torch's functions differ in what they make of a number."""
+    if any(map(is_size, arguments)) and not all(map(is_number, arguments)):
+        builder.fail(node, "the size of a dimension meets tensors in + - * / alone; make it a hyperparameter")
 
 
 def _check_order(builder: Builder, node: ast.Call, order: Expr, x: Expr) -> None:
@@ -139,13 +147,13 @@ def apply(
 
 def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequence[Expr]) -> None:
     for value in operands:
-        if not value.tensors:
+        if is_number(value):
             builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
         if row.floats and is_whole_tensor(value):
             builder.fail(node, f"{row.name} works on floats, and {value} is of integers; multiply it by 1.0")
         for end in ends(split({"value": value}, {})):
             side = end["value"]
-            if not side.tensors:
+            if is_number(side):
                 builder.fail(node, f"{row.name} works on tensors; {value} may be {side}, which depends on none")
     whole = [value for value in operands if holds_integers(value)]
     if whole and row.linear and not row.recompute and not all(map(is_integer, operands)):
@@ -219,6 +227,7 @@ def _choose(builder: Builder, cases: Sequence[tuple[ast.expr, ast.expr]], otherw
     total = value if boolean else _as_number(value)
     for branch, test in reversed(cases):
         condition, condition_sources = found[test]
+        _check_sizes(builder, branch, (condition, found[branch][0], total))
         value, own = found[branch]
         value = value if boolean else _as_number(value)
         if condition.is_static and condition not in (TRUE, FALSE):
@@ -274,6 +283,7 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     if len(node.args) < 2:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = builder.each(builder.number, node.args)
+    _check_sizes(builder, node, values)
     if name in _HALVES and len(values) == 2 and ZERO in values:
         return _HALVES[name](values[values[0] is ZERO])
     return reduce(lambda a, b: functions.call(function, a, b), values)

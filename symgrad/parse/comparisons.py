@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from symgrad import truth
 from symgrad.errors import shown
 from symgrad.expr import ONE, ZERO, Expr
+from symgrad.tensor_ops.row import is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
@@ -29,6 +30,9 @@ def comparison(builder: Builder, nodes: Sequence[ast.expr], op: str, left: Expr,
         negated = [truth.logical("not", side) for side in (left, right)]
         same = truth.logical("or", truth.logical("and", left, right), truth.logical("and", *negated))
         return same if op == "eq" else truth.logical("not", same)
+    for node, side in zip(nodes, (left, right), strict=True):
+        if is_size(side):
+            builder.fail(node, "the size of a dimension is a number to calculate with, and is not compared")
     numbers = (truth.where(side, ONE, ZERO) if side.is_boolean else side for side in (left, right))
     return truth.compare(op, *numbers)
 

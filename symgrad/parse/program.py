@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from symgrad.absence import whether_given
 from symgrad.alignment import ShapeConflict, side_by_side
 from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
-from symgrad.expr import Expr, symbol
+from symgrad.expr import Expr, make, symbol
 from symgrad.fitting import Fitting
 from symgrad.integers import is_integer
 from symgrad.parse.build import Builder
@@ -20,7 +20,9 @@ from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import read
 from symgrad.shapes import same_shape, shape_sources
 from symgrad.spec.model import Formula, Output, Spec
+from symgrad.spec.names import CONSTANTS
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.row import is_number
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
 
@@ -90,11 +92,10 @@ class _Parser:
         spec = self.spec
         symbols = {t.name: symbol(t.name, _TENSOR_KINDS[t.dtype], t.shape) for t in spec.tensors}
         symbols |= {h.name: symbol(h.name, h.type) for h in spec.hyperparameters}
-        scope = Scope(
-            {name: Bound(symbol, sources_of(symbol)) for name, symbol in symbols.items()},
-            self._choices(symbols),
-            self._elsewhere(),
-        )
+        names = {name: Bound(symbol, sources_of(symbol)) for name, symbol in symbols.items()}
+        elsewhere = self._elsewhere()
+        sizes = _sizes(spec, symbols, {*names, *elsewhere})
+        scope = Scope({**names, **sizes}, self._choices(symbols), elsewhere)
         lets = self._lets(scope)
         outputs = {output.name: self._formula(output.formula, scope) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
@@ -148,7 +149,7 @@ class _Parser:
         shaped = bound.expr and with_shape(bound.expr, bound.sources)
         if bound.fields:
             fault = _several(bound)
-        elif shaped and not shaped.tensors:
+        elif shaped and is_number(shaped):
             fault = "depends on no tensor"
         elif shaped and output.grad and (kind := _without_gradient(shaped)):
             fault = f"{kind} has no gradient; write {{expr: ..., grad: false}}"
@@ -213,6 +214,19 @@ class _Parser:
             for fault in error.faults:
                 self.mistakes.append(self.spec.mistake(formula, fault.offset, fault.message))
             return Bound()
+
+
+def _sizes(spec: Spec, symbols: Mapping[str, Expr], taken: Collection[str]) -> dict[str, Bound]:
+    """The named dimensions as their sizes, told by the first tensor that has them; by an optional one if need be.
+
+    A name that something else has, a constant or what is declared, is not that of a size.
+    """
+    sizes: dict[str, Bound] = {}
+    for tensor in sorted(spec.tensors, key=lambda t: t.default is not None):
+        for place, dim in enumerate(reversed(tensor.shape or ()), start=1):
+            if isinstance(dim, str) and dim not in ("...", *CONSTANTS, *taken):
+                sizes.setdefault(dim, Bound(make("count", symbols[tensor.name], dim=(-place,))))
+    return sizes
 
 
 def _known(values: Mapping[str, Expr | None]) -> dict[str, Expr]:

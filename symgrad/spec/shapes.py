@@ -21,7 +21,7 @@ def dims_fault(dims: Sequence[Dim]) -> str | None:
         return f"a shape has at most {MAX_DIMS} dimensions"
     if "..." in dims[1:]:
         return "'...' stands for leading dimensions: it comes first, and once"
-    # A dimension stands in no formula, where `E` would be a number: it may have the name of a constant.
+    # A dimension may have the name of a constant; in a formula that is the constant, then, and not its size.
     names = (dim for dim in dims if isinstance(dim, str) and dim not in ("...", *CONSTANTS))
     return next(filter(None, map(name_fault, names)), None)
 

@@ -115,6 +115,11 @@ def is_number(node: Expr) -> bool:
     return node.is_static or node.op == "count" or inner
 
 
+def is_size(node: Expr) -> bool:
+    """Whether a value is a Python number that is calculated of sizes."""
+    return is_number(node) and not node.is_static
+
+
 def results(node: Expr) -> tuple[Expr, ...]:
     """All results of the operation that a node is a named result of, in torch's order; () for other nodes."""
     name, _, _ = node.op.rpartition("_")

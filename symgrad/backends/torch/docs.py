@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.equations import derivatives
+from symgrad.equations import derivatives, with_sizes
 from symgrad.expr import symbol
 from symgrad.formula import formula
 from symgrad.traversal import substitute
@@ -120,7 +120,7 @@ def _saved(layout: Layout) -> str:
         outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
-    kept = [formula(substitute(s.value, lets)) for s in layout.keeps]
+    kept = [formula(with_sizes(substitute(s.value, lets))) for s in layout.keeps]
     text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
     if kept:
         text += f"; {listed(kept)} where nothing differentiates the backward"

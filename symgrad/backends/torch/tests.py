@@ -150,6 +150,7 @@ class _Facts:
             "saved": self._saved(),
             "overrides": overrides,
             "overridden": overridden,
+            "absent": any(tensors[i].default is not None for i in overridden),
             "nonlinear": nonlinear,
             "once": once and not overrides and self._sloped(),
             "twice": not once and not overrides and bool(differentiable),

@@ -1,0 +1,96 @@
+"""Named dimensions in formulas: each is the size of its dimension, a Python number that the shapes tell."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from compiled import compiled_text
+
+from symgrad.errors import SpecError
+from symgrad.expr import E, make
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+
+
+def mistakes(outputs: str, lets: str = "") -> list[str]:
+    text = f"{{op: f, tensors: {{x: {{shape: [N, D]}}, y: }}, let: {{{lets}}}, outputs: {{{outputs}}}}}"
+    with pytest.raises(SpecError) as caught:
+        parse_formulas(parse_spec(text, "a.yaml"))
+    return [mistake.message for mistake in caught.value.mistakes]
+
+
+def test_attention_as_it_is_written_in_papers() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {q: {shape: [..., L, D]}, k: {shape: [..., S, D]}, v: {shape: [..., S, C]}},"
+        " outputs: {y: 'softmax(q @ k.mT / sqrt(D), dim=-1) @ v'}}"
+    )
+    q, k, v = (torch.randn(2, n, d, dtype=torch.float64, requires_grad=True) for n, d in ((3, 4), (5, 4), (5, 2)))
+    right = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(item.function(q, k, v), right)
+    g = torch.randn_like(right)
+    found, expected = (torch.autograd.grad(y, (q, k, v), g) for y in (item.function(q, k, v), right))
+    torch.testing.assert_close(found, expected)
+    assert "sqrt(D)" in item.text
+    assert "count" not in item.module.__doc__
+
+
+def test_a_size_is_that_of_the_call() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: 'sum(x, dim=0)/N + log(D)*mean(x) - (2*pi)**(-D/2)'}}"
+    )
+    for n, d in ((3, 4), (7, 1)):
+        x = torch.randn(n, d, dtype=torch.float64)
+        right = x.mean(0) + math.log(d) * x.mean() - (2 * math.pi) ** (-d / 2)
+        torch.testing.assert_close(item.function(x), right)
+
+
+def test_a_size_is_measured_at_sizes() -> None:
+    """As any number it would be negative and 1e30 too: nothing of it would be accurate in float32."""
+    item = compiled_text("{op: f, tensors: {x: {shape: [N, D]}}, outputs: {y: sqrt(D)*tanh(x/sqrt(D))}}")
+    assert "float64" not in item.module.__doc__
+
+
+def test_what_is_declared_and_constants_keep_their_names() -> None:
+    program = parse_formulas(
+        parse_spec(
+            "{op: f, tensors: {x: {shape: [N, D, E]}, N: }, let: {D: 2*x}, outputs: {y: N*D, z: E*x}}",
+            "a.yaml",
+        )
+    )
+    x, n = program.symbols["x"], program.symbols["N"]
+    assert program.outputs["y"] is n * (2 * x)
+    assert program.outputs["z"] is E * x
+    assert mistakes("z: u*x", "u: D*2, D: x") == ["'D' is defined further down"]
+
+
+def test_a_size_is_told_by_a_tensor_that_is_never_absent() -> None:
+    program = parse_formulas(
+        parse_spec(
+            "{op: f, tensors: {b: {shape: [D], default: 0}, x: {shape: [N, D]}}, outputs: {y: D*x + b}}", "a.yaml"
+        )
+    )
+    x, b = program.symbols["x"], program.symbols["b"]
+    assert program.outputs["y"] is make("count", x, dim=(-1,)) * x + b
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("D", "depends on no tensor"),
+        ("sum(x, dim=D)", "'dim' must be an integer or a hyperparameter, not the size of a dimension"),
+        ("conv1d(x, x, padding=D)", "'padding' must be an integer or a hyperparameter, not the size of a dimension"),
+        ("sum(D, dim=0)", "sum works on tensors"),
+        ("x @ N", "matmul works on tensors"),
+        ("where(N > 1, x, 0)", "the size of a dimension is a number to calculate with, and is not compared"),
+        ("where(x > D, x, 0)", "the size of a dimension is a number to calculate with, and is not compared"),
+        ("x**D", "the size of a dimension is no exponent of a tensor; write exp(n*log(x))"),
+        ("max(x, D)", "the size of a dimension meets tensors in + - * / alone"),
+        ("clamp(x, 0, D)", "the size of a dimension meets tensors in + - * / alone"),
+        ("hypot(x, D)", "the size of a dimension meets tensors in + - * / alone"),
+        ("where(x > 0, D, 1)", "the size of a dimension meets tensors in + - * / alone"),
+    ],
+)
+def test_what_torch_does_not_do_with_a_number_is_refused(formula: str, message: str) -> None:
+    assert [m[: len(message)] for m in mistakes(f"z: '{formula}'")] == [message]
