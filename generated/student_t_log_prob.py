@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: cd167b1092834ed46e7335ab039a4a8e21de5501d25a8f9da1388c51c512ed3c
+# body-sha256: c050c1c66266f98e095e750cf7a3382ca8390759f014dc319d513bec29de62a3
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -98,10 +98,10 @@ class StudentTLogProbFunction(Function):
         x, df, loc, scale = saved = ctx.saved_tensors
         x, df, loc, scale, grad_log_prob, _ = _widen_all(x, df, loc, scale, grad_log_prob)
         grad_x = grad_df = grad_loc = grad_scale = None
-        if wants_x or wants_df or wants_loc:
-            total = df + 1
         diff = x - loc
         z = diff / scale
+        if wants_x or wants_df or wants_loc:
+            total = df + 1
         if wants_x or wants_loc:
             length = torch.hypot(z, torch.sqrt(df))
             ratio = total * diff * grad_log_prob / scale / scale / length
@@ -110,14 +110,12 @@ class StudentTLogProbFunction(Function):
             grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
             total2 = z / df * z + 1
+            ratio3 = 1 / df
         if wants_df:
-            ratio3 = (z / total2 * z - 1) / df
-            ratio4 = diff / df / scale
-            total3 = torch.addcmul(ratio3, ratio4 / total2, ratio4) + torch.digamma(0.5 * total)
-        if wants_df or wants_scale:
-            ratio5 = 1 / df
-        if wants_df:
-            ratio6 = torch.sqrt(ratio5) * diff / scale
+            ratio4 = (z / total2 * z - 1) / df
+            ratio5 = diff / df / scale
+            total3 = torch.addcmul(ratio4, ratio5 / total2, ratio5) + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio3) * diff / scale
             diff2 = torch.sub(
                 total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
@@ -128,7 +126,7 @@ class StudentTLogProbFunction(Function):
             below = torch.abs(z) < 1
             chosen = torch.where(below, 1, z)
             ratio7 = 1 / chosen / chosen
-            chosen2 = torch.where(below, 1 / total2, ratio7 / (ratio7 + ratio5))
+            chosen2 = torch.where(below, 1 / total2, ratio7 / (ratio7 + ratio3))
             diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
             grad_scale = _fit(diff3 * grad_log_prob, saved[3].shape, saved[3].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
@@ -145,26 +143,23 @@ class StudentTLogProbFunction(Function):
             x, df, loc, scale = saved
             x, df, loc, scale, _ = _widen_all(x, df, loc, scale)
             terms = []
+            diff = x - loc
+            z = diff / scale
             if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
                 total = df + 1
-            diff = x - loc
             if tangent_x is not None or tangent_loc is not None:
                 product = total * diff
-            z = diff / scale
-            if tangent_x is not None or tangent_loc is not None:
                 length = torch.hypot(z, torch.sqrt(df))
             if tangent_x is not None:
                 terms.append(-(product * tangent_x / scale / scale / length / length))
             if tangent_df is not None or tangent_scale is not None:
                 total2 = z / df * z + 1
+                ratio = 1 / df
             if tangent_df is not None:
-                ratio = (z / total2 * z - 1) / df
-                ratio2 = diff / df / scale
-                total3 = torch.addcmul(ratio, ratio2 / total2, ratio2) + torch.digamma(0.5 * total)
-            if tangent_df is not None or tangent_scale is not None:
-                ratio3 = 1 / df
-            if tangent_df is not None:
-                ratio4 = torch.sqrt(ratio3) * diff / scale
+                ratio2 = (z / total2 * z - 1) / df
+                ratio3 = diff / df / scale
+                total3 = torch.addcmul(ratio2, ratio3 / total2, ratio3) + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio) * diff / scale
                 diff2 = torch.sub(
                     total3, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
@@ -175,7 +170,7 @@ class StudentTLogProbFunction(Function):
                 below = torch.abs(z) < 1
                 chosen = torch.where(below, 1, z)
                 ratio5 = 1 / chosen / chosen
-                chosen2 = torch.where(below, 1 / total2, ratio5 / (ratio5 + ratio3))
+                chosen2 = torch.where(below, 1 / total2, ratio5 / (ratio5 + ratio))
                 diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
                 terms.append(diff3 * tangent_scale)
             return _total(ctx, terms)
@@ -212,10 +207,10 @@ class _StudentTLogProbKeeping(Function):
             df, scale, diff, grad_log_prob, grad_diff
         )
         grad_x = grad_df = grad_loc = grad_scale = None
-        if (wants_x or wants_df or wants_loc) and grad_log_prob is not None:
-            total = df + 1
         if grad_log_prob is not None:
             z = diff / scale
+        if (wants_x or wants_df or wants_loc) and grad_log_prob is not None:
+            total = df + 1
         if (wants_x or wants_loc) and grad_log_prob is not None:
             length = torch.hypot(z, torch.sqrt(df))
             ratio = total * diff * grad_log_prob / scale / scale / length
@@ -226,14 +221,12 @@ class _StudentTLogProbKeeping(Function):
             grad_x = _plus(grad_x, _summed(grad_diff, ctx.shapes[0]))
         if (wants_df or wants_scale) and grad_log_prob is not None:
             total2 = z / df * z + 1
+            ratio3 = 1 / df
         if wants_df and grad_log_prob is not None:
-            ratio3 = (z / total2 * z - 1) / df
-            ratio4 = diff / df / scale
-            total3 = torch.addcmul(ratio3, ratio4 / total2, ratio4) + torch.digamma(0.5 * total)
-        if (wants_df or wants_scale) and grad_log_prob is not None:
-            ratio5 = 1 / df
-        if wants_df and grad_log_prob is not None:
-            ratio6 = torch.sqrt(ratio5) * diff / scale
+            ratio4 = (z / total2 * z - 1) / df
+            ratio5 = diff / df / scale
+            total3 = torch.addcmul(ratio4, ratio5 / total2, ratio5) + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio3) * diff / scale
             diff2 = torch.sub(
                 total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
@@ -246,7 +239,7 @@ class _StudentTLogProbKeeping(Function):
             below = torch.abs(z) < 1
             chosen = torch.where(below, 1, z)
             ratio7 = 1 / chosen / chosen
-            chosen2 = torch.where(below, 1 / total2, ratio7 / (ratio7 + ratio5))
+            chosen2 = torch.where(below, 1 / total2, ratio7 / (ratio7 + ratio3))
             diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
             grad_scale = _fit(diff3 * grad_log_prob, saved[1].shape, saved[1].dtype)
         return (
@@ -263,9 +256,9 @@ class _StudentTLogProbKeeping(Function):
         df, scale, diff = saved = ctx.saved_tensors
         df, scale, diff, grad_log_prob, _ = _widen_all(df, scale, diff, grad_log_prob)
         grad_x = grad_df = grad_loc = grad_scale = None
+        z = diff / scale
         if wants_x or wants_df or wants_loc:
             total = df + 1
-        z = diff / scale
         if wants_x or wants_loc:
             length = torch.hypot(z, torch.sqrt(df))
             ratio = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
@@ -274,14 +267,12 @@ class _StudentTLogProbKeeping(Function):
             grad_x = _fit(-ratio2, ctx.shapes[0], ctx.dtypes[0])
         if wants_df or wants_scale:
             total2 = (z / df).mul_(z).add_(1)
+            ratio3 = 1 / df
         if wants_df:
-            ratio3 = (z / total2).mul_(z).sub_(1).div_(df)
-            ratio4 = diff / df / scale
-            total3 = ratio3.addcmul_(ratio4 / total2, ratio4).add_(torch.digamma(0.5 * total))
-        if wants_df or wants_scale:
-            ratio5 = 1 / df
-        if wants_df:
-            ratio6 = torch.sqrt(ratio5) * diff / scale
+            ratio4 = (z / total2).mul_(z).sub_(1).div_(df)
+            ratio5 = diff / df / scale
+            total3 = ratio4.addcmul_(ratio5 / total2, ratio5).add_(torch.digamma(0.5 * total))
+            ratio6 = torch.sqrt(ratio3) * diff / scale
             diff2 = total3.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
@@ -292,7 +283,7 @@ class _StudentTLogProbKeeping(Function):
             below = torch.abs(z) < 1
             chosen = torch.where(below, 1, z)
             ratio7 = 1 / chosen / chosen
-            chosen2 = torch.where(below, 1 / total2, ratio7 / (ratio7 + ratio5))
+            chosen2 = torch.where(below, 1 / total2, ratio7 / (ratio7 + ratio3))
             diff3 = (chosen2 * diff).mul_(diff).div_(scale**3).sub_(chosen2 / scale)
             grad_scale = _fit(diff3.mul_(grad_log_prob), saved[1].shape, saved[1].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
@@ -310,26 +301,23 @@ class _StudentTLogProbKeeping(Function):
             df, scale, diff, _ = _widen_all(df, scale, diff)
             terms_log_prob = []
             terms_diff = []
+            z = diff / scale
             if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
                 total = df + 1
             if tangent_x is not None or tangent_loc is not None:
                 product = total * diff
-            z = diff / scale
-            if tangent_x is not None or tangent_loc is not None:
                 length = torch.hypot(z, torch.sqrt(df))
             if tangent_x is not None:
                 terms_log_prob.append(-(product * tangent_x / scale / scale / length / length))
                 terms_diff.append(tangent_x)
             if tangent_df is not None or tangent_scale is not None:
                 total2 = z / df * z + 1
+                ratio = 1 / df
             if tangent_df is not None:
-                ratio = (z / total2 * z - 1) / df
-                ratio2 = diff / df / scale
-                total3 = torch.addcmul(ratio, ratio2 / total2, ratio2) + torch.digamma(0.5 * total)
-            if tangent_df is not None or tangent_scale is not None:
-                ratio3 = 1 / df
-            if tangent_df is not None:
-                ratio4 = torch.sqrt(ratio3) * diff / scale
+                ratio2 = (z / total2 * z - 1) / df
+                ratio3 = diff / df / scale
+                total3 = torch.addcmul(ratio2, ratio3 / total2, ratio3) + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio) * diff / scale
                 diff2 = torch.sub(
                     total3, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
@@ -341,7 +329,7 @@ class _StudentTLogProbKeeping(Function):
                 below = torch.abs(z) < 1
                 chosen = torch.where(below, 1, z)
                 ratio5 = 1 / chosen / chosen
-                chosen2 = torch.where(below, 1 / total2, ratio5 / (ratio5 + ratio3))
+                chosen2 = torch.where(below, 1 / total2, ratio5 / (ratio5 + ratio))
                 diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
                 terms_log_prob.append(diff3 * tangent_scale)
             return _total(ctx, terms_log_prob), _total(ctx, terms_diff, 1)
