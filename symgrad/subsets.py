@@ -21,7 +21,8 @@ def spared(
     """The plan with the gradients, named by their tensors, for which alone an intermediate is not worth its bytes.
 
     An intermediate is kept for all gradients that read it. If one of them is wanted alone and the composite keeps less
-    for it, in all as well as beside inputs and outputs, those that are cheapest to compute again are not kept for it.
+    for it, in all as well as beside inputs and outputs, those that are cheapest to compute again are not kept for it,
+    as far as no product or the like is repeated.
     """
     sizes = Sizes.of(formulas.values())
     readers = {e: {t for t, own in gradients.items() if e.value in _read(own, plan.saved)} for e in plan.extras}
@@ -31,15 +32,20 @@ def spared(
         base = [s for s in plan.base if s.value in _read(own, plan.base)]
         kept = [e for e in plan.extras if tensor in readers[e]]
         while _is_more([*base, *kept], theirs):
-            others = [e for e in kept if not is_product(e.value) and readers[e] - without[e] > {tensor}]
+            left = {e: frozenset(s.value for s in (*base, *kept) if s is not e) for e in kept}
+            others = [e for e in kept if readers[e] - without[e] > {tensor} and not _multiplies(e.value, left[e])]
             if not others:
                 break
-            left = {e: frozenset(s.value for s in (*base, *kept) if s is not e) for e in others}
             cheapest = min(others, key=lambda e: remaining_cost(own, left[e], sizes))
             kept.remove(cheapest)
             without[cheapest].add(tensor)
     names = {e: frozenset(t.name for t in tensors) for e, tensors in without.items()}
     return replace(plan, saved=tuple(replace(s, without=names[s]) if names.get(s) else s for s in plan.saved))
+
+
+def _multiplies(value: Expr, kept: frozenset[Expr]) -> bool:
+    """Whether a value takes a product, a convolution or the like to compute from those that are kept."""
+    return any(is_product(n) for n in read_by([value], kept) if n not in kept)
 
 
 def _read(gradients: Sequence[Expr], saved: Iterable[Saved]) -> set[Expr]:

@@ -50,6 +50,13 @@ def test_gradients_are_those_of_the_composite_whichever_are_wanted(formula: str)
         torch.testing.assert_close(*second)
 
 
+def test_no_product_is_repeated_for_one_gradient() -> None:
+    tensors = "{x: {shape: [n, i]}, w: {shape: [o, i]}, b: {shape: [o]}}"
+    item = compiled_text(f"\nop: some\ntensors: {tensors}\noutputs: {{o: 'tanh(2 * (x @ w.T) + b)'}}\n")
+    ((_, variant),) = item.operation.variants()
+    assert [s.without for s in variant.plan.extras] == [frozenset()]
+
+
 def test_what_one_gradient_alone_does_without() -> None:
     """y*f(x)*g(x) wants both functions for y, of which the composite keeps the product."""
     x, y, g = symbol("x"), symbol("y"), symbol("grad", "cotangent")
