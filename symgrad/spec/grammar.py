@@ -121,7 +121,8 @@ TENSOR = Record(
         "shape": Key(
             ListOf(DIM, "a list of dimensions"),
             "Dimensions, checked at the call: sizes, or names that agree over all tensors; '...' first "
-            "stands for any leading ones. In formulas a name is the size of its dimension. Without a shape the tensor broadcasts with the others.",
+            "stands for any leading ones. In formulas a name is the size of its dimension. Without a shape the tensor "
+            "broadcasts with the others.",
         ),
         "domain": Key(
             DOMAIN, 'The values it may have, such as "(0, oo)": for simplification and sampling; not checked.'
