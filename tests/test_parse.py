@@ -260,6 +260,10 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "None": (0, "None is not a value"),
     "inf": (0, "unknown name 'inf'; did you mean 'oo'?"),
     "finite(x)": (0, "unknown function 'finite'"),
+    "еxp(x)": (
+        0, "unknown function 'еxp'; 'exp' looks like it, and one of them has U+0435 (cyrillic small letter ie)"
+    ),
+    "х + 1": (0, "unknown name 'х'; 'x' looks like it, and one of them has U+0445 (cyrillic small letter ha)"),
     "where(true, x, y)": (6, "unknown name 'true'; did you mean 'True'?"),
     "math.pi * x": (5, "'math.pi': write pi"),
     "np.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
