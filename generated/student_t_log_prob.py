@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: c9dd7c5bdb46cbc99bf240df8cb445df931286a2eb246af9f8b748c04def2542
+# body-sha256: 1cc73c9bcac7dc42996a7c62d942b47ebfe016d64f8e8a7c72f62632e7a53b09
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
@@ -11,14 +11,14 @@
 
     u                = hypot(z, sqrt(df))
     v                = 1 / df + 1 / z**2
-    w                = abs(z) < 1
+    w                = z**2 / df + 1
+    r                = abs(z) < 1
     dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / u**2
-    dlog_prob/ddf    = (where(w, z**2 * (df + 1) / df / (z**2 + df), (df + 1) / df**2 / v)
+    dlog_prob/ddf    = (where(r, (z**2 / df**2 + z**2 / df) / w, (df + 1) / df**2 / v)
                        + digamma((df + 1) / 2) - 2 * log(hypot(sqrt(1 / df) * (x - loc) / scale,
                        1)) - digamma(df / 2) - 1 / df) / 2
     dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / u**2
-    dlog_prob/dscale = (where(w, z**2 * (df + 1) / df / (z**2 / df + 1), (df + 1) / df / v) - 1)
-                       / scale
+    dlog_prob/dscale = (where(r, z**2 * (df + 1) / df / w, (df + 1) / df / v) - 1) / scale
 
 Saved for backward: x, df, loc and scale.
 
@@ -109,28 +109,29 @@ class StudentTLogProbFunction(Function):
             grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
             below = torch.abs(z) < 1
-            ratio3 = z * z * total / df
+            product = z / df * z
+            total2 = product + 1
         if wants_df:
-            ratio4 = ratio3 / torch.where(below, z * z + df, 1)
+            ratio3 = (z * z / df / df + product) / total2
         if wants_df or wants_scale:
-            ratio5 = total / df
+            ratio4 = total / df
             chosen = torch.where(below, 1, z)
-            ratio6 = 1 / df
-            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio6)
+            ratio5 = 1 / df
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen3 = torch.where(below, ratio4, ratio5 / df / chosen2)
-            total2 = chosen3 + torch.digamma(0.5 * total)
-            ratio7 = torch.sqrt(ratio6) * diff / scale
+            chosen3 = torch.where(below, ratio3, ratio4 / df / chosen2)
+            total3 = chosen3 + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio5) * diff / scale
             diff2 = torch.sub(
-                total2, torch.log(torch.hypot(ratio7, ratio7.new_full((), 1))), alpha=2
+                total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
-            grad_df = _fit(0.5 * (diff2 - ratio6) * grad_log_prob, saved[1].shape, saved[1].dtype)
+            grad_df = _fit(0.5 * (diff2 - ratio5) * grad_log_prob, saved[1].shape, saved[1].dtype)
         if wants_loc:
             grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
         if wants_scale:
-            ratio8 = ratio3 / (z / df * z + 1)
-            product = (torch.where(below, ratio8, ratio5 / chosen2) - 1) * grad_log_prob
-            grad_scale = _fit(product / scale, saved[3].shape, saved[3].dtype)
+            ratio7 = z * z * total / df / total2
+            product2 = (torch.where(below, ratio7, ratio4 / chosen2) - 1) * grad_log_prob
+            grad_scale = _fit(product2 / scale, saved[3].shape, saved[3].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -156,28 +157,29 @@ class StudentTLogProbFunction(Function):
                 terms.append(-(product * tangent_x / scale / scale / length / length))
             if tangent_df is not None or tangent_scale is not None:
                 below = torch.abs(z) < 1
-                ratio = z * z * total / df
+                product2 = z / df * z
+                chosen = torch.where(below, product2 + 1, 1)
             if tangent_df is not None:
-                ratio2 = ratio / torch.where(below, z * z + df, 1)
+                ratio = (z * z / df / df + product2) / chosen
             if tangent_df is not None or tangent_scale is not None:
-                ratio3 = total / df
-                chosen = torch.where(below, 1, z)
-                ratio4 = 1 / df
-                chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio4)
+                ratio2 = total / df
+                chosen2 = torch.where(below, 1, z)
+                ratio3 = 1 / df
+                chosen3 = torch.where(below, 1, 1 / chosen2 / chosen2 + ratio3)
             if tangent_df is not None:
-                chosen3 = torch.where(below, ratio2, ratio3 / df / chosen2)
-                total2 = chosen3 + torch.digamma(0.5 * total)
-                ratio5 = torch.sqrt(ratio4) * diff / scale
+                chosen4 = torch.where(below, ratio, ratio2 / df / chosen3)
+                total2 = chosen4 + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio3) * diff / scale
                 diff2 = torch.sub(
-                    total2, torch.log(torch.hypot(ratio5, ratio5.new_full((), 1))), alpha=2
+                    total2, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
-                terms.append(0.5 * (diff2 - ratio4) * tangent_df)
+                terms.append(0.5 * (diff2 - ratio3) * tangent_df)
             if tangent_loc is not None:
                 terms.append(product * tangent_loc / scale / scale / length / length)
             if tangent_scale is not None:
-                ratio6 = ratio / torch.where(below, z / df * z + 1, 1)
-                product2 = (torch.where(below, ratio6, ratio3 / chosen2) - 1) * tangent_scale
-                terms.append(product2 / scale)
+                ratio5 = z * z * total / df / chosen
+                product3 = (torch.where(below, ratio5, ratio2 / chosen3) - 1) * tangent_scale
+                terms.append(product3 / scale)
             return _total(ctx, terms)
 
 
@@ -207,30 +209,31 @@ class _StudentTLogProbPlain(Function):
             grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
             below = torch.abs(z) < 1
-            ratio3 = (z * z * total).div_(df)
+            product = (z / df).mul_(z)
+            total2 = product + 1
         if wants_df:
-            ratio4 = ratio3 / torch.where(below, z * z + df, 1)
+            ratio3 = (z * z / df).div_(df).add_(product).div_(total2)
         if wants_df or wants_scale:
-            ratio5 = total / df
+            ratio4 = total / df
             chosen = torch.where(below, 1, z)
-            ratio6 = 1 / df
-            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio6)
+            ratio5 = 1 / df
+            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
         if wants_df:
-            chosen3 = torch.where(below, ratio4, ratio5 / df / chosen2)
-            total2 = chosen3.add_(torch.digamma(0.5 * total))
-            ratio7 = torch.sqrt(ratio6) * diff / scale
-            diff2 = total2.sub_(torch.hypot(ratio7, ratio7.new_full((), 1)).log_(), alpha=2).sub_(
+            chosen3 = torch.where(below, ratio3, ratio4 / df / chosen2)
+            total3 = chosen3.add_(torch.digamma(0.5 * total))
+            ratio6 = torch.sqrt(ratio5) * diff / scale
+            diff2 = total3.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
             grad_df = _fit(
-                diff2.sub_(ratio6).mul_(grad_log_prob).mul_(0.5), saved[1].shape, saved[1].dtype
+                diff2.sub_(ratio5).mul_(grad_log_prob).mul_(0.5), saved[1].shape, saved[1].dtype
             )
         if wants_loc:
             grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
         if wants_scale:
-            ratio8 = ratio3.div_((z / df).mul_(z).add_(1))
-            product = torch.where(below, ratio8, ratio5 / chosen2).sub_(1).mul_(grad_log_prob)
-            grad_scale = _fit(product.div_(scale), saved[3].shape, saved[3].dtype)
+            ratio7 = (z * z * total).div_(df).div_(total2)
+            product2 = torch.where(below, ratio7, ratio4 / chosen2).sub_(1).mul_(grad_log_prob)
+            grad_scale = _fit(product2.div_(scale), saved[3].shape, saved[3].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
 
 
