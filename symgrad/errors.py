@@ -77,9 +77,24 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
 
     if len(word) > _CLIP:
         return ""
-    near = {name.lower(): name for name in islice(candidates, _COMPARED) if abs(len(name) - len(word)) < 5}
+    known = list(islice(candidates, _COMPARED))
+    twin = next((name for name in known if name.translate(_LATIN) == word.translate(_LATIN)), None)
+    if twin is not None and not (twin.isascii() and word.isascii()):
+        strange = next(char for char in twin + word if not char.isascii())
+        return f"; {twin!r} looks like it, and one of them has {_character(strange)}"
+    near = {name.lower(): name for name in known if abs(len(name) - len(word)) < 5}
     found = difflib.get_close_matches(word.lower(), near, n=1, cutoff=0.6)
     return f"; did you mean {near[found[0]]!r}?" if found else ""
+
+
+# Letters of other alphabets by the Latin ones that they look like.
+_LATIN = str.maketrans("аеорсухіјѕԁАВЕКМНОРСТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "aeopcyxijsdABEKMHOPCTXABEZHIKMNOPTYXo")  # noqa: RUF001
+
+
+def _character(char: str) -> str:
+    import unicodedata
+
+    return f"U+{ord(char):04X} ({unicodedata.name(char, 'without a name').lower()})"
 
 
 def _window(line: str, index: int) -> tuple[str, int]:

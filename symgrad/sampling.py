@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
@@ -100,7 +100,7 @@ def _points(
     powers: bool,
     ratios: bool,
 ) -> list[Environment]:
-    combinations = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
+    settings = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
     sweeps: dict[Expr, list[Any]] = {}
     moderate: dict[Expr, list[Any]] = {}
     for symbol, within in tensors.items():
@@ -124,9 +124,11 @@ def _points(
             joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
             points.append(joint)
         points += _together(moderate, tensors, target)
-    thinned = _thin([{**p, **combinations[k % len(combinations)]} for k, p in enumerate(points)], most - len(kept))
+    thinned = _thin([{**p, **settings[k % len(settings)]} for k, p in enumerate(points)], most - len(kept))
     alike = _of_one_size(moderate, tensors, target)[: most // 16] if ratios and len(tensors) > 1 else []
-    first, last = ([{**p, **combinations[k % len(combinations)]} for k, p in enumerate(own)] for own in (kept, alike))
+    zeros = _both_zero(moderate, tensors)[: most // 16]
+    own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
+    first, last = own
     return [*first, *thinned, *last]
 
 
@@ -153,6 +155,15 @@ def _at_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Inte
         {o: 0.0 if o is s else moderate[o][(k * (3 + j) + 1) % len(moderate[o])] for j, o in enumerate(tensors)}
         for k in range(_ZEROS)
         for s in floats
+    ]
+
+
+def _both_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which two tensors are 0: a ratio of them is no number, and the formula may be one."""
+    floats = [s for s, within in tensors.items() if s["kind"] not in ("bool_tensor", "int_tensor") and 0.0 in within]
+    return [
+        {o: 0.0 if o in pair else moderate[o][(3 * k + j) % len(moderate[o])] for j, o in enumerate(tensors)}
+        for k, pair in enumerate(combinations(floats, 2))
     ]
 
 

@@ -160,7 +160,9 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # with a gradient, dtypes that depend on the order of operations, numbers outside of a domain, a number that decides a
 # dtype alone, 0 times infinity in the formula's own derivative, results too large for finite differences and for half
 # precision, nothing for the composite to save, a gradient of its own for a tensor that may be absent, sizes as numbers,
-# functions of integers in float64 (in float32 in the composite).
+# infinity minus infinity in the formula's derivative and not in autograd's, errors that cancel, a function that torch
+# has in no more than float32's accuracy, sums that may be of everything, an underflow in the composite, a derivative in
+# float64 for the sake of another, functions of integers in float64 (in float32 in the composite).
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -184,6 +186,15 @@ UNUSUAL = (
     "{op: sized, tensors: {x: {shape: [N, D]}, b: {shape: [D], default: 0}}, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x/D, x/sqrt(D)) + b', z: 'max(N - D, 1)*x + log(N) - (2*pi)**(-D/2)'},"
     " gradients: {b: 'sum(grad_y, dim=0)/N'}}",
+    "{op: gumbel, tensors: {x: , scale: {domain: '(0, oo)'}}, let: {z: x/scale}, outputs: {y: z + exp(-z)}}",
+    "{op: bernoulli, tensors: {p: , q: }, outputs: {kl: sigmoid(p)*(p - q) - softplus(p) + softplus(q)}}",
+    "{op: gamma, tensors: {a: {domain: '(0, oo)'}, c: {domain: '(0, oo)'}}, outputs: {y: (a - c)*digamma(a) - a}}",
+    "{op: either, tensors: {x: {shape: [..., K]}, y: {shape: [...], grad: false}},"
+    " outputs: {nll: 'y*sum(softplus(x), dim=-1) + y'}}",
+    "{op: in_a_bin, tensors: {x: , log_scale: }, let: {z: x*exp(-log_scale)},"
+    " outputs: {logp: log(sigmoid(z + 0.004) - sigmoid(z - 0.004))}}",
+    "{op: weibull, tensors: {t: {domain: '(0, oo)', grad: false}, k: {domain: '(0, oo)'}, lam: {domain: '(0, oo)'}},"
+    " outputs: {nll: -log(k/lam) - (k - 1)*log(t/lam) + (t/lam)**k}}",
     "{op: counted, tensors: {k: {dtype: int, domain: '[0, oo)'}, a: {domain: '(0, oo)'}},"
     " outputs: {y: exp(a*k) - cosh(k)}}",
 )

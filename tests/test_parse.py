@@ -101,6 +101,10 @@ MEANINGS: dict[str, Expr] = {
     "x + mask": X + where(MASK, ONE, ZERO),
     "sum(x > 0)": make("sum", where(compare("gt", X, 0), ONE, ZERO), dim=None, keepdim=False),
     "Piecewise((x, x > 1), (y, flag), (0, True))": where(compare("gt", X, 1), X, where(FLAG, Y, ZERO)),
+    # names that follow those of modules
+    "torch.where(x > 0, F.relu(x), sympy.exp(y))": where(compare("gt", X, 0), call("relu", X), call("exp", Y)),
+    "torch.nn.functional.softmax(x, dim=0)": make("softmax", X, dim=0),
+    "torch.max(x, dim=0).values": parse("max(x, dim=0).values"),
     # tensor operations
     "sum(x)": make("sum", X, dim=None, keepdim=False),
     "sum(x, 0, True)": make("sum", X, dim=0, keepdim=True),
@@ -256,9 +260,14 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "None": (0, "None is not a value"),
     "inf": (0, "unknown name 'inf'; did you mean 'oo'?"),
     "finite(x)": (0, "unknown function 'finite'"),
+    "еxp(x)": (
+        0, "unknown function 'еxp'; 'exp' looks like it, and one of them has U+0435 (cyrillic small letter ie)"
+    ),
+    "х + 1": (0, "unknown name 'х'; 'x' looks like it, and one of them has U+0445 (cyrillic small letter ha)"),
     "where(true, x, y)": (6, "unknown name 'true'; did you mean 'True'?"),
     "math.pi * x": (5, "'math.pi': write pi"),
-    "torch.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
+    "np.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
+    "torch.exq(x)": (0, "unknown function 'exq'; did you mean 'exp'?"),
     "x.exp()": (0, "methods have no place in a formula; write exp(...)"),
     "x.__class__": (2, "unknown attribute '__class__'"),
     "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),

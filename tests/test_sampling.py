@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
+from compiled import compiled_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, FLAG, MODE, X, Y, Z
@@ -204,3 +206,17 @@ def test_ratios_of_extreme_tensors_are_ordinary_at_some_points() -> None:
         assert any(0.5 < abs(p[X]) / size < 2 and 0.5 < p[Y] / size < 2 for p in points)
     assert points[:64] == sample_points({X: ALL_REALS, Y: positive}, {}, 64)[FLOAT32]
     assert sample_points({X: ALL_REALS}, {}, 64, ratios=True) == sample_points({X: ALL_REALS}, {}, 64)
+
+
+def test_two_tensors_are_zero_together() -> None:
+    """A ratio of them is no number then, and the formula may be one: s / (i + k*s + 1) is 0."""
+    s, i, k = (symbol(name) for name in "sik")
+    points = sample_points(dict.fromkeys((s, i, k), parse_interval("[0, oo)")), {})[FLOAT64]
+    assert {(0, 1), (0, 2), (1, 2)} <= {tuple(n for n, t in enumerate((s, i, k)) if p[t] == 0) for p in points}
+
+
+def test_a_form_has_a_value_where_two_tensors_are_zero() -> None:
+    tensors = "{s: {domain: '[0, oo)'}, v: , k: {domain: '(0, oo)'}, i: {domain: '[0, oo)'}}"
+    item = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{rate: v*s/(k*(1 + i/2) + s)}}}}")
+    zero, one = torch.zeros(2), torch.ones(2)
+    assert item.function(zero, one, one, zero).tolist() == [0.0, 0.0]

@@ -188,8 +188,8 @@ class Builder:
         if isinstance(node, ast.Name):
             bound = self.scope.names.get(node.id)
             return bound.fields if bound else None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            name = calls.operation_with_fields(node.func.id, node)
+        if isinstance(node, ast.Call) and (called := calls.plain_name(self, node.func)):
+            name = calls.operation_with_fields(called, node)
             if name is not None:
                 return calls.results(self, name, node)
         return None
@@ -364,12 +364,7 @@ class Builder:
         return value
 
     def _call(self, node: ast.Call) -> Expr:
-        if not isinstance(node.func, ast.Name):
-            if isinstance(node.func, ast.Attribute):
-                name = node.func.attr
-                self.fail(node.func, f"methods have no place in a formula; write {name}(...)")
-            self.fail(node, "only functions can be called, by their name")
-        return calls.call(self, node.func.id, node)
+        return calls.call(self, calls.called(self, node), node)
 
     def _sequence(self, node: ast.expr) -> Expr:
         self.fail(node, "several values where one is needed")

@@ -24,15 +24,45 @@ from symgrad.tensor_ops.row import is_number, is_size
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder
 
-__all__ = ["SPECIAL", "apply", "call", "operation_with_fields", "results", "spelled_with_fields"]
+__all__ = [
+    "SPECIAL",
+    "apply",
+    "call",
+    "called",
+    "operation_with_fields",
+    "plain_name",
+    "results",
+    "spelled_with_fields",
+]
 
 # Arguments that may be absent although the row has no definition with a default for them.
 _DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
     "clamp": {"min": MINUS_ONE * OO, "max": OO},
     "heaviside": {"values": HALF},
 }
+_MODULES = frozenset({"torch", "torch.special", "torch.nn.functional", "nn.functional", "F", "sympy", "sp"})
 _FEWEST = {"clamp": 2}  # arguments that must be given, though it is free which
 _LARGEST_ORDER = 100
+
+
+def plain_name(builder: Builder, function: ast.expr) -> str | None:
+    """The name of what is called, also behind that of a module as in `torch.where`; None if it has none."""
+    if isinstance(function, ast.Name):
+        return function.id
+    if not isinstance(function, ast.Attribute):
+        return None
+    module = builder.syntax.source(function.value)
+    return function.attr if module in _MODULES and module.partition(".")[0] not in builder.scope.names else None
+
+
+def called(builder: Builder, node: ast.Call) -> str:
+    """The name of the function that a call calls."""
+    name = plain_name(builder, node.func)
+    if name is None and isinstance(node.func, ast.Attribute):
+        builder.fail(node.func, f"methods have no place in a formula; write {node.func.attr}(...)")
+    if name is None:
+        builder.fail(node, "only functions can be called, by their name")
+    return name
 
 
 def call(builder: Builder, name: str, node: ast.Call) -> Expr:

@@ -2,7 +2,7 @@
 
 A spec need not say that `x * log(x)` wants positive numbers: without a domain or a range of its own, a tensor gets the
 first of some ranges in which what is computed of the tensors, up to the tensor operations, is finite, and not so large
-that finite differences say nothing.
+that finite differences say nothing; in float64 and operation by operation too, as the composite computes it.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from itertools import islice, product
 from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.samples import sampled_range, settings
+from symgrad.backends.torch.samples import sampled_range, settings, spread
 from symgrad.differentials import absent
 from symgrad.differentiate import is_tensor_op
-from symgrad.evaluate import Environment, Exact
+from symgrad.evaluate import FLOAT64, Environment, Exact
 from symgrad.expr import Expr
+from symgrad.machine import machine_form
+from symgrad.simulate import Simulation
 from symgrad.traversal import topological
 
 Range: TypeAlias = "tuple[float, float]"
 
 _USUAL = (-3.0, 3.0)
 _RANGES: tuple[Range, ...] = (_USUAL, (-0.95, 0.95), (0.25, 3.0), (0.05, 0.95), (1.25, 4.0), (-3.0, -0.25))
-_POINTS = 40
+_POINTS = 120
 _LARGEST = 1e12
+_TOLERANCE = 1e-8
 _MOST_SETTINGS = 3
 _MOST_TRIED = 150
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def sampled_ranges(layout: Layout) -> list[Range]:
@@ -41,7 +43,7 @@ def sampled_ranges(layout: Layout) -> list[Range]:
     defined: list[Range] | None = None
     for ranges in islice(product(*choices), _MOST_TRIED):
         largest = _largest(regions, layout, ranges)
-        if largest < _LARGEST:
+        if largest < _LARGEST and _is_accurate(regions, layout, ranges):
             return list(ranges)
         if defined is None and math.isfinite(largest):
             defined = list(ranges)
@@ -69,6 +71,17 @@ def _largest(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range]) -
     return max(sizes, default=0.0) if all(map(math.isfinite, sizes)) else math.inf
 
 
+def _is_accurate(regions: Sequence[Expr], layout: Layout, ranges: Sequence[Range]) -> bool:
+    """Whether float64 suffices for the formulas as they are written."""
+    points = list(_points(layout, ranges))
+    exact, simulation = Exact(points, 53), Simulation(points, FLOAT64)
+    return all(
+        abs(found - right) <= _TOLERANCE * (1 + abs(right))
+        for region in regions
+        for right, found in zip(map(float, exact(region)), simulation(machine_form(region)), strict=True)
+    )
+
+
 def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
     """Points spread over the ranges, in some settings of the hyperparameters."""
     spec, symbols = layout.spec, layout.operation.program.symbols
@@ -78,8 +91,7 @@ def _points(layout: Layout, ranges: Sequence[Range]) -> Iterator[Environment]:
         point: dict[Expr, Any] = {symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
         for i, (t, (low, high)) in enumerate(zip(spec.tensors, ranges, strict=True)):
             point[absent(t.name)] = False  # a formula with many optional tensors still asks
-            part = (k + 0.5) * _GOLDEN ** (i + 1) % 1.0
-            value = low + (high - low) * part
+            value = low + (high - low) * spread(k, i)
             point[symbols[t.name]] = (
                 value >= 1 if t.dtype == "bool" else value if t.dtype == "float" else math.floor(value)
             )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.samples import sampled_range, settings, variant_at
+from symgrad.backends.torch.samples import sampled_range, settings, spread, variant_at
 from symgrad.differentiate import is_tensor_op, partials
 from symgrad.equations import SAME_VALUES
 from symgrad.evaluate import FLOAT32, FLOAT64, Format
@@ -21,8 +21,10 @@ from symgrad.traversal import rebuild, topological
 
 __all__ = ["special"]
 
+_Total: TypeAlias = Callable[[Sequence[float]], float]
+
 _SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
-_POINTS = 5  # at which forms are looked at
+_POINTS = 8  # at which forms are looked at
 _OF_SHAPES = frozenset(SAME_VALUES) - {"finite"} | {"held"}  # what brings shapes and dtypes in line, and a mark
 _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 
@@ -62,30 +64,33 @@ def _results(
         if variant is None:
             continue
         points = [{**p, symbol: v} for v in values for p in _points(layout, chosen)]
-        for own, written in _forms(layout, variant):
+        for own, written, total in _forms(layout, variant):
             ones = {s: 1.0 for form in own for s in form.symbols if s.is_differential}  # cotangents
             simulation = Simulation([{**ones, **p} for p in points], target)
             columns = ([simulation(machine_form(form)) for form in forms] for forms in (own, written))
             mine, theirs = (list(zip(*c, strict=True)) for c in columns)
-            yield from zip((p[symbol] for p in points), map(sum, mine), map(_total_of_autograd, theirs), strict=True)
+            yield from zip((p[symbol] for p in points), map(sum, mine), map(total, theirs), strict=True)
 
 
 def _total_of_autograd(terms: Sequence[float]) -> float:
-    """A sum over outputs; of several, autograd may find a number, as it adds cotangents before it multiplies."""
+    """A sum over outputs. Autograd may find a number where it is none, as it adds
+    what comes back to an intermediate before it multiplies."""
     total = sum(terms)
-    return total if total == total or len(terms) == 1 else math.inf
+    return total if total == total else math.inf
 
 
-def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr]]]:
-    """The terms of each output and gradient, as chosen and as written, where they are element-wise."""
+def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr], _Total]]:
+    """The terms of each output and gradient, as chosen and as written, where they are element-wise, and how the latter
+    are added."""
     written = {name: formula for name, formula in variant.formulas.items() if not _has_operations(formula)}
     for name, formula in written.items():
-        yield [variant.outputs[name]], [formula]
+        yield [variant.outputs[name]], [formula], sum
     for tensor in layout.differentiable:
         own = {o: _pointwise(g) for (o, t), g in variant.gradients.items() if t == tensor and o in written}
         if own and None not in own.values():
             leaf = layout.symbol(tensor)
-            yield [g for g in own.values() if g is not None], [partials(written[o], [leaf])[leaf] for o in own]
+            slopes = [partials(written[o], [leaf])[leaf] for o in own]
+            yield [g for g in own.values() if g is not None], slopes, _total_of_autograd
 
 
 def _points(layout: Layout, values: Sequence[Any]) -> list[dict[Expr, Any]]:
@@ -97,8 +102,7 @@ def _points(layout: Layout, values: Sequence[Any]) -> list[dict[Expr, Any]]:
         place = dict(own)
         for i, t in enumerate(spec.tensors):
             low, high = sampled_range(t, spec)
-            share = (k * (2 * i + 3) + i + 0.5) % _POINTS / _POINTS
-            drawn = low + (high - low) * share
+            drawn = low + (high - low) * spread(k, i)
             place[layout.symbol(t.name)] = (
                 drawn if t.dtype == "float" else bool(drawn >= 1) if t.dtype == "bool" else math.floor(drawn)
             )

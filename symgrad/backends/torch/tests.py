@@ -121,7 +121,7 @@ class _Facts:
         kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
         plain = all(t.dtype == "float" for t in tensors)
         first = self.shapes[0]
-        mixed = samples.shapes_to_mix(spec, self.shapes)
+        mixed = samples.shapes_to_mix(spec, self.shapes, self._formulas())
         large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
         context: dict[str, Any] = {
             "op": spec.op,
