@@ -2,27 +2,26 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 1cc73c9bcac7dc42996a7c62d942b47ebfe016d64f8e8a7c72f62632e7a53b09
+# body-sha256: ab6e381e8d4c6a8a30f32d7dacbaf7ce53074f2eed2668be161eeb2ff949007f
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
     log_prob = lgamma((df + 1)/2) - lgamma(df/2) - log(pi*df)/2 - log(scale)
                - (df + 1)/2 * log(1 + z**2/df)
 
-    u                = hypot(z, sqrt(df))
-    v                = 1 / df + 1 / z**2
-    w                = z**2 / df + 1
-    r                = abs(z) < 1
-    dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / u**2
-    dlog_prob/ddf    = (where(r, (z**2 / df**2 + z**2 / df) / w, (df + 1) / df**2 / v)
+    u                = z**2 / df + 1
+    v                = where(abs(z) < 1, 1 / u, 1 / z**2 / (1 / df + 1 / z**2))
+    w                = hypot(z, sqrt(df))
+    dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / w**2
+    dlog_prob/ddf    = (((x - loc) / df / scale)**2 / u + (z**2 / u - 1) / df
                        + digamma((df + 1) / 2) - 2 * log(hypot(sqrt(1 / df) * (x - loc) / scale,
-                       1)) - digamma(df / 2) - 1 / df) / 2
-    dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / u**2
-    dlog_prob/dscale = (where(r, z**2 * (df + 1) / df / w, (df + 1) / df / v) - 1) / scale
+                       1)) - digamma(df / 2)) / 2
+    dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / w**2
+    dlog_prob/dscale = v * (x - loc)**2 / scale**3 - v / scale
 
-Saved for backward: x, df, loc and scale.
+Saved for backward: df, scale and x - loc.
 
-Accuracy in float32: value within 0.5 ulp, derivatives within 3.5 ulp beyond the conditioning of
+Accuracy in float32: value within 0.5 ulp, derivatives within 2.4 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions (value and derivatives evaluated in
 float64).
 
@@ -62,6 +61,18 @@ def student_t_log_prob(
     return _apply(x, df, loc, scale)
 
 
+def _forward(x: Tensor, df: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the outputs, and what a plain backward reuses."""
+    x, df, loc, scale, dtype = _widen_all(x, df, loc, scale)
+    diff = x - loc
+    ratio = torch.sqrt(1 / df) * diff / scale
+    log = torch.log(torch.hypot(ratio, ratio.new_full((), 1)))
+    diff2 = torch.lgamma(0.5 * (df + 1)) - log * df - log
+    diff3 = diff2 - torch.lgamma(0.5 * df) - 0.5 * torch.log(math.pi * df)
+    log_prob = diff3 - torch.log(scale)
+    return _round(log_prob, dtype), _narrow(diff, dtype)
+
+
 class StudentTLogProbFunction(Function):
     """log_prob of student_t_log_prob, differentiable to any order, in any mode."""
 
@@ -69,18 +80,7 @@ class StudentTLogProbFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, df: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-        x, df, loc, scale, dtype = _widen_all(x, df, loc, scale)
-        total = df + 1
-        ratio = torch.sqrt(1 / df) * (x - loc) / scale
-        log1p = torch.log1p(
-            ratio
-            / torch.nan_to_num(
-                torch.hypot(ratio, ratio.new_full((), 1)) + 1, torch.nan, 1e30, -1e30
-            )
-            * ratio
-        )
-        diff = torch.lgamma(0.5 * total) - total * log1p - torch.lgamma(0.5 * df)
-        return _round(diff - 0.5 * torch.log(math.pi * df) - torch.log(scale), dtype)
+        return _forward(x, df, loc, scale)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], log_prob: Any) -> None:
@@ -98,9 +98,10 @@ class StudentTLogProbFunction(Function):
         x, df, loc, scale = saved = ctx.saved_tensors
         x, df, loc, scale, grad_log_prob, _ = _widen_all(x, df, loc, scale, grad_log_prob)
         grad_x = grad_df = grad_loc = grad_scale = None
-        total = df + 1
         diff = x - loc
         z = diff / scale
+        if wants_x or wants_df or wants_loc:
+            total = df + 1
         if wants_x or wants_loc:
             length = torch.hypot(z, torch.sqrt(df))
             ratio = total * diff * grad_log_prob / scale / scale / length
@@ -108,30 +109,27 @@ class StudentTLogProbFunction(Function):
         if wants_x:
             grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
-            below = torch.abs(z) < 1
-            product = z / df * z
-            total2 = product + 1
+            total2 = z / df * z + 1
+            ratio3 = 1 / df
         if wants_df:
-            ratio3 = (z * z / df / df + product) / total2
-        if wants_df or wants_scale:
-            ratio4 = total / df
-            chosen = torch.where(below, 1, z)
-            ratio5 = 1 / df
-            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
-        if wants_df:
-            chosen3 = torch.where(below, ratio3, ratio4 / df / chosen2)
-            total3 = chosen3 + torch.digamma(0.5 * total)
-            ratio6 = torch.sqrt(ratio5) * diff / scale
+            ratio4 = (z / total2 * z - 1) / df
+            ratio5 = diff / df / scale
+            total3 = torch.addcmul(ratio4, ratio5 / total2, ratio5) + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio3) * diff / scale
             diff2 = torch.sub(
                 total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
-            grad_df = _fit(0.5 * (diff2 - ratio5) * grad_log_prob, saved[1].shape, saved[1].dtype)
+            grad_df = _fit(0.5 * diff2 * grad_log_prob, saved[1].shape, saved[1].dtype)
         if wants_loc:
             grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
         if wants_scale:
-            ratio7 = z * z * total / df / total2
-            product2 = (torch.where(below, ratio7, ratio4 / chosen2) - 1) * grad_log_prob
-            grad_scale = _fit(product2 / scale, saved[3].shape, saved[3].dtype)
+            below = torch.abs(z) < 1
+            chosen = torch.where(below, 1, z)
+            ratio7 = 1 / chosen / chosen
+            ratio8 = ratio7 / torch.where(below, 1, ratio7 + ratio3)
+            chosen2 = torch.where(below, 1 / total2, ratio8)
+            diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
+            grad_scale = _fit(diff3 * grad_log_prob, saved[3].shape, saved[3].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
 
     @staticmethod
@@ -146,95 +144,200 @@ class StudentTLogProbFunction(Function):
             x, df, loc, scale = saved
             x, df, loc, scale, _ = _widen_all(x, df, loc, scale)
             terms = []
-            total = df + 1
             diff = x - loc
+            z = diff / scale
+            if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
+                total = df + 1
             if tangent_x is not None or tangent_loc is not None:
                 product = total * diff
-            z = diff / scale
-            if tangent_x is not None or tangent_loc is not None:
                 length = torch.hypot(z, torch.sqrt(df))
             if tangent_x is not None:
                 terms.append(-(product * tangent_x / scale / scale / length / length))
             if tangent_df is not None or tangent_scale is not None:
-                below = torch.abs(z) < 1
-                product2 = z / df * z
-                chosen = torch.where(below, product2 + 1, 1)
+                total2 = z / df * z + 1
+                ratio = 1 / df
             if tangent_df is not None:
-                ratio = (z * z / df / df + product2) / chosen
-            if tangent_df is not None or tangent_scale is not None:
-                ratio2 = total / df
-                chosen2 = torch.where(below, 1, z)
-                ratio3 = 1 / df
-                chosen3 = torch.where(below, 1, 1 / chosen2 / chosen2 + ratio3)
-            if tangent_df is not None:
-                chosen4 = torch.where(below, ratio, ratio2 / df / chosen3)
-                total2 = chosen4 + torch.digamma(0.5 * total)
-                ratio4 = torch.sqrt(ratio3) * diff / scale
+                ratio2 = (z / total2 * z - 1) / df
+                ratio3 = diff / df / scale
+                total3 = torch.addcmul(ratio2, ratio3 / total2, ratio3) + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio) * diff / scale
                 diff2 = torch.sub(
-                    total2, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
+                    total3, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
-                terms.append(0.5 * (diff2 - ratio3) * tangent_df)
+                terms.append(0.5 * diff2 * tangent_df)
             if tangent_loc is not None:
                 terms.append(product * tangent_loc / scale / scale / length / length)
             if tangent_scale is not None:
-                ratio5 = z * z * total / df / chosen
-                product3 = (torch.where(below, ratio5, ratio2 / chosen3) - 1) * tangent_scale
-                terms.append(product3 / scale)
+                below = torch.abs(z) < 1
+                chosen = torch.where(below, 1, z)
+                ratio5 = 1 / chosen / chosen
+                ratio6 = ratio5 / torch.where(below, 1, ratio5 + ratio)
+                chosen2 = torch.where(below, 1 / total2, ratio6)
+                diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
+                terms.append(diff3 * tangent_scale)
             return _total(ctx, terms)
 
 
-class _StudentTLogProbPlain(Function):
-    """StudentTLogProbFunction for a plain call, whose backward overwrites temporaries."""
+class _StudentTLogProbKeeping(Function):
+    """StudentTLogProbFunction for a plain call: keeps diff in place of x and loc.
 
-    forward = StudentTLogProbFunction.forward
-    setup_context: Any = StudentTLogProbFunction.setup_context
-    jvp = StudentTLogProbFunction.jvp
+    It is an output of its own, so that second derivatives pass through it.
+    """
+
+    forward = staticmethod(_forward)
 
     @staticmethod
-    def backward(ctx: Any, grad_log_prob: Tensor | None) -> Any:
-        if not _is_plain(grad_log_prob):
-            return StudentTLogProbFunction.backward(ctx, grad_log_prob)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
+        x, df, loc, scale = inputs
+        _, diff = outputs
+        ctx.shapes = (x.shape, None, loc.shape)
+        ctx.dtypes = (x.dtype, None, loc.dtype)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(df, scale, diff)
+        if _forward_mode():
+            _save_for_jvp(ctx, outputs, df, scale, diff)
+
+    @staticmethod
+    def backward(ctx: Any, grad_log_prob: Tensor | None, grad_diff: Tensor | None = None) -> Any:
+        if grad_diff is None and _is_plain(grad_log_prob):
+            return _StudentTLogProbKeeping.gradients(ctx, grad_log_prob)
+        if grad_log_prob is None and grad_diff is None:
+            return None, None, None, None
         wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
-        x, df, loc, scale = saved = ctx.saved_tensors
-        x, df, loc, scale, grad_log_prob, _ = _widen_all(x, df, loc, scale, grad_log_prob)
+        df, scale, diff = saved = ctx.saved_tensors
+        df, scale, diff, grad_log_prob, grad_diff, _ = _widen_all(
+            df, scale, diff, grad_log_prob, grad_diff
+        )
         grad_x = grad_df = grad_loc = grad_scale = None
-        total = df + 1
-        diff = x - loc
+        if grad_log_prob is not None:
+            z = diff / scale
+        if (wants_x or wants_df or wants_loc) and grad_log_prob is not None:
+            total = df + 1
+        if (wants_x or wants_loc) and grad_log_prob is not None:
+            length = torch.hypot(z, torch.sqrt(df))
+            ratio = total * diff * grad_log_prob / scale / scale / length
+            ratio2 = ratio / length
+        if wants_x and grad_log_prob is not None:
+            grad_x = _summed(-ratio2, ctx.shapes[0])
+        if wants_x and grad_diff is not None:
+            grad_x = _plus(grad_x, _summed(grad_diff, ctx.shapes[0]))
+        if (wants_df or wants_scale) and grad_log_prob is not None:
+            total2 = z / df * z + 1
+            ratio3 = 1 / df
+        if wants_df and grad_log_prob is not None:
+            ratio4 = (z / total2 * z - 1) / df
+            ratio5 = diff / df / scale
+            total3 = torch.addcmul(ratio4, ratio5 / total2, ratio5) + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio3) * diff / scale
+            diff2 = torch.sub(
+                total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
+            ) - torch.digamma(0.5 * df)
+            grad_df = _fit(0.5 * diff2 * grad_log_prob, saved[0].shape, saved[0].dtype)
+        if wants_loc and grad_log_prob is not None:
+            grad_loc = _summed(ratio2, ctx.shapes[2])
+        if wants_loc and grad_diff is not None:
+            grad_loc = _plus(grad_loc, _summed(-grad_diff, ctx.shapes[2]))
+        if wants_scale and grad_log_prob is not None:
+            below = torch.abs(z) < 1
+            chosen = torch.where(below, 1, z)
+            ratio7 = 1 / chosen / chosen
+            ratio8 = ratio7 / torch.where(below, 1, ratio7 + ratio3)
+            chosen2 = torch.where(below, 1 / total2, ratio8)
+            diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
+            grad_scale = _fit(diff3 * grad_log_prob, saved[1].shape, saved[1].dtype)
+        return (
+            _rounded(grad_x, ctx.dtypes[0]),
+            grad_df,
+            _rounded(grad_loc, ctx.dtypes[2]),
+            grad_scale,
+        )
+
+    @staticmethod
+    def gradients(ctx: Any, grad_log_prob: Tensor) -> Any:
+        """Return the gradients where nothing differentiates them; overwrites temporaries."""
+        wants_x, wants_df, wants_loc, wants_scale = ctx.needs_input_grad
+        df, scale, diff = saved = ctx.saved_tensors
+        df, scale, diff, grad_log_prob, _ = _widen_all(df, scale, diff, grad_log_prob)
+        grad_x = grad_df = grad_loc = grad_scale = None
         z = diff / scale
+        if wants_x or wants_df or wants_loc:
+            total = df + 1
         if wants_x or wants_loc:
             length = torch.hypot(z, torch.sqrt(df))
             ratio = (total * diff * grad_log_prob).div_(scale).div_(scale).div_(length)
             ratio2 = ratio.div_(length)
         if wants_x:
-            grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
+            grad_x = _fit(-ratio2, ctx.shapes[0], ctx.dtypes[0])
         if wants_df or wants_scale:
-            below = torch.abs(z) < 1
-            product = (z / df).mul_(z)
-            total2 = product + 1
+            total2 = (z / df).mul_(z).add_(1)
+            ratio3 = 1 / df
         if wants_df:
-            ratio3 = (z * z / df).div_(df).add_(product).div_(total2)
-        if wants_df or wants_scale:
-            ratio4 = total / df
-            chosen = torch.where(below, 1, z)
-            ratio5 = 1 / df
-            chosen2 = torch.where(below, 1, 1 / chosen / chosen + ratio5)
-        if wants_df:
-            chosen3 = torch.where(below, ratio3, ratio4 / df / chosen2)
-            total3 = chosen3.add_(torch.digamma(0.5 * total))
-            ratio6 = torch.sqrt(ratio5) * diff / scale
+            ratio4 = (z / total2).mul_(z).sub_(1).div_(df)
+            ratio5 = diff / df / scale
+            total3 = ratio4.addcmul_(ratio5 / total2, ratio5).add_(torch.digamma(0.5 * total))
+            ratio6 = torch.sqrt(ratio3) * diff / scale
             diff2 = total3.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
-            grad_df = _fit(
-                diff2.sub_(ratio5).mul_(grad_log_prob).mul_(0.5), saved[1].shape, saved[1].dtype
-            )
+            grad_df = _fit(diff2.mul_(grad_log_prob).mul_(0.5), saved[0].shape, saved[0].dtype)
         if wants_loc:
-            grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
+            grad_loc = _fit(ratio2, ctx.shapes[2], ctx.dtypes[2])
         if wants_scale:
-            ratio7 = (z * z * total).div_(df).div_(total2)
-            product2 = torch.where(below, ratio7, ratio4 / chosen2).sub_(1).mul_(grad_log_prob)
-            grad_scale = _fit(product2.div_(scale), saved[3].shape, saved[3].dtype)
+            below = torch.abs(z) < 1
+            chosen = torch.where(below, 1, z)
+            ratio7 = 1 / chosen / chosen
+            ratio8 = ratio7 / torch.where(below, 1, ratio7 + ratio3)
+            chosen2 = torch.where(below, 1 / total2, ratio8)
+            diff3 = (chosen2 * diff).mul_(diff).div_(scale**3).sub_(chosen2 / scale)
+            grad_scale = _fit(diff3.mul_(grad_log_prob), saved[1].shape, saved[1].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
+
+    @staticmethod
+    def jvp(
+        ctx: Any,
+        tangent_x: Tensor | None,
+        tangent_df: Tensor | None,
+        tangent_loc: Tensor | None,
+        tangent_scale: Tensor | None,
+    ) -> Any:
+        with _primals(ctx) as saved:
+            df, scale, diff = saved
+            df, scale, diff, _ = _widen_all(df, scale, diff)
+            terms_log_prob = []
+            terms_diff = []
+            z = diff / scale
+            if tangent_x is not None or tangent_df is not None or tangent_loc is not None:
+                total = df + 1
+            if tangent_x is not None or tangent_loc is not None:
+                product = total * diff
+                length = torch.hypot(z, torch.sqrt(df))
+            if tangent_x is not None:
+                terms_log_prob.append(-(product * tangent_x / scale / scale / length / length))
+                terms_diff.append(tangent_x)
+            if tangent_df is not None or tangent_scale is not None:
+                total2 = z / df * z + 1
+                ratio = 1 / df
+            if tangent_df is not None:
+                ratio2 = (z / total2 * z - 1) / df
+                ratio3 = diff / df / scale
+                total3 = torch.addcmul(ratio2, ratio3 / total2, ratio3) + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio) * diff / scale
+                diff2 = torch.sub(
+                    total3, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
+                ) - torch.digamma(0.5 * df)
+                terms_log_prob.append(0.5 * diff2 * tangent_df)
+            if tangent_loc is not None:
+                terms_log_prob.append(product * tangent_loc / scale / scale / length / length)
+                terms_diff.append(-tangent_loc)
+            if tangent_scale is not None:
+                below = torch.abs(z) < 1
+                chosen = torch.where(below, 1, z)
+                ratio5 = 1 / chosen / chosen
+                ratio6 = ratio5 / torch.where(below, 1, ratio5 + ratio)
+                chosen2 = torch.where(below, 1 / total2, ratio6)
+                diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
+                terms_log_prob.append(diff3 * tangent_scale)
+            return _total(ctx, terms_log_prob), _total(ctx, terms_diff, 1)
 
 
 # ----------------------------------------------------------------------------------------- plumbing
@@ -312,6 +415,11 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
     return y.to(dtype)
 
 
+def _narrow(kept: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Round a sum that backward reads: that is no more than half an ulp in each of its terms."""
+    return kept if dtype is None or dtype == torch.float64 else kept.float()
+
+
 def _widen_all(*tensors: Any) -> Any:
     """Return the numbers as float64, which this formula needs, and, last, the dtype to round to."""
     for t in tensors:
@@ -361,6 +469,21 @@ def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
     if grad.shape != shape:
         grad = grad.sum_to_size(shape) if shape else grad.sum()
     return grad if grad.dtype == dtype else grad.to(dtype)
+
+
+def _summed(grad: Tensor, shape: Any) -> Tensor:
+    """Give one of several contributions to a gradient the shape of its input."""
+    return grad if grad.shape == shape else grad.sum_to_size(shape)
+
+
+def _rounded(grad: Tensor | None, dtype: Any) -> Tensor | None:
+    """Give a gradient that was added up the dtype of its input."""
+    return grad if grad is None or grad.dtype == dtype else grad.to(dtype)
+
+
+def _plus(total: Tensor | None, term: Tensor) -> Tensor:
+    """Add what one more cotangent contributes."""
+    return term if total is None else total + term
 
 
 def _zeros(ctx: Any, output: int) -> Tensor:
@@ -431,4 +554,6 @@ def _dispatcher(
     return apply
 
 
-_apply: Callable[..., Tensor] = _dispatcher(StudentTLogProbFunction, _StudentTLogProbPlain)
+_apply: Callable[..., Tensor] = _dispatcher(
+    StudentTLogProbFunction, _StudentTLogProbKeeping, shown=0
+)
