@@ -78,6 +78,13 @@ FORMULAS = {
           p: softmax(x, dim=-1)
           m: mean(x)
     """,
+    "ties that forward mode counts where no tensor but the result was saved": """
+        op: tied_minimum
+        tensors: {x: , z: }
+        hyperparameters: {keep: true}
+        outputs:
+          y: tanh(amin(x - z, dim=1, keepdim=keep))
+    """,
     "two convolutions that may broadcast": """
         op: gated_convolution
         tensors:
