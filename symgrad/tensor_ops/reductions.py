@@ -29,13 +29,23 @@ def _same_reduction(node: Expr, t: Tangents) -> Expr | None:
 
 
 def _weighted(slope: Slope) -> dict[str, Any]:
-    """vjp and jvp of a reduction whose derivative by each element is `slope(node)`, of the operand's shape."""
+    """vjp and jvp of a reduction whose derivative by each element is `slope(node)`, of the operand's shape.
+
+    What the slope is made of may cancel, and with it the shape: so what it multiplies has it too.
+    """
 
     def pull(node: Expr, g: Expr) -> tuple[Expr]:
-        return (restore(g, node) * slope(node),)
+        return (expand(restore(g, node), node.args[0]) * slope(node),)
 
     def push(node: Expr, t: Tangents) -> Expr | None:
-        return None if t[0] is None else total(t[0] * slope(node), node["dim"], node["keepdim"])
+        from symgrad.shapes import covers, shape_sources
+
+        if t[0] is None:
+            return None
+        product = t[0] * slope(node)
+        if not covers(shape_sources(product), shape_sources(node.args[0])):
+            product = expand(t[0], node.args[0]) * slope(node)
+        return total(product, node["dim"], node["keepdim"])
 
     return {"vjp": pull, "jvp": push}
 
