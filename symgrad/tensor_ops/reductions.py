@@ -7,7 +7,7 @@ from typing import Any
 
 from symgrad.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.tensor_ops.extent import reduced
-from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
+from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp
 from symgrad.tensor_ops.shaping import count, expand, restore
 from symgrad.truth import compare, where
 
@@ -35,7 +35,9 @@ def _weighted(slope: Slope) -> dict[str, Any]:
     """
 
     def pull(node: Expr, g: Expr) -> tuple[Expr]:
-        return (expand(restore(g, node), node.args[0]) * slope(node),)
+        x, spread = node.args[0], restore(g, node)
+        has_partials = bool(x.args) and x.op not in TENSOR_OPS
+        return ((expand(spread, x) if has_partials else spread) * slope(node),)
 
     def push(node: Expr, t: Tangents) -> Expr | None:
         from symgrad.shapes import covers, shape_sources
