@@ -155,16 +155,19 @@ def _is_constant(factor: Expr, over: Expr) -> bool:
         return False
     if places is not None and known.exact:
         return all(len(known.dims) < -p or known.dims[p] == 1 for p in places)
+    if _is_open(factor, declared=False):
+        return False
     sources = shape_sources(factor)
     return bool(sources) and all((s.get("keepdim") is True or s.op == "restore") and s["dim"] == dim for s in sources)
 
 
-def _is_open(node: Expr) -> bool:
-    """Whether a value has the shape of a cotangent or tangent that does not tell it."""
+def _is_open(node: Expr, declared: bool = True) -> bool:
+    """Whether a value has the shape of a cotangent or tangent that does not tell it, though it may be `declared`."""
     stack = [node]
     while stack:
         part = stack.pop()
-        if part.op == "sym" and part.is_differential and (part.get("shape") is None or not extent(part).exact):
+        known = declared and part.get("shape") is not None and extent(part).exact
+        if part.op == "sym" and part.is_differential and not known:
             return True
         if part.op not in TENSOR_OPS:
             stack += part.args

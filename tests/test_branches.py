@@ -18,6 +18,7 @@ from random_expressions import ALPHA, POINT, X, Y, expressions, well_conditioned
 from symgrad import expr as ex
 from symgrad import truth
 from symgrad.branches import Roots, Split, guard, split
+from symgrad.errors import SpecError
 from symgrad.evaluate import Exact, exact
 from symgrad.expr import Expr, make, symbol
 from symgrad.traversal import topological
@@ -176,3 +177,10 @@ def test_branches_are_python_in_the_module() -> None:
         torch.testing.assert_close(own, value)
         torch.testing.assert_close(torch.autograd.grad(own.sum(), x)[0], torch.autograd.grad(value.sum(), x)[0])
     assert math.isclose(float(item.function(torch.tensor(0.5), mode="r")), 0.25)
+
+
+def test_shapes_that_contradict_each_other_in_one_branch_alone_are_a_mistake() -> None:
+    formula = "(where(f, var(x, dim=-1), x) - x)**2"
+    text = f"{{op: f, tensors: {{x: {{shape: [N, D]}}}}, hyperparameters: {{f: true}}, outputs: {{y: '{formula}'}}}}"
+    with pytest.raises(SpecError, match=r"outputs\.y: in one of its branches the shapes \[N\] and \[N, D\] do not"):
+        compiled_text(text)

@@ -332,3 +332,9 @@ def test_a_torn_formula_hides_no_other_mistake() -> None:
 def test_one_tensor_is_surely_there() -> None:
     (mistake,) = rendered("op: f\ntensors: {x: {default: 0}, w: {default: 1}}\noutputs: {y: x + w}\n")
     assert "tensors: one tensor has no default" in mistake
+
+
+def test_few_tensors_are_optional() -> None:
+    tensors = ", ".join(f"b{k}: {{default: 0}}" for k in range(6))
+    (mistake,) = rendered(f"op: f\ntensors: {{x: , {tensors}}}\noutputs: {{y: x * b0}}\n")
+    assert "tensors: at most 5 tensors have a default" in mistake

@@ -78,6 +78,37 @@ FORMULAS = {
           p: softmax(x, dim=-1)
           m: mean(x)
     """,
+    "ties that forward mode counts where no tensor but the result was saved": """
+        op: tied_minimum
+        tensors: {x: , z: }
+        hyperparameters: {keep: true}
+        outputs:
+          y: tanh(amin(x - z, dim=1, keepdim=keep))
+    """,
+    "a norm of what broadcasts, which cancels against its own derivative": """
+        op: joint_length
+        tensors: {x: , z: }
+        outputs:
+          y: norm(hypot(x, z), dim=-1)
+        test:
+          shapes: {x: [2, 3], z: [2, 1]}
+    """,
+    "two softmaxes along a dimension that a hyperparameter names": """
+        op: soft_softmax
+        tensors:
+          x: {shape: [N]}
+        hyperparameters:
+          d: {type: int, default: -1}
+        outputs:
+          y: softmax(softmax(x, dim=d), dim=d)
+        test: {values: {d: [-1, 0]}}
+    """,
+    "a temporary that holds rows alone, beside a cumulated cotangent": """
+        op: cumulated_softmax
+        tensors: {x: }
+        outputs:
+          y: cumsum(softmax(hypot(x, x + 3), dim=-1), dim=-1)
+    """,
     "two convolutions that may broadcast": """
         op: gated_convolution
         tensors:

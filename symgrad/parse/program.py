@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from symgrad.absence import whether_given
 from symgrad.alignment import ShapeConflict, side_by_side
+from symgrad.branches import ends, split
 from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.expr import Expr, make, symbol
@@ -18,7 +19,7 @@ from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import read
-from symgrad.shapes import same_shape, shape_sources
+from symgrad.shapes import extent, same_shape, shape_sources
 from symgrad.spec.model import Formula, Output, Spec
 from symgrad.spec.names import CONSTANTS
 from symgrad.tensor_ops import TENSOR_OPS
@@ -102,10 +103,21 @@ class _Parser:
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
         program = Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+        self._check_branches(program)
         self._check_absence(program)
         if self.mistakes:
             raise SpecError(self.mistakes)
         return program
+
+    def _check_branches(self, program: Program) -> None:
+        """Note where the shapes of a formula contradict each other on one way through its branches alone."""
+        formulas = {**{o.name: o.formula for o in self.spec.outputs}, **self.spec.gradients}
+        for name, root in (*program.outputs.items(), *program.gradients.items()):
+            try:
+                for end in ends(split({name: root}, self._choices(program.symbols))):
+                    extent(end[name])
+            except ShapeConflict as conflict:
+                self._unless(f"in one of its branches {conflict}", formulas[name], root)
 
     def _check_absence(self, program: Program) -> None:
         """Note where a formula has no value without an optional tensor."""

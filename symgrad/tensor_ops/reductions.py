@@ -7,7 +7,7 @@ from typing import Any
 
 from symgrad.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.tensor_ops.extent import reduced
-from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
+from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp
 from symgrad.tensor_ops.shaping import count, expand, restore
 from symgrad.truth import compare, where
 
@@ -29,13 +29,25 @@ def _same_reduction(node: Expr, t: Tangents) -> Expr | None:
 
 
 def _weighted(slope: Slope) -> dict[str, Any]:
-    """vjp and jvp of a reduction whose derivative by each element is `slope(node)`, of the operand's shape."""
+    """vjp and jvp of a reduction whose derivative by each element is `slope(node)`, of the operand's shape.
+
+    What the slope is made of may cancel, and with it the shape: so what it multiplies has it too.
+    """
 
     def pull(node: Expr, g: Expr) -> tuple[Expr]:
-        return (restore(g, node) * slope(node),)
+        x, spread = node.args[0], restore(g, node)
+        has_partials = bool(x.args) and x.op not in TENSOR_OPS
+        return ((expand(spread, x) if has_partials else spread) * slope(node),)
 
     def push(node: Expr, t: Tangents) -> Expr | None:
-        return None if t[0] is None else total(t[0] * slope(node), node["dim"], node["keepdim"])
+        from symgrad.shapes import covers, shape_sources
+
+        if t[0] is None:
+            return None
+        product = t[0] * slope(node)
+        if not covers(shape_sources(product), shape_sources(node.args[0])):
+            product = expand(t[0], node.args[0]) * slope(node)
+        return total(product, node["dim"], node["keepdim"])
 
     return {"vjp": pull, "jvp": push}
 

@@ -168,6 +168,8 @@ class Room:
             if node not in self._sources:
                 if node in self._outputs:
                     found = shape_sources(self._outputs[node])
+                elif node.op in TENSOR_OPS and (k := TENSOR_OPS[node.op].shape_of) is not None:
+                    found = self._sources[node.args[k]]
                 elif node.op in TENSOR_OPS or not node.args:
                     found = shape_sources(node)
                 else:

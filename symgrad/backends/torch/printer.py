@@ -162,16 +162,16 @@ class Printer:
             if like is None:
                 return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
             if (then, otherwise) == (ONE, ZERO):
-                return f"{self._at(condition, ATOM)}.to({like}.dtype)", ATOM
+                return f"{self._at(condition, ATOM)}.to({_dtype_of(like)})", ATOM
             if like in (self.names.get(s, s.name) for s in _broadcast_from(condition)):
                 filled = f"torch.full_like({like}, {self(then)})"
             elif is_exact(then) and is_exact(otherwise):
-                return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({like}.dtype)", ATOM
+                return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({_dtype_of(like)})", ATOM
             elif like.isidentifier():
                 filled = f"{like}.new_full((), {self(then)})"
             else:
                 there = next(self.names[n] for n in topological(condition) if n.tensors and n in self.names)
-                filled = f"torch.full((), {self(then)}, dtype={like}.dtype, device={there}.device)"
+                filled = f"torch.full((), {self(then)}, dtype={_dtype_of(like)}, device={there}.device)"
             return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", ATOM
         return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
 
@@ -350,6 +350,12 @@ class Printer:
         if node not in self.constants:
             self.constants[node] = constant_name(node, set(self.constants.values()))
         return self.constants[node], ATOM
+
+
+def _dtype_of(like: str) -> str:
+    """Source of the dtype of a tensor; of one that was not saved, and so not widened, from ctx."""
+    kept = like.replace("ctx.shapes[", "ctx.dtypes[")
+    return f"{like}.dtype" if kept == like else f"torch.promote_types({kept}, torch.float32)"
 
 
 def _has_size(number: Expr) -> bool:
