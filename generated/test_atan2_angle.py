@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/atan2_angle.yaml
 # spec-sha256: 22f9f4fd678387d49449ba54b69646e4bc242aea049898e7af8e27c5cc72e175
-# body-sha256: 9176fe6b5e1c741743dde1b00e616c9a7f6b9ce1d8ad0f34da5ca22ed630d154
+# body-sha256: af8062dae63986d06f2a1553283a6c82ad2762e72a2149b6e22775754da094df
 """Tests of atan2_angle: it must agree with its formula under autograd in every mode.
 
 angle = atan2(y, x)
@@ -311,8 +311,8 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (0.0, -0.0, 1e-40, -1e-40),
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
 )  # values of each tensor, inside its domain
 
 

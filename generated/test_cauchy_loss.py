@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cauchy_loss.yaml
 # spec-sha256: 394efd6decacd5897be4b4aaba220def8f360a20a28b202f512634963217e735
-# body-sha256: 015cdeb13df88e02733821a74083757df6ae4cb264656dddce6641a8a2b6e9df
+# body-sha256: 8611add42395ac9c2e8cbc84f5e1f6c9843dd8410e768e37bde78bac69ae62b7
 """Tests of cauchy_loss: it must agree with its formula under autograd in every mode.
 
 loss = log((x/c)**2 / 2 + 1)
@@ -291,7 +291,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/charbonnier.yaml
 # spec-sha256: bac99a3d1bfc0251fbfc3af08b9a2d9240647a20435fe20770d623f2f5c683e9
-# body-sha256: af1e89902e620e1e2ccf8d2a2f588011bf9c10be0c70c7c7d26bd4c1872c7f79
+# body-sha256: fca0baa5935cd5a5c4dc8f8899033c8658698c8ffa52a92985926ac3966f2976
 """Tests of charbonnier: it must agree with its formula under autograd in every mode.
 
 loss = sqrt((input - target)**2 + epsilon**2)
@@ -292,8 +292,8 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (0.0, -0.0, 1e-40, -1e-40),
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
 )  # values of each tensor, inside its domain
 
 

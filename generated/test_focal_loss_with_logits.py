@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: 40e5e28d4d8c68786166dcf16527c26b3a087ce712d595cacfdd7816e7b22a31
+# body-sha256: 879ad524f5d3f11d7ebfb517b8bd9bbfa0f495fcdf39e37084e4578a3df1e1b3
 """Tests of focal_loss_with_logits: it must agree with its formula under autograd in every mode.
 
 p    = sigmoid(logits)
@@ -300,7 +300,7 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, 0.0, -0.0, 1e-40, -1e-40),
     (0.0, -0.0, 1e-40),
 )  # values of each tensor, inside its domain
 

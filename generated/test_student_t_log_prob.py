@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: b7a363c6948b68ed71c6fa16cc8ffa279322fac088a5789cb13f154779a9b2c0
+# body-sha256: 07f17a116cdc27771f4ba5f3feda9fd6362973afe4b8002ff26341a5ed6e82a5
 """Tests of student_t_log_prob: it must agree with its formula under autograd in every mode.
 
 z        = (x - loc) / scale
@@ -376,9 +376,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
     (),
-    (0.0, -0.0, 1e-40, -1e-40),
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
     (),
 )  # values of each tensor, inside its domain
 

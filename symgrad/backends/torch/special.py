@@ -21,7 +21,7 @@ from symgrad.traversal import rebuild, topological
 
 __all__ = ["special"]
 
-_Total: TypeAlias = Callable[[Sequence[float]], float]
+_Evaluate: TypeAlias = Callable[[Expr, Simulation], Sequence[float]]
 
 _SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
 _POINTS = 8  # at which forms are looked at
@@ -64,33 +64,51 @@ def _results(
         if variant is None:
             continue
         points = [{**p, symbol: v} for v in values for p in _points(layout, chosen)]
-        for own, written, total in _forms(layout, variant):
+        for own, written, evaluate in _forms(layout, variant):
             ones = {s: 1.0 for form in own for s in form.symbols if s.is_differential}  # cotangents
             simulation = Simulation([{**ones, **p} for p in points], target)
-            columns = ([simulation(machine_form(form)) for form in forms] for forms in (own, written))
+            columns = ([way(form, simulation) for form in forms] for way, forms in ((_plain, own), (evaluate, written)))
             mine, theirs = (list(zip(*c, strict=True)) for c in columns)
-            yield from zip((p[symbol] for p in points), map(sum, mine), map(total, theirs), strict=True)
+            yield from zip((p[symbol] for p in points), map(sum, mine), map(_total, theirs), strict=True)
 
 
-def _total_of_autograd(terms: Sequence[float]) -> float:
-    """A sum over outputs. Autograd may find a number where it is none, as it adds
-    what comes back to an intermediate before it multiplies."""
+def _plain(form: Expr, simulation: Simulation) -> Sequence[float]:
+    """A form at all points, operation by operation."""
+    return simulation(machine_form(form))
+
+
+def _of_autograd(derivative: Expr, simulation: Simulation) -> list[float]:
+    """A derivative at all points as autograd finds it: infinite where one is no number for terms that cancel.
+
+    Autograd adds what comes back to an intermediate before it multiplies, so it may find a number there.
+    """
+    lowered = machine_form(derivative)
+    sums = [(simulation(n), [simulation(a) for a in n.args]) for n in topological(lowered) if n.op in ("add", "sub")]
+
+    def cancels(k: int) -> bool:
+        return any(math.isnan(total[k]) and not any(math.isnan(term[k]) for term in terms) for total, terms in sums)
+
+    return [math.inf if math.isnan(v) and cancels(k) else v for k, v in enumerate(simulation(lowered))]
+
+
+def _total(terms: Sequence[float]) -> float:
+    """A sum over outputs as autograd finds it."""
     total = sum(terms)
-    return total if total == total else math.inf
+    return total if total == total or len(terms) == 1 else math.inf
 
 
-def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr], _Total]]:
+def _forms(layout: Layout, variant: Variant) -> Iterator[tuple[list[Expr], list[Expr], _Evaluate]]:
     """The terms of each output and gradient, as chosen and as written, where they are element-wise, and how the latter
-    are added."""
+    are evaluated."""
     written = {name: formula for name, formula in variant.formulas.items() if not _has_operations(formula)}
     for name, formula in written.items():
-        yield [variant.outputs[name]], [formula], sum
+        yield [variant.outputs[name]], [formula], _plain
     for tensor in layout.differentiable:
         own = {o: _pointwise(g) for (o, t), g in variant.gradients.items() if t == tensor and o in written}
         if own and None not in own.values():
             leaf = layout.symbol(tensor)
             slopes = [partials(written[o], [leaf])[leaf] for o in own]
-            yield [g for g in own.values() if g is not None], slopes, _total_of_autograd
+            yield [g for g in own.values() if g is not None], slopes, _of_autograd
 
 
 def _points(layout: Layout, values: Sequence[Any]) -> list[dict[Expr, Any]]:
