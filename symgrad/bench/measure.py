@@ -1,4 +1,7 @@
-"""Measuring: all forms in turn in one run, so that what else the machine does meets all of them."""
+"""Measuring: all forms in turn in one run, so that what else the machine does meets all of them.
+
+Every round has another order: what a form leaves in the caches and to the allocator meets all others, too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 from typing import Any
 
 import torch
@@ -58,9 +62,10 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
     times: dict[str, list[tuple[float, float]]] = {form.name: [] for form in forms}
     limits: list[float] = []
     moved()
+    order = Random(0)
     for _ in range(rounds):
         limits.append(_time(moved, now))
-        for form in forms:
+        for form in order.sample(forms, len(forms)):
             start = now()
             outputs = _outputs(form.call(*arguments))
             middle = now()
