@@ -8,7 +8,7 @@
 constexpr int64_t BLOCK = 8192;      // elements of the inner dimension in one task
 constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
 constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
-constexpr int64_t FEW_ROWS = 8;      // over which a sum for each place of a row is kept in the arithmetic's type
+constexpr int64_t FEW_ROWS = 32;     // over which a sum for each place of a row is kept in the arithmetic's type
 constexpr int64_t FEW = 16 * W;      // elements of a strip
 
 // What only some passes have: results that are means, reductions along each row.
