@@ -235,7 +235,8 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "(x]": (2, "']' closes no bracket"),
     "x, y": (1, "a formula is one expression; what stands after ',' has no meaning"),
     "(x, y)": (0, "several values where one is needed"),
-    "x[0]": (1, "a subscript has no place in a formula"),
+    "x[0]": (1, "a subscript has no place in a formula; dimensions meet by their names under 'shape'"),
+    "x[..., :-1, None] + x": (1, "a subscript has no place in a formula; dimensions meet by their names under 'shape'"),
     "{x": (0, "braces are not part of the language"),
     "x # y": (2, "a comment cannot stand inside of a formula"),
     "x \\ y": (2, "a backslash has no place in a formula; it may extend over several lines as it is"),
@@ -269,6 +270,10 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "np.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
     "torch.exq(x)": (0, "unknown function 'exq'; did you mean 'exp'?"),
     "x.exp()": (0, "methods have no place in a formula; write exp(...)"),
+    "x.sum(dim=1)": (0, "methods have no place in a formula; write sum(...)"),
+    "x.unsqueeze(1)": (0, "unknown function 'unsqueeze'; dimensions meet by their names under 'shape'"),
+    "unsqueeze(x, 1)": (0, "unknown function 'unsqueeze'; dimensions meet by their names under 'shape'"),
+    "x.flip()": (0, "unknown function 'flip'; did you mean 'clip'?"),
     "x.__class__": (2, "unknown attribute '__class__'"),
     "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),
     "sigmoid(x, y)": (11, "sigmoid(x) takes 1 argument, not 2"),
@@ -524,6 +529,7 @@ def spec_mistakes(old: str, new: str, text: str = SMOOTH_L1) -> list[str]:
     [
         ("beta, d**2", "bta, d**2", "10:24: let.loss: unknown name 'bta'; did you mean 'beta'?"),
         ("input - target", "input - loss", "9:14: let.d: 'loss' is defined further down"),
+        ("input - target", "input - d", "9:14: let.d: 'd' is what is defined here"),
         ("expr: abs(d) <", "expr: y <", "13:18: outputs.inside: 'y' is an output; name what is shared under 'let'"),
         ("expr: abs(d) <", "expr: grad_y <", "13:18: outputs.inside: 'grad_y' is known under 'gradients' only"),
         (

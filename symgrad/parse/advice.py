@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+BY_NAME = "dimensions meet by their names under 'shape'"
+
 _FUNCTIONS = {
-    **dict.fromkeys(("bmm", "dot", "inner", "mm", "mv"), "a @ b"),
-    "argmax": "max(x, dim=...).indices",
-    "argmin": "min(x, dim=...).indices",
-    "argsort": "sort(x, dim=...).indices",
-    "leaky_relu": "where(x > 0, x, slope * x)",
-    "linear": "x @ w.T + b",
-    "normalize": "x / norm(x, dim=..., keepdim=True)",
-    "outer": 'einsum("i,j->ij", a, b)',
-    "std": "sqrt(var(x, dim=...))",
+    **dict.fromkeys(("bmm", "dot", "inner", "mm", "mv"), "write a @ b"),
+    **dict.fromkeys(("broadcast_to", "expand", "expand_as", "reshape", "squeeze", "unsqueeze", "view"), BY_NAME),
+    "argmax": "write max(x, dim=...).indices",
+    "argmin": "write min(x, dim=...).indices",
+    "argsort": "write sort(x, dim=...).indices",
+    "detach": "write the gradient under 'gradients'",
+    "leaky_relu": "write where(x > 0, x, slope * x)",
+    "linear": "write x @ w.T + b",
+    "normalize": "write x / norm(x, dim=..., keepdim=True)",
+    "outer": 'write einsum("i,j->ij", a, b)',
+    "permute": "write transpose(x, dim0, dim1)",
+    "size": "the name of a dimension under 'shape' is its size",
+    "std": "write sqrt(var(x, dim=...))",
 }
 _KEYWORDS = {"axes": "dim", "axis": "dim", "ord": "p"}
 
 
 def instead_of(function: str) -> str:
     """``"; write a @ b"`` for ``mm``, or an empty text."""
-    return f"; write {_FUNCTIONS[function]}" if function in _FUNCTIONS else ""
+    return f"; {_FUNCTIONS[function]}" if function in _FUNCTIONS else ""
 
 
 def keyword_for(word: str, parameters: Collection[str]) -> str:

@@ -59,10 +59,18 @@ def called(builder: Builder, node: ast.Call) -> str:
     """The name of the function that a call calls."""
     name = plain_name(builder, node.func)
     if name is None and isinstance(node.func, ast.Attribute):
+        _check_known(builder, node.func.attr, node)
         builder.fail(node.func, f"methods have no place in a formula; write {node.func.attr}(...)")
     if name is None:
         builder.fail(node, "only functions can be called, by their name")
     return name
+
+
+def _check_known(builder: Builder, name: str, node: ast.Call) -> None:
+    """Refuse the name of no function."""
+    if not any(name in table for table in (SPECIAL, TENSOR_SPELLINGS, SPELLINGS)):
+        near = instead_of(name) or builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
+        builder.fail(node.func, f"unknown function {shown(name)}{near}")
 
 
 def call(builder: Builder, name: str, node: ast.Call) -> Expr:
@@ -71,11 +79,9 @@ def call(builder: Builder, name: str, node: ast.Call) -> Expr:
         return SPECIAL[name](builder, name, node)
     if name in TENSOR_SPELLINGS:
         return _tensor_call(builder, name, node)
-    if name not in SPELLINGS:
-        if name in builder.scope.names:
-            builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
-        near = instead_of(name) or builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
-        builder.fail(node.func, f"unknown function {shown(name)}{near}")
+    if name not in SPELLINGS and name in builder.scope.names:
+        builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
+    _check_known(builder, name, node)
     return _function_call(builder, name, node)
 
 

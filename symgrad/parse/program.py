@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from symgrad.absence import whether_given
@@ -146,7 +146,8 @@ class _Parser:
     def _lets(self, scope: Scope) -> dict[str, Expr]:
         lets: dict[str, Expr] = {}
         for formula in self.spec.let:
-            bound = self._formula(formula, scope)
+            own = {formula.name: f"{formula.name!r} is what is defined here"}
+            bound = self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own}))
             scope.names[formula.name] = bound
             for name, part in (bound.fields or {}).items():
                 if part.expr is not None and f"{formula.name}_{name}" not in scope.names:

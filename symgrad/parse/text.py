@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from symgrad.errors import shown
+from symgrad.parse.advice import BY_NAME
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 
 __all__ = ["MAX_LENGTH", "Syntax", "in_range", "read"]
@@ -125,7 +126,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
         self._faults: list[Fault] = []
-        self._open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it is a call's
+        self._open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it is a call's or subscript's
         self._before = "start"
         self._token = ""  # the one before
         self._argument = False  # whether the token before is a word that may name an argument
@@ -150,7 +151,9 @@ class _Scanner:
         return self._faults
 
     def _add(self, offset: int, message: str) -> None:
-        self._faults.append(Fault(offset, message))
+        """Note a mistake, but none in a subscript: that is one as a whole."""
+        if not any(bracket == "[" and follows for bracket, _, follows in self._open):
+            self._faults.append(Fault(offset, message))
 
     def _look(self, kind: str, token: str, match: re.Match[str]) -> bool:
         """Check one token after the one before it; whether it makes sense to go on."""
@@ -198,7 +201,7 @@ class _Scanner:
         if token in _CLOSING:
             called = self._before == "operand"
             if called and token == "[":
-                self._add(at, "a subscript has no place in a formula")
+                self._add(at, f"a subscript has no place in a formula; {BY_NAME}")
             elif called and not self._token.isidentifier():
                 self._add(at, "an operator is missing before '('; did you mean '*('?")
             self._open.append((token, at, called))
