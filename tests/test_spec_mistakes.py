@@ -334,6 +334,21 @@ def test_one_tensor_is_surely_there() -> None:
     assert "tensors: one tensor has no default" in mistake
 
 
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ("{init: one, shape: [...]}", [".init: must be a finite number", ".shape: a parameter has definite sizes"]),
+        ("{init: 1, shape: wide}", [".shape: must be a list of sizes"]),
+        ("one", [": a parameter has definite sizes", ": must be a finite number"]),
+    ],
+)
+def test_a_wrong_value_of_a_parameter_hides_no_wrong_shape(parameter: str, expected: list[str]) -> None:
+    tensors = "x: , w: {shape: [..., d]}"
+    found = rendered(f"op: f\ntensors: {{{tensors}}}\noutputs: {{y: x*w}}\nmodule: {{parameters: {{w: {parameter}}}}}\n")
+    assert len(found) == len(expected)
+    assert all(f" module.parameters.w{start}" in mistake for start, mistake in zip(expected, found, strict=True))
+
+
 def test_few_tensors_are_optional() -> None:
     tensors = ", ".join(f"b{k}: {{default: 0}}" for k in range(6))
     (mistake,) = rendered(f"op: f\ntensors: {{x: , {tensors}}}\noutputs: {{y: x * b0}}\n")

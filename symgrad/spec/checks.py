@@ -135,19 +135,25 @@ def _module(read: Read, tensors: ByName[Tensor], report: Report) -> Module:
         values = entry.value or {}
         if not tensor.grad:
             report.at_key(entry.path, f"the tensor {tensor.name!r} is never differentiated, so no parameter")
-        if "init" not in values:
-            continue
-        declared = None if tensor.shape in ((), ("...",)) else tensor.shape
-        init, shape = values["init"], values.get("shape", declared)
-        record = report.has((*entry.path, "init"))
-        check_inside(init, tensor.domain, (*entry.path, "init") if record else entry.path, report)
-        if shape is not None and (fault := _parameter_shape_fault(shape, tensor)):
-            if "shape" in values:
-                report.at_value((*entry.path, "shape"), fault)
-            else:
-                report.at_key(entry.path, f"{fault}; give 'init' and 'shape'")
-        parameters.append(Parameter(tensor.name, init, shape))
+        shape = _parameter_shape(entry, tensor, report)
+        if "init" in values:
+            record = report.has((*entry.path, "init"))
+            check_inside(values["init"], tensor.domain, (*entry.path, "init") if record else entry.path, report)
+            parameters.append(Parameter(tensor.name, values["init"], shape))
     return Module(tuple(parameters))
+
+
+def _parameter_shape(entry: Named, tensor: Tensor, report: Report) -> tuple[int | str, ...] | None:
+    """The shape of a parameter: its own, or that of its tensor."""
+    place = (*entry.path, "shape")
+    declared = None if tensor.shape in ((), ("...",)) or report.has(place) else tensor.shape
+    shape: tuple[int | str, ...] | None = (entry.value or {}).get("shape", declared)
+    if shape is not None and (fault := _parameter_shape_fault(shape, tensor)):
+        if report.has(place):
+            report.at_value(place, fault)
+        else:
+            report.at_key(entry.path, f"{fault}; give 'init' and 'shape'")
+    return shape
 
 
 def _parameter_shape_fault(shape: tuple[int | str, ...], tensor: Tensor) -> str | None:
