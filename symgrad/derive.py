@@ -11,6 +11,7 @@ from symgrad.equations import derivatives
 from symgrad.expr import Expr, symbol
 from symgrad.formula import formula
 from symgrad.operation import Operation, Variant
+from symgrad.parse import Program
 from symgrad.traversal import substitute
 
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
@@ -30,7 +31,7 @@ def derivation(operation: Operation) -> Derivation:
         candidates=tuple(_candidates(subjects)),
         plan=tuple(_plan(operation.called.variants())),
         accuracy=tuple(_accuracy(subjects)),
-        notes=tuple(_notes(subjects)),
+        notes=(*_unread(operation.program), *_notes(subjects)),
     )
 
 
@@ -93,6 +94,11 @@ def _accuracy(subjects: list[tuple[str, Choice]]) -> Iterator[AccuracyRow]:
         best, raw = choice.chosen, choice.candidates[0]
         nonfinite = best.float32.nonfinite + best.float64.nonfinite
         yield AccuracyRow(subject, best.float32.ulp, best.float64.ulp, raw.float32.ulp, raw.float64.ulp, nonfinite)
+
+
+def _unread(program: Program) -> Iterator[str]:
+    for name in program.unread:
+        yield f"{name!r} is read by no output, let or gradient"
 
 
 def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _spared(program: Program, pivots: Pivots) -> float:
 
 def _sums(program: Program) -> Iterator[Expr]:
     """The linear values that can be kept: of several tensors, or smaller than the one."""
-    tensors, fixed = {program.symbols[t.name]: t for t in program.spec.tensors}, _fixed(program)
+    tensors, fixed = {program.symbols[t.name]: t for t in program.spec.tensors}, program.fixed
     declared = any(t.shape is not None for t in tensors.values())
     readable = {program.outputs[o.name] for o in program.spec.outputs if o.grad}  # backward reads these as they are
     for node in dict.fromkeys(map(_without_constant, topological(*program.outputs.values()))):
@@ -122,14 +122,9 @@ def _sums(program: Program) -> Iterator[Expr]:
             yield node
 
 
-def _fixed(program: Program) -> frozenset[Expr]:
-    """The tensors without a gradient."""
-    return frozenset(program.symbols[t.name] for t in program.spec.tensors if not t.grad or t.dtype != "float")
-
-
 def _pivots(program: Program, saved: Collection[str], sums: Collection[Expr]) -> Pivots | None:
     """Those sums in place of their tensors, as far as that spares a `saved` one; None where nothing is left."""
-    fixed = _fixed(program)
+    fixed = program.fixed
     found: list[Pivot] = []
     inside = dict(program.outputs)
     for node in sums:

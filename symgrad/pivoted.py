@@ -61,11 +61,10 @@ def through_pivots(program: Program, pivots: Pivots, returned: bool, inner: Vari
         for t in (name for name in own if name in p.own):
             gradients[p.name, t] = make("sum_to", p.pulled(t, cotangent(p.name, p.value)), own[t])
             tangents[p.name, t] = p.tangent(t)
-    fixed = frozenset(symbols[t.name] for t in spec.tensors if not t.grad)
     fixed_outputs = {o.name for o in spec.outputs if not o.grad}
     differentiable = [name for name in outputs if name not in fixed_outputs]
     needed, policy, tensors = list(gradients.values()), spec.options.save, [symbols[t.name] for t in spec.tensors]
-    chosen = plan(formulas, outputs, needed, policy, fixed, differentiable, tensors=tensors, extras=False)
+    chosen = plan(formulas, outputs, needed, policy, program.fixed, differentiable, tensors=tensors, extras=False)
     kept = {form for p in pivots.sums for form in (p.value, p.whole)}
     why = "stands for its operands; an output of plain calls, so that second derivatives pass through it"
     saved = tuple(replace(s, reason=why) if s.value in kept else s for s in chosen.saved)

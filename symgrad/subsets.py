@@ -16,7 +16,7 @@ def spared(
     plan: Plan,
     formulas: Mapping[str, Expr],
     gradients: Mapping[Expr, Sequence[Expr]],
-    fixed: frozenset[Expr] = frozenset(),
+    fixed: frozenset[Expr],
 ) -> Plan:
     """The plan with the gradients, named by their tensors, for which alone an intermediate is not worth its bytes.
 

@@ -52,7 +52,7 @@ def compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots)
     inside, chosen = _distributed(derived, chosen, formulas, overrides)
     of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
     of_tensors |= {program.symbols[t]: [o.gradient] for t, o in overrides.items()}
-    chosen = spared(chosen, formulas, of_tensors)
+    chosen = spared(chosen, formulas, of_tensors, program.fixed)
     return Variant(
         formulas,
         outputs,
@@ -140,7 +140,7 @@ class _Planner:
             self.outputs,
             [*derivatives.gradients.values(), *(o.gradient for o in self.overrides.values())],
             spec.options.save,
-            frozenset(symbols[t.name] for t in spec.tensors if not t.grad),
+            self.program.fixed,
             readable,
             tensors=[symbols[t.name] for t in spec.tensors],
             extras=self.extras and not kernels,

@@ -59,6 +59,19 @@ def test_what_stays_inaccurate_is_noted() -> None:
     assert not derivation(operation("output_reuse")).notes
 
 
+def test_what_no_formula_reads_is_noted() -> None:
+    tensors = "{x: , w: {shape: [..., d]}, idle: , sized: {shape: [n]}, given: , max: , off: }"
+    text = (
+        f"\nop: some\ntensors: {tensors}\nhyperparameters: {{k: 1, axis: -1, beta: 1.0}}\n"
+        "let: {step: 2*k, never: x + given}\n"
+        "outputs: {y: 'max(x + 0*off, step) + softmax(w, dim=axis)/n'}\n"
+    )
+    notes = derivation(compiled_text(text).operation).notes
+    told = [note for note in notes if note.endswith("is read by no output, let or gradient")]
+    assert [note.split()[0] for note in told] == ["'idle'", "'max'", "'beta'", "'never'"]
+    assert not any("is read by no" in note for path in OWN_SPECS for note in derivation(compiled(path).operation).notes)
+
+
 def test_wide_candidates_say_so() -> None:
     record = derivation(operation("wide_evaluation"))
     assert any(c.chosen and c.text.endswith("(in float64)") for c in record.candidates)

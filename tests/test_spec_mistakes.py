@@ -344,7 +344,9 @@ def test_one_tensor_is_surely_there() -> None:
 )
 def test_a_wrong_value_of_a_parameter_hides_no_wrong_shape(parameter: str, expected: list[str]) -> None:
     tensors = "x: , w: {shape: [..., d]}"
-    found = rendered(f"op: f\ntensors: {{{tensors}}}\noutputs: {{y: x*w}}\nmodule: {{parameters: {{w: {parameter}}}}}\n")
+    found = rendered(
+        f"op: f\ntensors: {{{tensors}}}\noutputs: {{y: x*w}}\nmodule: {{parameters: {{w: {parameter}}}}}\n"
+    )
     assert len(found) == len(expected)
     assert all(f" module.parameters.w{start}" in mistake for start, mistake in zip(expected, found, strict=True))
 

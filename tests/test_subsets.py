@@ -17,6 +17,7 @@ LAYERS = "{x: {shape: [n, i]}, w: {shape: [o, i]}, v: {shape: [o, i]}}"
     ("tensors", "formula"),
     [
         ("{a: , b: , t: }", "a*exp(-b*t)*sin(t)"),
+        ("{a: , b: , t: {grad: false}}", "a*exp(-b*t)*sin(t)"),
         ("{x: , y: }", "relu(1 - x*y)"),
         (
             "{a: {shape: [n, d]}, p: {shape: [n, d]}, q: {shape: [n, d]}}",
@@ -66,8 +67,8 @@ def test_what_one_gradient_alone_does_without() -> None:
     plan = Plan(tuple(saved), 16, 16, 1.0, 1.0)
     formulas = {"o": make("expand", product, x) * y}
     gradients = {y: [g * product], x: [g * y * (one + other)]}
-    found = {s.value: s.without for s in spared(plan, formulas, gradients).saved if s.without}
+    found = {s.value: s.without for s in spared(plan, formulas, gradients, frozenset()).saved if s.without}
     assert found == {one: frozenset({"y"})}  # exp is the cheaper one
     alone = {y: [g * product], x: [g * y]}
-    assert spared(plan, formulas, alone) == plan  # nothing would be kept for anyone
-    assert spared(plan, {"o": y + x}, {y: [g], x: [g]}) == plan
+    assert spared(plan, formulas, alone, frozenset()) == plan  # nothing would be kept for anyone
+    assert spared(plan, {"o": y + x}, {y: [g], x: [g]}, frozenset()) == plan

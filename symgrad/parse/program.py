@@ -18,7 +18,7 @@ from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
-from symgrad.parse.text import read
+from symgrad.parse.text import names_in, read
 from symgrad.shapes import extent, same_shape, shape_sources
 from symgrad.spec.model import Formula, Output, Spec
 from symgrad.spec.names import CONSTANTS
@@ -56,6 +56,21 @@ class Program:
     def given(self) -> list[Expr]:
         """The tensors that are never absent."""
         return [self.symbols[t.name] for t in self.spec.tensors if t.default is None]
+
+    @property
+    def fixed(self) -> frozenset[Expr]:
+        """The tensors that are never differentiated."""
+        return frozenset(self.symbols[t.name] for t in self.spec.tensors if not t.grad)
+
+    @property
+    def unread(self) -> list[str]:
+        """The tensors, hyperparameters and intermediates that stand in no formula; a size reads its tensors."""
+        spec = self.spec
+        formulas = [*spec.let, *(output.formula for output in spec.outputs), *spec.gradients.values()]
+        read = set[str]().union(*(names_in(formula.text) for formula in formulas))
+        tensors = [t.name for t in spec.tensors if read.isdisjoint({t.name, *(t.shape or ())})]
+        others = [*(h.name for h in spec.hyperparameters), *(formula.name for formula in spec.let)]
+        return tensors + [name for name in others if name not in read]
 
 
 def parse_expression(text: str, scope: Scope | Iterable[Expr]) -> Expr:

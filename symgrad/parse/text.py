@@ -16,7 +16,7 @@ from symgrad.errors import shown
 from symgrad.parse.advice import BY_NAME
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 
-__all__ = ["MAX_LENGTH", "Syntax", "in_range", "read"]
+__all__ = ["MAX_LENGTH", "Syntax", "in_range", "names_in", "read"]
 
 MAX_LENGTH = 20_000  # characters of a formula
 MAX_BRACKETS = 50  # nested in each other
@@ -115,6 +115,13 @@ def read(text: str) -> Syntax:
         raise FormulaError([Fault(min(place, len(text)), "not an expression from here on")]) from None
     except (RecursionError, MemoryError):
         raise FormulaError([Fault(0, "nested too deeply; use 'let'")]) from None
+
+
+def names_in(text: str) -> set[str]:
+    """The names that a formula reads; not those of the functions that it calls. Raises FormulaError."""
+    nodes = list(ast.walk(read(text).tree))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
 
 
 class _Scanner:
