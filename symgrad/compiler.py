@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import partial
 
 from symgrad.absence import whether_given
@@ -59,10 +58,9 @@ def _bytes(operation: Operation) -> float:
 def _compile(program: Program) -> Operation:
     spec = program.spec
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
-    optional = {t.name: Fraction(str(t.default)) for t in spec.tensors if t.default is not None}
-    for name, value in optional.items():
-        roots = {n: whether_given(r, program.symbols[name], value, program.given) for n, r in roots.items()}
+    for tensor, value in program.optional.items():
+        roots = {n: whether_given(r, tensor, value, program.given) for n, r in roots.items()}
     choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
-    tree = split(roots, choices, {absent(name) for name in optional})  # type: ignore[arg-type]
+    tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})  # type: ignore[arg-type]
     alone = not isinstance(tree, Split)
     return Operation(program, map_leaves(tree, partial(compile_variant, program, Memory(), alone)))

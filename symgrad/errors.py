@@ -15,6 +15,8 @@ _WINDOW = 120  # characters of a long source line that a message shows
 _CLIP = 60  # characters of quoted user text in a message
 _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 _COMPARED = 100  # names that a suggestion is chosen from
+# Letters of other alphabets by the Latin ones that they look like.
+_LATIN = str.maketrans("аеорсухіјѕԁАВЕКМНОРСТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "aeopcyxijsdABEKMHOPCTXABEZHIKMNOPTYXo")  # noqa: RUF001
 
 
 class Location(NamedTuple):
@@ -87,13 +89,7 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {near[found[0]]!r}?" if found else ""
 
 
-# Letters of other alphabets by the Latin ones that they look like.
-_LATIN = str.maketrans("аеорсухіјѕԁАВЕКМНОРСТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "aeopcyxijsdABEKMHOPCTXABEZHIKMNOPTYXo")  # noqa: RUF001
-
-
 def _character(char: str) -> str:
-    import unicodedata
-
     return f"U+{ord(char):04X} ({unicodedata.name(char, 'without a name').lower()})"
 
 

@@ -20,6 +20,8 @@ def spared(
 ) -> Plan:
     """The plan with the gradients, named by their tensors, for which alone an intermediate is not worth its bytes.
 
+    `gradients` are all formulas of the gradient of each tensor, `fixed` the tensors that are never differentiated.
+
     An intermediate is kept for all gradients that read it. If one of them is wanted alone and the composite keeps less
     for it, in all as well as beside inputs and outputs, those that are cheapest to compute again are not kept for it,
     as far as no product or the like is repeated.

@@ -37,6 +37,7 @@ from symgrad.traversal import rebuild, substitute, topological
 __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
+_SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
 
 
@@ -278,9 +279,6 @@ class Workbench:
                 if flat in self.slopes:
                     choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
-
-
-_SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
 
 
 def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:

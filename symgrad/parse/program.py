@@ -63,6 +63,11 @@ class Program:
         return frozenset(self.symbols[t.name] for t in self.spec.tensors if not t.grad)
 
     @property
+    def optional(self) -> dict[Expr, Fraction]:
+        """The tensors that may be absent, with the numbers that stand for them."""
+        return {self.symbols[t.name]: Fraction(str(t.default)) for t in self.spec.tensors if t.default is not None}
+
+    @property
     def unread(self) -> list[str]:
         """The tensors, hyperparameters and intermediates that stand in no formula; a size reads its tensors."""
         spec = self.spec
@@ -126,25 +131,28 @@ class _Parser:
 
     def _check_branches(self, program: Program) -> None:
         """Note where the shapes of a formula contradict each other on one way through its branches alone."""
-        formulas = {**{o.name: o.formula for o in self.spec.outputs}, **self.spec.gradients}
-        for name, root in (*program.outputs.items(), *program.gradients.items()):
+        for formula, root in self._results(program):
             try:
-                for end in ends(split({name: root}, self._choices(program.symbols))):
-                    extent(end[name])
+                for end in ends(split({"value": root}, self._choices(program.symbols))):
+                    extent(end["value"])
             except ShapeConflict as conflict:
-                self._unless(f"in one of its branches {conflict}", formulas[name], root)
+                self._unless(f"in one of its branches {conflict}", formula, root)
 
     def _check_absence(self, program: Program) -> None:
         """Note where a formula has no value without an optional tensor."""
-        formulas = {**{o.name: o.formula for o in self.spec.outputs}, **self.spec.gradients}
-        optional = {t.name: Fraction(str(t.default)) for t in self.spec.tensors if t.default is not None}
-        for name, root in (*program.outputs.items(), *program.gradients.items()):
+        for formula, root in self._results(program):
             whole = root  # with the choices so far: several tensors may be absent
-            for tensor, value in optional.items():
+            for tensor, value in program.optional.items():
                 try:
-                    whole = whether_given(whole, program.symbols[tensor], value, program.given)
+                    whole = whether_given(whole, tensor, value, program.given)
                 except ShapeConflict as conflict:
-                    self._unless(f"where {tensor!r} is None: {conflict}", formulas[name], root)
+                    self._unless(f"where {tensor.name!r} is None: {conflict}", formula, root)
+
+    def _results(self, program: Program) -> list[tuple[Formula, Expr]]:
+        """The outputs and overrides, as they are written and as expressions."""
+        outputs = [(o.formula, program.outputs.get(o.name)) for o in self.spec.outputs]
+        gradients = [(formula, program.gradients.get(name)) for name, formula in self.spec.gradients.items()]
+        return [(formula, root) for formula, root in (*outputs, *gradients) if root is not None]
 
     def _choices(self, symbols: Mapping[str, Expr]) -> dict[Expr, tuple[str, ...]]:
         texts = [h for h in self.spec.hyperparameters if h.type == "str" and h.choices is not None]

@@ -202,10 +202,11 @@ def tie_by_sign(node: Expr) -> Expr | None:
     if condition.op != "eq" or condition.is_static or not condition.args[1].is_static or beyond.op != "where":
         return None
     x, k = condition.args
-    for op, side, first in ((op, side, n) for n, sides in enumerate(_sides(x, k), 1) for op, side in sides.items()):
-        if beyond.args[0] is truth.compare(op, x, k) and beyond.args[3 - first] is ZERO:
-            whole = beyond.args[first]
-            return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side)) if _halved(whole) is at else None
+    for branch, sides in enumerate(_sides(x, k), start=1):
+        for op, side in sides.items():
+            if beyond.args[0] is truth.compare(op, x, k) and beyond.args[3 - branch] is ZERO:
+                whole = beyond.args[branch]
+                return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side)) if _halved(whole) is at else None
     return None
 
 

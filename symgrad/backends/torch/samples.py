@@ -36,6 +36,7 @@ _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((), ()),
 )
 _EMPTY: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 3), (3,), (1,)), ((3, 0), (3, 1), ()))
+_STEPS = tuple(map(math.sqrt, (2, 3, 5, 7, 11, 13, 17, 19)))  # multiples of one would put points in line
 
 
 def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
@@ -279,9 +280,6 @@ def shapes_to_mix(spec: Spec, shapes: Sequence[Shapes], formulas: Iterable[Expr]
         return () not in floats or not any([*others, *(floats if reduces else ())])
 
     return [sizes for sizes in shapes if is_clear(sizes)]
-
-
-_STEPS = tuple(map(math.sqrt, (2, 3, 5, 7, 11, 13, 17, 19)))  # multiples of one would put points in line
 
 
 def spread(k: int, axis: int) -> float:
