@@ -101,7 +101,7 @@ class Backward(Common):
         else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
             lines += self._widened(names, "dtype" if rounds else "_", given=given)
-        lines += self._recomputed(variant, scope) if plain else []
+        lines += self._recomputed(scope) if plain else []
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
@@ -119,7 +119,7 @@ class Backward(Common):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
         return _direct(only_read(lines))
 
-    def _recomputed(self, variant: Variant, scope: Scope) -> list[str]:
+    def _recomputed(self, scope: Scope) -> list[str]:
         """The intermediates that are not kept for what is wanted, computed again."""
         layout = self.layout
         lines = list[str]()
