@@ -112,7 +112,7 @@ def check(folder: Path, texts: Mapping[str, str | None]) -> list[FileState]:
     states = [_state(folder / name, text) for name, text in texts.items() if text is not None]
     gone = [folder / name for name, text in texts.items() if text is None]
     return states + [
-        FileState(path, Status.LEFT, "a module used it that is to be replaced") for path in gone if _is_left(path)
+        FileState(path, Status.LEFT, "its module has no fused passes now") for path in gone if _is_left(path)
     ]
 
 

@@ -100,7 +100,7 @@ def test_passes_go_with_the_option_that_asked_for_them():
     Path("generated/a_cuda.py").write_text("# mine\n")
     told = run("check", path)
     assert told.exit_code == 1
-    assert "generated/a_cpu.cpp: left over: a module used it that is to be replaced; `--kernels`" in told.stdout
+    assert "generated/a_cpu.cpp: left over: its module has no fused passes now; `--kernels`" in told.stdout
     assert "removed generated/a_cpu.cpp; `--kernels`" in run("gen", path).stderr
     assert generated() == ["a.py", "a_cuda.py", "test_a.py"]  # what somebody else wrote stays
     assert run("check", path).exit_code == 0
