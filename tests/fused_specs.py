@@ -82,4 +82,10 @@ hyperparameters: {reduction: {type: str, default: mean, choices: [none, mean, su
 let: {each: "-sum(p * log_softmax(x, dim=-1), dim=-1)"}
 outputs: {loss: 'where(reduction == "mean", mean(each), where(reduction == "sum", sum(each), each))'}
 """
+DISTANCE = """
+op: distance
+tensors: {x: {shape: [N, K]}, p: {shape: [N, K]}}
+outputs: {y: 'mean((p - softmax(x, dim=-1))**2)'}
+"""
+LENGTHS = "op: lengths\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) * mean(b, dim=-1)'}\n"
 PARTS = "op: parts\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) + logsumexp(a * b, dim=-1)'}\n"

@@ -10,6 +10,7 @@ import torch
 from fused import agree, all_written, compiled, needs_compiler
 from fused_specs import (
     CHANNEL,
+    DISTANCE,
     ENTROPY,
     GAMMA,
     GATE,
@@ -17,6 +18,7 @@ from fused_specs import (
     KEPT,
     LAST,
     LAYER,
+    LENGTHS,
     LOSS,
     MASKED,
     MEAN,
@@ -39,7 +41,7 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, ENTROPY, PARTS),
+    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS),
 )
 
 
@@ -104,6 +106,8 @@ CASES = [
     ("soft", [(4, 40), (40,)]),
     ("soft", [(3, 1037), ()]),
     ("soft", [(3, 1037), (3, 1)]),
+    ("distance", [(5, 7), (5, 7)]),
+    ("distance", [(70, 1037), (70, 1037)]),
 ]
 
 
@@ -169,6 +173,14 @@ def test_reductions_over_all_rows(modules, reduction, shape, dtype):
 def test_a_tensor_with_one_element_for_each_row(modules, shapes):
     """Of squares, too: where the sizes differ, a wrong shape shows by itself."""
     agree(*both(modules["scored"], [0.5 + torch.rand(s, dtype=torch.float64) for s in shapes]))
+
+
+@pytest.mark.parametrize("shapes", [((3, 5), (3,)), ((3, 5), (3, 7)), ((2, 3, 5), (3, 4))], ids=str)
+def test_rows_of_several_lengths_are_left_to_eager_operations(modules, shapes):
+    """What they are reduced to broadcasts, though they do not."""
+    modules["lengths"]._kernels.walks.clear()
+    agree(*both(modules["lengths"], [torch.rand(s, dtype=torch.float64) for s in shapes]))
+    assert not any(modules["lengths"]._kernels.walks.values())
 
 
 @pytest.mark.parametrize("text", [SCALED, SCALED_ROWS, SIGNED], ids=["smaller", "smaller rows", "truth values"])

@@ -13,7 +13,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fused import agree, all_written, imported
-from fused_specs import BELL, CHANNEL, ENTROPY, GATE, HEADS, LAYER, LOSS, NORM, ROWS, SCORED, SHIFTED, SOFT, TWO
+from fused_specs import (
+    BELL,
+    CHANNEL,
+    DISTANCE,
+    ENTROPY,
+    GATE,
+    HEADS,
+    LAYER,
+    LOSS,
+    NORM,
+    ROWS,
+    SCORED,
+    SHIFTED,
+    SOFT,
+    TWO,
+)
 from processes import process
 
 pytest.importorskip("triton")
@@ -56,6 +71,7 @@ TEXTS = (
     HEADS,
     SOFT,
     ENTROPY,
+    DISTANCE,
 )
 
 
@@ -98,6 +114,8 @@ CASES = [
     ("layer", [(2, 3, 20), (20,), (20,)]),
     ("soft", [(5, 130), (130,)]),
     ("soft", [(2, 3, 20), ()]),
+    ("distance", [(2, 20), (2, 20)]),
+    ("distance", [(5, 130), (5, 130)]),
     ("rows", [(4, 40)]),
     ("rows", [(3, 2, 5)]),
     ("peak", [(6, 9)]),
@@ -236,6 +254,7 @@ HIGHER = [
     ("settings", [(4, 5), (5,)], ()),
     ("gelu_tanh", [(4, 50)], ()),
     ("soft", [(4, 50), (50,)], ()),
+    ("distance", [(4, 50), (4, 50)], ()),
     ("entropy", [(5, 70), (5, 70)], ("mean",)),
 ]
 

@@ -78,6 +78,30 @@ def test_sums_along_other_dimensions():
     assert (value.expr, value.dims, value.scaled) == (2 * X / size_of((-3, -2)), (-3, -2), False)
 
 
+def test_sums_of_one_length_are_one_sum():
+    scaled = symbol("t", "tensor", ("N", 1, 1))
+    _, value = lowered(make("sum", X, dim=0, keepdim=False) + make("sum", X * scaled, dim=0, keepdim=False))
+    assert (value.expr, value.dims) == (X + X * scaled, (-3,))
+
+
+@pytest.mark.parametrize("other", [FREE, symbol("t", "tensor", (1, "C", "T")), symbol("t", "tensor", ("M", "C", "T"))])
+def test_a_sum_of_what_may_broadcast_is_not_one_with_another(other):
+    """A sum over 1 element would be one over as many as the other has."""
+    with pytest.raises(Unsupported, match="different lengths"):
+        lowered(make("sum", X, dim=0, keepdim=False) + make("sum", other, dim=0, keepdim=False))
+
+
+@pytest.mark.parametrize("factor", [symbol("t", "tensor", ("N", 1, 1)), symbol("t", "tensor", (1,)), 1 / FREE], ids=str)
+def test_a_total_of_what_may_be_smaller_than_its_pass_is_refused(factor):
+    with pytest.raises(Unsupported, match="a reduction of a reduction"):
+        lowered(make("sum", factor * make("amax", X, dim=-1, keepdim=True), dim=None, keepdim=False))
+
+
+def test_a_total_beside_a_reduction_of_rows():
+    _, value = lowered(make("sum", X - make("amax", X, dim=-1, keepdim=True), dim=None, keepdim=False))
+    assert (value.expr, value.total) == (X - make("row_max", X), "sum")
+
+
 def test_a_sum_to_another_shape_in_the_middle_is_refused():
     with pytest.raises(Unsupported, match="different dimensions"):
         lowered(make("sum_to", X * make("sum_to", G * X, A), X))

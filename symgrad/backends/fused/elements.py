@@ -16,7 +16,7 @@ from symgrad import truth
 from symgrad.errors import SymgradError
 from symgrad.expr import Expr, make, symbol
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
-from symgrad.tensor_ops.extent import SCALAR, extent
+from symgrad.tensor_ops.extent import SCALAR, Dim, extent
 from symgrad.traversal import rebuild, substitute, topological
 
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
@@ -137,6 +137,8 @@ class Elements:
             raise Unsupported("sums over different dimensions")
         scaled = any(v.scaled for v in inside)
         if node.op == "add" and len(inside) == len(operands):
+            if total.like is None:
+                self._require_equal_lengths([v.expr for v in inside], total.dims or ())
             return replace(total, expr=rebuild(node, [v.expr for v in operands]), scaled=scaled)
         if node.op == "mul" and len(inside) == 1:
             assert total.dims is not None
@@ -147,6 +149,24 @@ class Elements:
                 others, scaled = [self.lifted(o, total.dims) for o in others], True
             return replace(total, expr=ex.mul(total.expr, *others), scaled=scaled)
         raise Unsupported("what follows a sum")
+
+    def _require_equal_lengths(self, summed: list[Expr], dims: tuple[int, ...]) -> None:
+        """Raise Unsupported where one of these may broadcast to another along the dimensions of their sum."""
+        found = [frozenset(s for s in value.symbols if s.tensors) for value in summed]
+        if len(set(found)) > 1:
+            for dim in dims:
+                lengths = [{self._length(leaf, dim) for leaf in leaves} - {1} for leaves in found]
+                known = set().union(*lengths)
+                if len(known) != 1 or None in known or not all(lengths):
+                    raise Unsupported("sums over different lengths")
+
+    def _length(self, leaf: Expr, dim: int) -> Dim | None:
+        """How many elements a leaf has along a dimension, or the name of that; None where it is not declared."""
+        view = self.views[leaf]
+        known = extent(view.tensor)
+        if not known.exact or view.dims:
+            return None
+        return known.dims[dim] if -dim <= len(known.dims) else 1
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
         """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
@@ -241,8 +261,7 @@ class Elements:
         if value.dropped:
             return replace(value, expr=value.expr if node.op == "sum" else value.expr / ROWS, total="sum")
         if over_all:
-            if any(n.op in ROW_OPS for n in topological(value.expr)):
-                raise Unsupported("a reduction of a reduction")
+            self.require_elements(value.expr)
             return Value(value.expr, total=node.op)
         places, keep = self._places(dim), node.get("keepdim", False)
         if places == (-1,) and isinstance(keep, bool):
@@ -261,6 +280,14 @@ class Elements:
         if self._places(node["dim"]) != (-1,):
             raise Unsupported(_NOT_LAST)
         return Value(_NORMALISED[node.op](value.expr))
+
+    def require_elements(self, value: Expr) -> None:
+        """Raise Unsupported where a value may have fewer elements than its pass: what is reduced in it has more."""
+        order = topological(value)
+        if any(n.op in ROW_OPS for n in order):
+            along = {n for n in of_elements(value) if n.op == "sym" and n.tensors and -1 not in self.views[n].dims}
+            if not along.issuperset(n for n in order if n.op == "sym" and n.tensors):
+                raise Unsupported("a reduction of a reduction")
 
     def _is_along_row(self, value: Expr) -> bool:
         """Whether a value has an element for each of a row, also where it is made of reductions of rows."""

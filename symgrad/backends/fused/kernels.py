@@ -146,7 +146,7 @@ class _Passes:
             results = []
             for output in self.differentiated(forward.results):
                 terms = [t for (o, x), t in self.variant.tangents.items() if o == output.name and x in tensors]
-                results.append(_like(output, f"tangent_{output.name}", [elements(t) for t in terms]))
+                results.append(_like(elements, output, f"tangent_{output.name}", terms))
             given = [*saved.values(), *map(tangent, tensors)]
             name, wide = f"jvp{self.suffix}_{bits}", self.variant.wide_slopes
             found[bits] = self.derivative(name, elements, given, results, forward, wide)
@@ -172,7 +172,7 @@ class _Passes:
                 if leaf in inputs:
                     results.append(_gradient(elements, name, inputs[leaf], leaf, terms))
                 else:
-                    results.append(_like(outputs[leaf.name], name, [elements(t) for t in terms], leaf))
+                    results.append(_like(elements, outputs[leaf.name], name, terms, leaf))
                 written.append(place)
             given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
             name = f"second{self.suffix}_{bits}"
@@ -250,7 +250,7 @@ class _Passes:
             raise Unsupported("a text")
         numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
         by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
-        if by_row and any((r.total and not r.row) or r.reduced for r in results):
+        if by_row and any(r.reduced for r in results):
             raise Unsupported("a reduction of a reduction")
         tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
         spans = rows.spans(order, operands, [View(tensors[place], dims) for place, dims in shape])
@@ -334,8 +334,9 @@ def _output(name: str, value: Value) -> Result:
     return Result(name, value.expr, total=value.total, row=row)
 
 
-def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None = None) -> Result:
-    """The sum of values that have the shape of an output, or are summed to that of `leaf`, which has it."""
+def _like(elements: Elements, output: Result, name: str, terms: Sequence[Expr], leaf: Expr | None = None) -> Result:
+    """The sum of terms that have the shape of an output, or are summed to that of `leaf`, which has it."""
+    values = [elements(t) for t in terms]
     if output.reduced:
         if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
             raise Unsupported("sums over different dimensions")
@@ -345,19 +346,22 @@ def _like(output: Result, name: str, values: Sequence[Value], leaf: Expr | None 
     if output.total:
         if len({v.dropped for v in values}) > 1 or (leaf is None and not all(v.total for v in values)):
             raise Unsupported("a reduction of a reduction")
-        terms = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
-        return Result(name, ex.add(*terms), total="sum", row="row" if values[0].dropped else "")
+        for value in values:
+            if not value.dropped:
+                elements.require_elements(value.expr)
+        parts = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
+        return Result(name, ex.add(*parts), total="sum", row="row" if values[0].dropped else "")
     if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
         raise Unsupported("a reduction of a reduction")
-    terms = [v.expr for v in values]
+    parts = [v.expr for v in values]
     if output.row == "row" and not all(v.dropped for v in values):
         raise Unsupported("a value for each element of a row")
     if output.row:
         of_row = [v.dropped or _belongs_to_row(v.expr) for v in values]
         if leaf is None and not all(of_row):
             raise Unsupported("a value for each element of a row")
-        terms = [t if own else make("row_sum", t) for t, own in zip(terms, of_row, strict=True)]
-    return Result(name, ex.add(*terms), row=output.row)
+        parts = [t if own else make("row_sum", t) for t, own in zip(parts, of_row, strict=True)]
+    return Result(name, ex.add(*parts), row=output.row)
 
 
 def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:

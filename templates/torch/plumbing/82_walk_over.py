@@ -3,7 +3,10 @@ def _walk(
 ) -> _Walk | bool:
     """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
     blank = [torch.empty(size, device="meta") for size in inputs]
-    shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
+    try:
+        shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
+    except RuntimeError:  # a mistake, or rows of several lengths, each of which is reduced
+        return False
     if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
         return False
     metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
