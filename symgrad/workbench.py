@@ -20,7 +20,7 @@ from symgrad.cost import cost
 from symgrad.differentiate import is_tensor_op, partials, region_leaves
 from symgrad.domains import within_domains
 from symgrad.evaluate import FLOAT32, FLOAT64, Environment, Format
-from symgrad.expr import Expr, symbol
+from symgrad.expr import Expr, make
 from symgrad.hoist import hoisted
 from symgrad.parse import Program
 from symgrad.rewrite import Step, rewrite
@@ -286,7 +286,8 @@ def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
     operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
     if not operations:
         return region, {}
-    symbols = {op: symbol(f"_{op.op}{i}", "int" if op.op == "count" else "tensor") for i, op in enumerate(operations)}
+    kinds = {op: "int" if op.op == "count" else "tensor" for op in operations}
+    symbols = {op: make("sym", name=f"_{op.op}{i}", kind=kinds[op], of=op.op) for i, op in enumerate(operations)}
     return substitute(region, symbols), {s: op for op, s in symbols.items()}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from symgrad import expr as ex
 from symgrad import truth
+from symgrad.differentials import cotangent
 from symgrad.evaluate import exact
 from symgrad.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.rules import CHEAPER, Transformation
@@ -15,6 +16,7 @@ from symgrad.traversal import topological
 from symgrad.truth import compare, where
 
 X, Y, ALPHA = symbol("x"), symbol("y"), symbol("alpha", "float")
+G = cotangent("y")
 LEFT, RIGHT, HERE = compare("lt", X, 0), compare("gt", X, 0), compare("eq", X, 0)
 
 
@@ -49,8 +51,9 @@ TABLE = {
     "choice-by-sign": [(where(HERE, X + 1, where(RIGHT, Y, X * Y)), None)],
     "tie-by-sign": [
         (where(HERE, ex.HALF, where(LEFT, ONE, ZERO)), ex.HALF * (1 + make("sign", -X))),
-        (where(HERE, Y / 2, where(RIGHT, Y, ZERO)), Y * ex.HALF * (1 + make("sign", X))),
-        (where(HERE, Y / 2, where(LEFT, ZERO, Y)), None),  # as at 0, so beyond
+        (where(HERE, G / 2, where(RIGHT, G, ZERO)), G * ex.HALF * (1 + make("sign", X))),
+        (where(HERE, Y / 2, where(RIGHT, Y, ZERO)), None),  # 0 * y is no number where y is infinite
+        (where(HERE, G / 2, where(LEFT, ZERO, G)), None),  # as at 0, so beyond
     ],
     "choice-of-coefficients": [
         (where(compare("eq", ALPHA, 0), ZERO, ALPHA * exp(ALPHA * X)), ALPHA * exp(ALPHA * X)),
@@ -83,7 +86,7 @@ def test_a_choice_keeps_every_value(name: str) -> None:
         for x in (-2.5, -1, -0.3, 0, 0.4, 1, 3):
             for y in (-1.5, 0.5, 1, 2):
                 for alpha in (-1, 0, 2):
-                    before, after = exact([subject, result or subject], {X: x, Y: y, ALPHA: alpha}, 200)
+                    before, after = exact([subject, result or subject], {X: x, Y: y, G: y, ALPHA: alpha}, 200)
                     same = before == after or abs(before - after) <= abs(before) * mp.mpf(2) ** -150
                     assert same or mp.isnan(before)
 

@@ -70,6 +70,13 @@ def test_compiled_operations_are_numbers_where_the_composite_is(formula: str, dt
         assert own[2].isnan()
 
 
+def test_what_is_cut_off_has_no_gradient_beside_infinity_either() -> None:
+    found = compiled_text("op: cut\ntensors: {x: , y: }\noutputs: {z: 'min(max(x, 0), 6) * y'}\n")
+    x = torch.tensor([7.0, 3.0, -1.0], requires_grad=True)
+    (slope,) = torch.autograd.grad(found.function(x, torch.full((3,), math.inf)).sum(), x)
+    assert slope.tolist() == [0, math.inf, 0]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_vanishes_meets_no_overflow(dtype: torch.dtype) -> None:
     """x * exp(x) and its like, in the derivative of a formula that is rational in one exponential."""

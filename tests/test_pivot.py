@@ -275,3 +275,13 @@ def test_a_tensor_that_broadcasts_has_a_tangent_in_the_shape_of_the_sum() -> Non
     tensors = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
     own, plain = (torch.func.jvp(f, tensors, tensors) for f in (item.function, item.composite))
     torch.testing.assert_close(own, plain)
+
+
+def test_a_tensor_that_a_branch_does_not_read_has_no_gradient_there() -> None:
+    found = compiled_text(
+        "op: f\ntensors: {x: , w: , z: }\nhyperparameters: {whole: true}\n"
+        "outputs: {y: 'hypot(where(whole, sum(w), z), sum(x, dim=-2) + 3)'}\n"
+    )
+    x, w, z = torch.randn(3, 3), torch.randn(3, 3, requires_grad=True), torch.randn(1, 3)
+    (slope,) = torch.autograd.grad(found.function(x, w, z, whole=False).sum(), w, allow_unused=True)
+    assert slope is None

@@ -197,7 +197,10 @@ def choice_by_sign(node: Expr) -> Expr | None:
 
 
 def tie_by_sign(node: Expr) -> Expr | None:
-    """where(x == k, b / 2, where(x < k, b, 0)) as b * (1 + sign(k - x)) / 2, for a Python number k."""
+    """where(x == k, b / 2, where(x < k, b, 0)) as b * (1 + sign(k - x)) / 2, for a Python number k.
+
+    Not where b is a product with a tensor, whose elements may be infinite: 0 * oo is no number.
+    """
     condition, at, beyond = node.args
     if condition.op != "eq" or condition.is_static or not condition.args[1].is_static or beyond.op != "where":
         return None
@@ -206,8 +209,16 @@ def tie_by_sign(node: Expr) -> Expr | None:
         for op, side in sides.items():
             if beyond.args[0] is truth.compare(op, x, k) and beyond.args[3 - branch] is ZERO:
                 whole = beyond.args[branch]
-                return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side)) if _halved(whole) is at else None
+                if _halved(whole) is not at or _has_tensor_factor(whole):
+                    return None
+                return ex.mul(whole, ex.HALF, 1 + ex.make("sign", side))
     return None
+
+
+def _has_tensor_factor(node: Expr) -> bool:
+    """Whether a value is a product with a tensor, other than what an operation computes, in a branch at least."""
+    parts = node.args if node.op == "mul" else node.args[1:] if node.op == "where" else ()
+    return any(map(_has_tensor_factor, parts)) or (node.get("kind") == "tensor" and node.get("of") is None)
 
 
 def _sides(x: Expr, k: Expr) -> tuple[dict[str, Expr], dict[str, Expr]]:

@@ -236,6 +236,10 @@ class PivotBackward(Backward):
         unused = {f"grad_{name}" for name in self.layout.pivots}
         return [c for c in super()._cotangents() if c not in unused]
 
+    def _wanted_tensors(self, variant: Variant) -> list[str]:
+        wanted = super()._wanted_tensors(variant)
+        return [t for t in wanted if t in variant.overrides or self._terms(t, variant)]
+
     def _terms(self, tensor: str, variant: Variant) -> list[tuple[str | None, Expr]]:
         return [(o, g) for o, g in super()._terms(tensor, variant) if o not in self.layout.pivots]
 
