@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symgrad import expr as ex
-from symgrad.backends.fused.elements import ROW, Unsupported, View
+from symgrad.backends.fused.elements import ROW, Unsupported, View, length
 from symgrad.backends.fused.model import Operand
 from symgrad.backends.fused.rows import Stage, kept, spans, stages
 from symgrad.expr import make, symbol
@@ -72,3 +72,12 @@ def test_declared_lengths_need_no_look():
 def test_nothing_as_long_as_a_row_is_reduced():
     with pytest.raises(Unsupported, match="a reduction of a reduction"):
         spans(topological(make("row_sum", make("row_max", X))), OPERANDS, BOTH)
+
+
+def test_the_length_of_a_view_is_that_of_the_dimension_it_shows():
+    table, free = symbol("x", "tensor", ("N", 3)), symbol("x", "tensor", ("...", "K"))
+    assert [length(View(table), d) for d in (-1, -2, -3)] == [3, "N", 1]
+    assert [length(View(table, (-2,)), d) for d in (-1, -2, -3)] == [3, 1, "N"]
+    assert [length(View(table, (-1,)), d) for d in (-1, -2)] == [1, 3]
+    assert [length(View(free), d) for d in (-1, -2)] == ["K", None]
+    assert length(View(X)) is None

@@ -21,7 +21,7 @@ from symgrad.traversal import rebuild, substitute, topological
 
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
 ROW = symbol("row_length", "int")  # how many of them a row has
-ROWS = ELEMENTS / ROW
+ROWS = ELEMENTS / ROW  # how many rows it has
 _OF_SIZE = "size of "
 _NOT_LAST = "a reduction that is not along the last dimension"
 ROW_OPS = ("row_sum", "row_max", "row_min")
@@ -47,6 +47,17 @@ class View:
 
     tensor: Expr
     dims: tuple[int, ...] = ()
+
+
+def length(view: View, dim: int = -1) -> Dim | None:
+    """How many elements a view has along a dimension, or the name of that number; None where it is not declared."""
+    if dim in view.dims:
+        return 1
+    known = extent(view.tensor)
+    place = dim + sum(added > dim for added in view.dims)
+    if -place <= len(known.dims):
+        return known.dims[place]
+    return 1 if known.exact else None
 
 
 @dataclass(frozen=True)
@@ -155,18 +166,10 @@ class Elements:
         found = [frozenset(s for s in value.symbols if s.tensors) for value in summed]
         if len(set(found)) > 1:
             for dim in dims:
-                lengths = [{self._length(leaf, dim) for leaf in leaves} - {1} for leaves in found]
+                lengths = [{length(self.views[leaf], dim) for leaf in leaves} - {1} for leaves in found]
                 known = set().union(*lengths)
                 if len(known) != 1 or None in known or not all(lengths):
                     raise Unsupported("sums over different lengths")
-
-    def _length(self, leaf: Expr, dim: int) -> Dim | None:
-        """How many elements a leaf has along a dimension, or the name of that; None where it is not declared."""
-        view = self.views[leaf]
-        known = extent(view.tensor)
-        if not known.exact or view.dims:
-            return None
-        return known.dims[dim] if -dim <= len(known.dims) else 1
 
     def lifted(self, value: Expr, dims: tuple[int, ...]) -> Expr:
         """A value of the remaining dimensions, broadcast to those that `dims` are added to."""
@@ -381,6 +384,7 @@ __all__ = [
     "Value",
     "View",
     "is_count",
+    "length",
     "of_elements",
     "size_of",
 ]

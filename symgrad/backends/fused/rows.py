@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from symgrad.backends.fused.elements import ROW_OPS, Unsupported, View, of_elements
+from symgrad.backends.fused.elements import ROW_OPS, Unsupported, View, length, of_elements
 from symgrad.backends.fused.model import Operand
 from symgrad.expr import Expr
-from symgrad.tensor_ops.extent import SCALAR, Dim, extent
 from symgrad.traversal import topological
 
 
@@ -79,8 +78,8 @@ def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[Vi
     Left out are those where one surely is: `shape` are the tensors that broadcast to that of the pass. Raises
     Unsupported where nothing that is reduced has an element for each of a row.
     """
-    long = [view for view in shape if _length(view.tensor, view.dims) != 1]
-    lengths = {_length(view.tensor, view.dims) for view in long}
+    long = [view for view in shape if length(view) != 1]
+    lengths = {length(view) for view in long}
     places = {o.leaf: k for k, o in enumerate(operands) if -1 not in o.dims}
     found: dict[tuple[int, ...], None] = {}
     for node in order:
@@ -88,18 +87,10 @@ def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[Vi
             along = [n for n in of_elements(node.args[0]) if n in places]
             if not along:
                 raise Unsupported("a reduction of a reduction")
-            known = {_length(n, operands[places[n]].dims) for n in along} - {None}
+            known = {length(View(n, operands[places[n]].dims)) for n in along} - {None}
             if not (len(lengths) == 1 and lengths & known) and not {v.tensor for v in long} <= set(along):
                 found[tuple(sorted(places[n] for n in along))] = None
     return tuple(found)
-
-
-def _length(tensor: Expr, dims: Sequence[int]) -> Dim | None:
-    """How many elements a tensor viewed by `dims` has in a row, or the name of that; None where it is not declared."""
-    known = extent(tensor)
-    if -1 in dims or known == SCALAR:
-        return 1
-    return known.dims[-1] if known.dims else None
 
 
 __all__ = ["Stage", "kept", "spans", "stages"]
