@@ -22,7 +22,7 @@ from torch import Tensor
 import symgrad
 from symgrad.backends.torch.composite import load_composite
 from symgrad.bench.arguments import arguments
-from symgrad.compiler import compile_operation
+from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import load_spec
 

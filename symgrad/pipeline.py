@@ -10,9 +10,9 @@ from symgrad.backends.fused.binding import fused
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
 from symgrad.backends.torch.tests import render_test
-from symgrad.compiler import compile_operation
-from symgrad.derivation import Derivation
-from symgrad.derive import derivation
+from symgrad.compiler.compile import compile_operation
+from symgrad.explain.derivation import Derivation
+from symgrad.explain.derive import derivation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
 

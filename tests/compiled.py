@@ -18,8 +18,8 @@ from symgrad.backends.torch.composite import load_composite
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.module import render_module
 from symgrad.backends.torch.tests import render_test
-from symgrad.compiler import compile_operation
-from symgrad.operation import Operation
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import Operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, parse_spec
 

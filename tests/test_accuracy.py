@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, expressions
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.accuracy import Judge, Sample, Score
-from symgrad.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.expr import Expr, make
-from symgrad.sampling import ALL_REALS, sample_points
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.numerics.accuracy import Judge, Sample, Score, ulp_text
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.numerics.sampling import ALL_REALS, sample_points
 
 
 def judge(formula: Expr, values: Sequence[float], symbol: Expr = X) -> Judge:
@@ -219,3 +219,11 @@ def test_rough_errors_tell_luck_from_accuracy() -> None:
     assert narrow > 4
     assert double > 4
     assert own.rough_errors(X, True, [1]) == {1: (0.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    "value, text", [(0.0, "0.0"), (0.51, "0.6"), (2.5, "2.5"), (9.95, "10.0"), (12.0, "12"), (123456.0, "1e+05")]
+)
+def test_figures_are_rounded_up(value: float, text: str) -> None:
+    assert ulp_text(value) == text
+    assert value >= 10 or float(ulp_text(value)) >= value

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from symgrad.alignment import aligned
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer
 from symgrad.errors import SpecError
-from symgrad.expr import Expr, make, symbol
+from symgrad.ir.expr import Expr, make, symbol
 from symgrad.parse import parse_formulas
+from symgrad.parse.alignment import aligned
 from symgrad.spec import parse_spec
 
 

@@ -8,13 +8,13 @@ import mpmath as mp
 import pytest
 from random_expressions import ALPHA, X, Y
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.accuracy import Judge
-from symgrad.approximate import Interval, Target, V, approximation, near, readings
-from symgrad.evaluate import FLOAT32, FLOAT64, exact
-from symgrad.expr import Expr, make
-from symgrad.traversal import substitute, topological
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import substitute, topological
+from symgrad.numerics.accuracy import Judge
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, exact
+from symgrad.stabilise.approximate import Interval, Target, V, approximation, near, readings
 
 f = make
 CANCELLING: dict[str, tuple[Expr, Fraction]] = {

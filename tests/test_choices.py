@@ -5,15 +5,15 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.differentials import cotangent
-from symgrad.evaluate import exact
-from symgrad.expr import ONE, ZERO, Expr, make, symbol
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.differentials import cotangent
+from symgrad.ir.expr import ONE, ZERO, Expr, make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.ir.truth import compare, where
+from symgrad.numerics.evaluate import exact
 from symgrad.rules import CHEAPER, Transformation
 from symgrad.rules.choices import CHOICES
-from symgrad.traversal import topological
-from symgrad.truth import compare, where
 
 X, Y, ALPHA = symbol("x"), symbol("y"), symbol("alpha", "float")
 G = cotangent("y")

@@ -12,17 +12,17 @@ from compiled import OWN_SPECS, compiled, compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
-from symgrad import expr as ex
-from symgrad.branches import Split
-from symgrad.compiler import compile_operation
-from symgrad.differentials import absent, cotangent, tangent
-from symgrad.differentiate import vjp
-from symgrad.evaluate import Exact
-from symgrad.expr import Expr, symbol
-from symgrad.operation import Variant
+from symgrad.compiler.compile import compile_operation
+from symgrad.compiler.operation import Variant
+from symgrad.differentiate.modes import vjp
+from symgrad.ir import expr as ex
+from symgrad.ir.branches import Split
+from symgrad.ir.differentials import absent, cotangent, tangent
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.traversal import substitute, topological
+from symgrad.numerics.evaluate import Exact
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
-from symgrad.traversal import substitute, topological
 
 
 def variants(text: str) -> list[Variant]:

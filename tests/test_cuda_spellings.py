@@ -10,17 +10,17 @@ import pytest
 import torch
 from processes import process
 
-from symgrad import expr as ex
-from symgrad import truth
 from symgrad.backends.cuda.plumbing import plumbing
 from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.cuda.spellings import SPELLINGS
-from symgrad.evaluate import exact
-from symgrad.expr import Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS
-from symgrad.machine import machine
-from symgrad.traversal import topological
-from symgrad.widening import NARROW, WIDEN, with_wide_angles
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make, num, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
+from symgrad.numerics.machine import machine
+from symgrad.numerics.widening import NARROW, WIDEN, with_wide_angles
 
 pytest.importorskip("triton")
 import interpreted

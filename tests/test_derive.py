@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from compiled import OWN_SPECS, compiled, compiled_text
 
-from symgrad.derive import derivation
-from symgrad.operation import Operation
+from symgrad.compiler.operation import Operation
+from symgrad.explain.derive import derivation
 
 
 def operation(stem: str) -> Operation:

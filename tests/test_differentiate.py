@@ -12,12 +12,21 @@ from compiled import compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.differentiate import as_derived, is_linear, is_tensor_op, jvp, local_partials, partials, region_leaves, vjp
-from symgrad.evaluate import Exact, exact
-from symgrad.expr import ZERO, Expr, make, symbol
-from symgrad.traversal import rebuild, substitute, topological
+from symgrad.differentiate.modes import (
+    as_derived,
+    is_linear,
+    is_tensor_op,
+    jvp,
+    local_partials,
+    partials,
+    region_leaves,
+    vjp,
+)
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import ZERO, Expr, make, symbol
+from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.numerics.evaluate import Exact, exact
 
 SETTINGS = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]

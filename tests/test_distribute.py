@@ -6,9 +6,9 @@ from typing import Any
 
 from random_expressions import X, Y, Z
 
-from symgrad import expr as ex
-from symgrad.distribute import distribute_cotangents
-from symgrad.expr import make, symbol
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
+from symgrad.plan.distribute import distribute_cotangents
 
 G = symbol("grad_y", "cotangent")
 

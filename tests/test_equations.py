@@ -6,7 +6,7 @@ import pytest
 import torch
 from compiled import Compiled, compiled_text
 
-from symgrad.equations import derivatives
+from symgrad.explain.equations import derivatives
 
 
 def shown(item: Compiled) -> dict[str, str]:

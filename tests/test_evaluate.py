@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, FLAG, MODE, POINT, TENSORS, N, X, Y, expressions, well_conditioned
 
-from symgrad import expr as ex
-from symgrad.evaluate import FLOAT32, FLOAT64, Check, Exact, Table, exact
-from symgrad.expr import Expr, make
-from symgrad.traversal import topological
-from symgrad.truth import compare, logical, where
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological
+from symgrad.ir.truth import compare, logical, where
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Exact, Table, exact
 
 SETTINGS = settings(
     deadline=None, max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]

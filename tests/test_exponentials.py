@@ -7,12 +7,12 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from symgrad import expr as ex
-from symgrad import polynomial as poly
-from symgrad.evaluate import exact
-from symgrad.exponentials import rational_forms
-from symgrad.expr import Expr, make, symbol
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
+from symgrad.stabilise.choose import polynomial as poly
+from symgrad.stabilise.exponentials import rational_forms
 
 X, Y = symbol("x"), symbol("y")
 

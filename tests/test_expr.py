@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, BETA, POINT, TENSORS, N, X, Y, Z, expressions, numbers, well_conditioned
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.evaluate import Exact, exact
-from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, symbol
-from symgrad.traversal import substitute, topological, transform
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr, make, symbol
+from symgrad.ir.traversal import substitute, topological, transform
+from symgrad.numerics.evaluate import Exact, exact
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -225,7 +225,7 @@ def test_forgotten_expressions_are_freed() -> None:
 
 def test_digests_and_order_are_the_same_in_every_process() -> None:
     program = (
-        "from symgrad import truth\nfrom symgrad.expr import make, symbol\n{before}\n"
+        "from symgrad import truth\nfrom symgrad.ir.expr import make, symbol\n{before}\n"
         "x, a = symbol('x'), symbol('a', 'float')\n"
         "e = truth.where(truth.compare('gt', x, a), make('exp', -x) * a + x**2, 1 / (1 + make('tanh', x)) + a)\n"
         "print(e.digest.hex(), e, list(e.symbols | {{make('sin', n) for n in e.symbols}}))"

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from symgrad import expr as ex
-from symgrad.expr import COMPARISONS, Expr, make, symbol
-from symgrad.formula import formula
 from symgrad.functions import FUNCTIONS, call
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import COMPARISONS, Expr, make, symbol
+from symgrad.ir.formula import formula
+from symgrad.ir.truth import compare, logical, where
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.tensor_ops import Ref
-from symgrad.truth import compare, logical, where
 
 X, Y, BETA = symbol("x"), symbol("y"), symbol("beta", "float")
 N, FLAG, MODE = symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")

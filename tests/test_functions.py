@@ -12,9 +12,9 @@ import torch
 from compiled import compiled_text
 from torch.nn import functional
 
-from symgrad.evaluate import exact
-from symgrad.expr import Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function, call
+from symgrad.ir.expr import Expr, make, num, symbol
+from symgrad.numerics.evaluate import exact
 
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None]
 ATOMS = [row for row in ROWS if row.name not in ("heaviside",)]

@@ -11,7 +11,7 @@ from symgrad.backends.cpu.language import CPP
 from symgrad.backends.cuda.language import TRITON
 from symgrad.backends.fused.binding import fused
 from symgrad.backends.torch.layout import Layout
-from symgrad.compiler import compile_operation
+from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from symgrad.backends.fused.elements import ELEMENTS, ROW, Elements, Unsupported, View, size_of
-from symgrad.expr import make, symbol
+from symgrad.ir.expr import make, symbol
 from symgrad.tensor_ops.shaping import unsqueeze
 
 X = symbol("x", "tensor", ("N", "C", "T"))

@@ -3,17 +3,17 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 
-from symgrad import expr as ex
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
 from symgrad.backends.fused.kernels import _may_round_anew, _Passes
 from symgrad.backends.torch.layout import Layout
-from symgrad.compiler import compile_operation
-from symgrad.evaluate import exact
-from symgrad.expr import make, symbol
-from symgrad.machine import machine
+from symgrad.compiler.compile import compile_operation
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
+from symgrad.numerics.machine import machine
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
-from symgrad.traversal import topological
 
 X, Y = symbol("x"), symbol("y")
 SOFT = make("softplus", X)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from symgrad import expr as ex
 from symgrad.backends.fused.elements import ROW, Unsupported, View, length
 from symgrad.backends.fused.model import Operand
 from symgrad.backends.fused.rows import Stage, kept, spans, stages
-from symgrad.expr import make, symbol
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
 
 X = symbol("x", "tensor")
 G = symbol("grad_y", "cotangent")

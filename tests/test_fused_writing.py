@@ -7,9 +7,9 @@ import pytest
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.fused.writing import is_structure, name_values
-from symgrad.expr import make, symbol
-from symgrad.machine import machine
-from symgrad.naming import Names
+from symgrad.backends.naming import Names
+from symgrad.ir.expr import make, symbol
+from symgrad.numerics.machine import machine
 
 X, Y = symbol("x", "tensor"), symbol("y", "tensor")
 NAMES = {X: "x", Y: "y"}

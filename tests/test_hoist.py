@@ -6,9 +6,9 @@ import pytest
 import torch
 from compiled import compiled_text
 
-from symgrad import expr as ex
-from symgrad.expr import Expr, make, symbol
-from symgrad.hoist import hoisted
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.plan.hoist import hoisted
 
 ROWS, WEIGHT = symbol("x", "tensor", ("N", "D")), symbol("w", "tensor", ("D", "H"))
 WHOLE, COLUMN = symbol("grad_y", "cotangent", ("N", "H")), symbol("grad_z", "cotangent", ("N", 1))

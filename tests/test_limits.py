@@ -10,11 +10,11 @@ import pytest
 import torch
 from compiled import compiled_text
 
-from symgrad.evaluate import FLOAT64
-from symgrad.expr import Expr, make, symbol
-from symgrad.limits import Limits
-from symgrad.sampling import ALL_REALS, sample_points
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.numerics.evaluate import FLOAT64
+from symgrad.numerics.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
+from symgrad.stabilise.limits import Limits
 
 X, Y = symbol("x"), symbol("y")
 POSITIVE = Interval(0.0, math.inf, True, True)

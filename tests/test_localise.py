@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from random_expressions import ALPHA, X, Y
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.accuracy import Sample
-from symgrad.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.expr import Expr, make
-from symgrad.localise import culprits, neighbourhood
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.numerics.accuracy import Sample
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.stabilise.localise import culprits, neighbourhood
 
 
 def blamed(form: Expr, values: Sequence[float], target: Format = FLOAT32, y: float = 1.3) -> list[Expr]:

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions
 
-from symgrad import expr as ex
 from symgrad.backends.torch.printer import Printer
-from symgrad.evaluate import FLOAT32, FLOAT64, Format, exact
-from symgrad.expr import COMPARISONS, LOGICAL, Expr, make, symbol
 from symgrad.functions import FUNCTIONS
-from symgrad.machine import machine, machine_form
-from symgrad.simulate import Simulation
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr, make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format, exact
+from symgrad.numerics.machine import machine, machine_form
+from symgrad.numerics.simulate import Simulation
 
 torch.set_num_threads(1)
 

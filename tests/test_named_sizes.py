@@ -9,7 +9,7 @@ import torch
 from compiled import compiled_text
 
 from symgrad.errors import SpecError
-from symgrad.expr import E, make
+from symgrad.ir.expr import E, make
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

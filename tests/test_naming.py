@@ -13,14 +13,14 @@ from compiled import SPECS, Compiled, compiled, compiled_text, results
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, Z, expressions
 
-from symgrad import expr as ex
-from symgrad import truth
+from symgrad.backends.naming import Names, describe
 from symgrad.backends.torch.owner import Owner
 from symgrad.errors import SpecError
-from symgrad.expr import make, symbol
-from symgrad.machine import machine
-from symgrad.naming import Names, describe
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.machine import machine
 
 
 # ---------------------------------------------------------------------------------------------- names of values

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symgrad import expr as ex
 from symgrad.errors import SpecError
-from symgrad.expr import FALSE, ONE, TRUE, ZERO, Expr, make, symbol
 from symgrad.functions import FUNCTIONS, call
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.ir.truth import compare, logical, where
 from symgrad.parse import Fault, FormulaError, Program, Scope, parse_expression, parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.tensor_ops import Ref
-from symgrad.traversal import topological
-from symgrad.truth import compare, logical, where
 
 X, Y, Z, MASK = symbol("x"), symbol("y"), symbol("z"), symbol("mask", "bool_tensor")
 BETA, N, FLAG, MODE = symbol("beta", "float"), symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.expr import Expr, make, symbol
-from symgrad.pattern import is_wild, match, match_root, wild
-from symgrad.traversal import substitute, topological
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.pattern import is_wild, match, match_root, wild
+from symgrad.ir.traversal import substitute, topological
 
 A, B, C = wild("a"), wild("b"), wild("c")
 EXP_X, LOG_Y = make("exp", X), make("log", Y)

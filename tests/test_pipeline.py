@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from compiled import OWN_SPECS, SAMPLE, compiled
 
+from symgrad.backends.formatting import format_python
 from symgrad.errors import SpecError
-from symgrad.formatting import format_python
 from symgrad.pipeline import compile_spec
 from symgrad.spec import load_spec, parse_spec
 

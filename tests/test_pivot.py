@@ -6,11 +6,11 @@ import pytest
 import torch
 from compiled import compiled_text, results
 
-from symgrad.evaluate import exact
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
 from symgrad.parse import Program, parse_formulas
-from symgrad.pivot import Pivot, Pivots, find_pivots, with_outputs
+from symgrad.plan.pivot import Pivot, Pivots, find_pivots, with_outputs
 from symgrad.spec import parse_spec
-from symgrad.traversal import topological
 
 torch.set_num_threads(1)
 

@@ -13,18 +13,18 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.cost import is_product
-from symgrad.differentiate import vjp
-from symgrad.expr import Expr, make, symbol
-from symgrad.operation import Variant
+from symgrad.compiler.operation import Variant
+from symgrad.differentiate.modes import vjp
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.sizes import Sizes
+from symgrad.ir.traversal import topological
+from symgrad.numerics.cost import is_product
 from symgrad.parse import parse_formulas
-from symgrad.plan import Plan, Saved, minimum_cut, plan, rank, readable, remaining_cost, saved_by_composite
-from symgrad.sizes import Sizes
+from symgrad.plan.saving import Plan, Saved, minimum_cut, plan, rank, readable, remaining_cost, saved_by_composite
 from symgrad.spec import load_spec
 from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.traversal import topological
 
 G = symbol("grad_y", "cotangent")
 ALL = [*SPECS, *OWN_SPECS]

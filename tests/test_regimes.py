@@ -8,14 +8,14 @@ from fractions import Fraction
 import pytest
 from random_expressions import X, Y
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.accuracy import Judge
-from symgrad.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.expr import Expr, make
-from symgrad.regimes import joined
-from symgrad.sampling import ALL_REALS, sample_points
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.numerics.accuracy import Judge
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.numerics.sampling import ALL_REALS, sample_points
 from symgrad.spec.interval import Interval
+from symgrad.stabilise.regimes import joined
 
 POSITIVE = Interval(0.0, float("inf"), True, True)
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from compiled import Compiled, compiled_text
 
-from symgrad import expr as ex
-from symgrad.expr import make, symbol
-from symgrad.plan import Plan, Saved, read_by
-from symgrad.reuse import Derivatives, reuse_outputs
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.plan.reuse import Derivatives, reuse_outputs
+from symgrad.plan.saving import Plan, Saved, read_by
 
 X, G = symbol("x"), symbol("grad_y", "cotangent")
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
-from symgrad import stabilise
-from symgrad.accuracy import Judge
-from symgrad.evaluate import FLOAT32, FLOAT64, Check, exact
-from symgrad.expr import Expr, make
-from symgrad.pattern import wild
-from symgrad.rewrite import Rewriter, Step, by_operation, replace, rewrite, single_steps
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.pattern import wild
+from symgrad.ir.traversal import topological
+from symgrad.numerics.accuracy import Judge
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, exact
+from symgrad.numerics.sampling import ALL_REALS, sample_points
 from symgrad.rules import ALL_RULES, ALTERNATIVES, KINKS, RECOGNISE, STABILISE, Rule, Transformation
-from symgrad.sampling import ALL_REALS, sample_points
-from symgrad.traversal import topological
+from symgrad.stabilise.choose import choose as stabilise
+from symgrad.stabilise.rewrite import Rewriter, Step, by_operation, replace, rewrite, single_steps
 
 A, B = wild("a"), wild("b")
 EXPM1 = Rule("expm1", make("exp", A) - 1, make("expm1", A), "cancels")

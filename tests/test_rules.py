@@ -8,11 +8,12 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.evaluate import exact
-from symgrad.expr import Expr, make, symbol
-from symgrad.pattern import is_wild
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.pattern import is_wild
+from symgrad.ir.traversal import substitute, topological
+from symgrad.numerics.evaluate import exact
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import larger_exp_difference
 from symgrad.rules.constants import merged_roots
@@ -20,7 +21,6 @@ from symgrad.rules.mixtures import log_of_exponentials
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
-from symgrad.traversal import substitute, topological
 
 RULES = [rule for rule in ALL_RULES if isinstance(rule, Rule)]
 X, Y = symbol("x"), symbol("y")

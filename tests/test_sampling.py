@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, FLAG, MODE, X, Y, Z
 
 import symgrad
-from symgrad.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.expr import Expr, symbol
-from symgrad.sampling import ALL_REALS, magnitudes, sample_points
+from symgrad.ir.expr import Expr, symbol
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.numerics.sampling import ALL_REALS, magnitudes, sample_points
 from symgrad.spec.interval import Interval, parse_interval
 
 DOMAINS = [
@@ -154,8 +154,8 @@ def test_a_domain_that_no_magnitude_meets_has_its_middle() -> None:
 
 def test_the_same_points_in_every_process() -> None:
     code = (
-        "from symgrad.expr import symbol\nfrom symgrad.sampling import ALL_REALS, sample_points\n"
-        "from symgrad.evaluate import FLOAT32\n"
+        "from symgrad.ir.expr import symbol\nfrom symgrad.numerics.sampling import ALL_REALS, sample_points\n"
+        "from symgrad.numerics.evaluate import FLOAT32\n"
         "names = {symbol(n): ALL_REALS for n in 'xy'}\n"
         "print([sorted((s.name, v) for s, v in p.items()) for p in sample_points(names, {}, 99)[FLOAT32]])"
     )

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from symgrad.errors import SpecError
-from symgrad.schema import json_schema
 from symgrad.spec import parse_spec
 from symgrad.spec.grammar import SPEC
+from symgrad.spec.schema import json_schema
 
 
 def objects(schema: Any) -> Iterator[dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from symgrad import expr as ex
-from symgrad.compiler import compile_operation
-from symgrad.expr import make, symbol
+from symgrad.compiler.compile import compile_operation
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from symgrad import expr as ex
-from symgrad.domains import within_domains
-from symgrad.expr import FALSE, OO, TRUE, ZERO, Expr, make, symbol
 from symgrad.functions import FUNCTIONS
-from symgrad.signs import _ODD, _POSITIVE, positive, same_sign
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import FALSE, OO, TRUE, ZERO, Expr, make, symbol
+from symgrad.ir.signs import _ODD, _POSITIVE, positive, same_sign
+from symgrad.ir.truth import compare, where
 from symgrad.spec.interval import Interval
-from symgrad.truth import compare, where
+from symgrad.stabilise.domains import within_domains
 
 X, ALPHA, BETA, N = symbol("x"), symbol("alpha", "float"), symbol("beta", "float"), symbol("n", "int")
 DOMAINS = {ALPHA: Interval(0.0, math.inf, True, True), BETA: Interval(0.0, math.inf, False, True)}

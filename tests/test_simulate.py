@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 from torch.nn import functional
 
-from symgrad import expr as ex
-from symgrad.evaluate import FLOAT32, FLOAT64, Exact, Format
-from symgrad.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.functions import FUNCTIONS, Function
-from symgrad.machine import machine_form
-from symgrad.simulate import Simulation, simulate
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Exact, Format
+from symgrad.numerics.machine import machine_form
+from symgrad.numerics.simulate import Simulation, simulate
 
 torch.set_num_threads(1)
 

@@ -12,17 +12,17 @@ from compiled import compiled_text
 from hypothesis import HealthCheck, given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
-from symgrad import expr as ex
-from symgrad.accuracy import Judge, Score
-from symgrad.candidates import Candidate, Choice, Effort
-from symgrad.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
-from symgrad.expr import Expr, make
+from symgrad.compiler.workbench import Workbench
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.numerics.accuracy import Judge, Score
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.numerics.sampling import ALL_REALS, sample_points
 from symgrad.parse import parse_formulas
-from symgrad.sampling import ALL_REALS, sample_points
 from symgrad.spec import parse_spec
 from symgrad.spec.interval import Interval, parse_interval
-from symgrad.stabilise import choose, directed, recognise
-from symgrad.workbench import Workbench
+from symgrad.stabilise.candidates import Candidate, Choice, Effort
+from symgrad.stabilise.choose import choose, directed, recognise
 
 BOUND = 4.0  # ulp of float32
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from compiled import compiled_text, stored, subsets
 
-from symgrad.expr import make, symbol
-from symgrad.plan import Plan, Saved
-from symgrad.subsets import spared
+from symgrad.ir.expr import make, symbol
+from symgrad.plan.saving import Plan, Saved
+from symgrad.plan.subsets import spared
 
 LAYERS = "{x: {shape: [n, i]}, w: {shape: [o, i]}, v: {shape: [o, i]}}"
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer, constant_value
-from symgrad.differentials import cotangent
-from symgrad.differentiate import jvp, vjp
-from symgrad.expr import Expr, make, symbol
-from symgrad.machine import machine
+from symgrad.differentiate.modes import jvp, vjp
+from symgrad.ir.differentials import cotangent
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import substitute
+from symgrad.numerics.machine import machine
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.traversal import substitute
 
 torch.set_num_threads(1)
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from compiled import compiled_text
 
-from symgrad.expr import make, symbol
-from symgrad.ties import held, released
-from symgrad.truth import compare
+from symgrad.differentiate.ties import held, released
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.truth import compare
 
 X = symbol("x")
 

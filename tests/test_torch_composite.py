@@ -10,10 +10,10 @@ import pytest
 import torch
 from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text, results
 
-from symgrad.differentials import absent
-from symgrad.evaluate import Exact
+from symgrad.ir.differentials import absent
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import Exact
 from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.traversal import topological
 
 broadcast_tensors: Any = torch.broadcast_tensors
 broadcast_shapes: Any = torch.broadcast_shapes

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symgrad.backends.torch.conditionals import branches
-from symgrad.branches import Split
-from symgrad.expr import Expr, symbol
+from symgrad.ir.branches import Split
+from symgrad.ir.expr import Expr, symbol
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 

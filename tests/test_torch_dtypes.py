@@ -11,9 +11,9 @@ from compiled import compiled_text
 from random_expressions import X, Y
 
 from symgrad.backends.torch.dtypes import cast, printed, promoted
-from symgrad.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.functions import call
-from symgrad.truth import compare, where
+from symgrad.ir.expr import ONE, ZERO, Expr, make, symbol
+from symgrad.ir.truth import compare, where
 
 
 def total(value: Expr) -> Expr:

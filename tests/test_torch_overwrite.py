@@ -10,15 +10,15 @@ import torch
 from compiled import OWN_SPECS, Compiled, compiled, compiled_text
 from random_expressions import ALPHA, X, Y
 
-from symgrad import expr as ex
 from symgrad.backends.torch.overwrite import OverwritingPrinter, Room, _methods, overwritable
-from symgrad.compiler import compile_operation
-from symgrad.differentials import cotangent
-from symgrad.expr import Expr, make, symbol
+from symgrad.compiler.compile import compile_operation
 from symgrad.functions import FUNCTIONS
+from symgrad.ir import expr as ex
+from symgrad.ir.differentials import cotangent
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.truth import compare, where
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
-from symgrad.truth import compare, where
 
 NAMES = {X: "x", Y: "y", ALPHA: "alpha"}
 GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"

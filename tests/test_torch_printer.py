@@ -30,13 +30,13 @@ from random_expressions import (
     well_conditioned,
 )
 
-from symgrad import expr as ex
-from symgrad import truth
 from symgrad.backends.torch.printer import Printer, constant_value, number
-from symgrad.evaluate import exact
-from symgrad.expr import Expr, make
 from symgrad.functions import FUNCTIONS
-from symgrad.machine import machine
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.numerics.evaluate import exact
+from symgrad.numerics.machine import machine
 
 NAMES = {s: s.name for s in POINT}
 SETTINGS = settings(

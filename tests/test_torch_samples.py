@@ -11,9 +11,9 @@ from compiled import compiled_text
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import settings, shapes
 from symgrad.backends.torch.special import special
-from symgrad.compiler import compile_operation
+from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SpecError
-from symgrad.expr import make, num
+from symgrad.ir.expr import make, num
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
-from symgrad import expr as ex
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.printer import constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
-from symgrad.expr import Expr, make, symbol
-from symgrad.naming import Names
-from symgrad.traversal import topological
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
 
 SETTINGS = settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]

@@ -9,12 +9,12 @@ import pytest
 import torch
 from fused import compiled, needs_compiler, written
 
-from symgrad.evaluate import FLOAT32, exact
-from symgrad.expr import Expr, make, symbol
-from symgrad.machine import machine_form
-from symgrad.simulate import Simulation
-from symgrad.traversal import topological
-from symgrad.widening import NARROW, with_wide_angles
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import FLOAT32, exact
+from symgrad.numerics.machine import machine_form
+from symgrad.numerics.simulate import Simulation
+from symgrad.numerics.widening import NARROW, with_wide_angles
 
 X, A = symbol("x"), symbol("a")
 W = symbol("w", "float")

@@ -7,7 +7,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from symgrad.errors import Location, Mistake, SpecError
-from symgrad.yaml_source import MAX_BYTES, Document, Mapping, Scalar, Sequence, decode, read_yaml
+from symgrad.spec.yaml_source import MAX_BYTES, Document, Mapping, Scalar, Sequence, decode, read_yaml
 
 
 def read(text: str) -> Document:

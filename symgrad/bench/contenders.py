@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from symgrad.backends.torch.composite import load_composite
-from symgrad.compiler import compile_operation
+from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SymgradError
 from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec

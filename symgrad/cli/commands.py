@@ -290,7 +290,7 @@ def schema() -> int:
     """Print the JSON schema of specs, for editors."""
     import json
 
-    from symgrad.schema import json_schema
+    from symgrad.spec.schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0

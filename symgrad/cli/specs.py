@@ -72,7 +72,7 @@ def check(
 
 def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
     """Show how ``specs`` are compiled."""
-    from symgrad.explain import show
+    from symgrad.explain.show import show
 
     def tell(spec: Ready) -> None:
         show(spec.derivation, op=spec.op, path=spec.path, summary=spec.summary)

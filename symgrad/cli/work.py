@@ -19,7 +19,7 @@ from symgrad.errors import Location, Mistake, SpecError, SymgradError
 from symgrad.spec import Spec, load_spec, parse_spec
 
 if TYPE_CHECKING:
-    from symgrad.derivation import Derivation
+    from symgrad.explain.derivation import Derivation
 
 __all__ = ["Failed", "Outcome", "Ready", "compile_all", "find_specs"]
 

@@ -7,9 +7,9 @@ spellings: the parser expands them and no later stage sees them. Adding a functi
 
 from __future__ import annotations
 
-from symgrad.expr import Expr, Scalar, as_expr, make
 from symgrad.functions import exponential, kinks, special, spellings, trigonometric
 from symgrad.functions.row import Function
+from symgrad.ir.expr import Expr, Scalar, as_expr, make
 
 __all__ = ["FUNCTIONS", "SPELLINGS", "Function", "call"]
 

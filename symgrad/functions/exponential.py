@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from symgrad import expr as ex
-from symgrad.expr import ONE, Expr, make
 from symgrad.functions import real
 from symgrad.functions.row import Function
-from symgrad.truth import compare, where
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import ONE, Expr, make
+from symgrad.ir.truth import compare, where
 
 _LN2, _LN10 = make("log", ex.num(2)), make("log", ex.num(10))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mpmath as mp
 
-from symgrad import truth
-from symgrad.expr import HALF, ONE, ZERO, Expr, make
 from symgrad.functions import real
 from symgrad.functions.row import Function
-from symgrad.integers import is_integer
-from symgrad.truth import compare, where
+from symgrad.ir import truth
+from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make
+from symgrad.ir.integers import is_integer
+from symgrad.ir.truth import compare, where
 
 
 def _indicator(condition: Expr) -> Expr:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from symgrad.expr import Expr
+from symgrad.ir.expr import Expr
 
 
 @dataclass(frozen=True)

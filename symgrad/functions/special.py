@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import mpmath as mp
 
-from symgrad.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.functions import real
 from symgrad.functions.row import Function
+from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
 
 _SQRT_PI = sqrt(PI)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad import expr as ex
-from symgrad.expr import HALF, PI, Expr, make, sqrt
 from symgrad.functions.row import Function
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import HALF, PI, Expr, make, sqrt
 
 _EXACT, _TANH = ex.text("none"), ex.text("tanh")
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import mpmath as mp
 
-from symgrad import expr as ex
-from symgrad.expr import ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.functions import real
 from symgrad.functions.row import Function
-from symgrad.truth import compare, where
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import ONE, PI, ZERO, Expr, make, sqrt
+from symgrad.ir.truth import compare, where
 
 
 def _one_minus_square(x: Expr) -> Expr:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import shown
-from symgrad.expr import FALSE, OO, TRUE
+from symgrad.ir.expr import FALSE, OO, TRUE
 from symgrad.parse.advice import keyword_for
 from symgrad.tensor_ops import Attribute, Ref, TensorOp
 from symgrad.tensor_ops.row import is_size

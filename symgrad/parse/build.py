@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.alignment import ShapeConflict, aligned
 from symgrad.errors import shown, suggestion
-from symgrad.evaluate import exact
-from symgrad.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
 from symgrad.functions import SPELLINGS
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
+from symgrad.ir.shapes import shape_sources
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
 from symgrad.parse import calls
+from symgrad.parse.alignment import ShapeConflict, aligned
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.promotion import floated
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
-from symgrad.shapes import shape_sources
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
 from symgrad.tensor_ops.row import is_number, is_size
-from symgrad.traversal import topological
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
-from symgrad import functions, truth
-from symgrad.branches import ends, split
+from symgrad import functions
 from symgrad.errors import shown
-from symgrad.evaluate import exact
-from symgrad.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
-from symgrad.integers import holds_integers, is_integer, is_whole_tensor
+from symgrad.ir import truth
+from symgrad.ir.branches import ends, split
+from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
+from symgrad.ir.integers import holds_integers, is_integer, is_whole_tensor
+from symgrad.numerics.evaluate import exact
 from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
 from symgrad.parse.scope import Bound

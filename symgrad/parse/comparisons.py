@@ -6,9 +6,9 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from symgrad import truth
 from symgrad.errors import shown
-from symgrad.expr import ONE, ZERO, Expr
+from symgrad.ir import truth
+from symgrad.ir.expr import ONE, ZERO, Expr
 from symgrad.tensor_ops.row import is_size
 
 if TYPE_CHECKING:

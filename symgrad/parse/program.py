@@ -6,20 +6,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from symgrad.absence import whether_given
-from symgrad.alignment import ShapeConflict, side_by_side
-from symgrad.branches import ends, split
-from symgrad.differentials import cotangent
 from symgrad.errors import Mistake, SpecError
-from symgrad.expr import Expr, make, symbol
-from symgrad.fitting import Fitting
-from symgrad.integers import is_integer
+from symgrad.ir.branches import ends, split
+from symgrad.ir.differentials import cotangent
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.integers import is_integer
+from symgrad.ir.shapes import extent, same_shape, shape_sources
+from symgrad.parse.absence import whether_given
+from symgrad.parse.alignment import ShapeConflict, side_by_side
 from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
+from symgrad.parse.fitting import Fitting
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import names_in, read
-from symgrad.shapes import extent, same_shape, shape_sources
 from symgrad.spec.model import Formula, Output, Spec
 from symgrad.spec.names import CONSTANTS
 from symgrad.tensor_ops import TENSOR_OPS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from symgrad.alignment import aligned
-from symgrad.expr import Expr, make
-from symgrad.shapes import same_shape, shape_sources
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.shapes import same_shape, shape_sources
+from symgrad.parse.alignment import aligned
 
 __all__ = ["Bound", "Scope", "with_shape"]
 

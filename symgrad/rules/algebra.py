@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import reduce
 
-from symgrad import expr as ex
-from symgrad.expr import ONE, Expr, make
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import ONE, Expr, make
+from symgrad.ir.truth import compare, where
 from symgrad.rules.rule import Transformation
-from symgrad.truth import compare, where
 
 _MOST_TERMS = 40  # of an expanded sum
 _MOST_REPEATS = 8  # powers of sums that are multiplied out

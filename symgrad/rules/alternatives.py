@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from symgrad.expr import HALF, ONE, PI, Expr, sqrt
+from symgrad.ir.expr import HALF, ONE, PI, Expr, sqrt
+from symgrad.ir.truth import compare, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -22,7 +23,6 @@ from symgrad.rules.words import (
     softplus,
     tanh,
 )
-from symgrad.truth import compare, where
 
 
 def _cos_pi(x: Expr) -> Expr:

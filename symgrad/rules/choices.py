@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.functions import FUNCTIONS
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
+from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ir.truth import NEGATED, where
 from symgrad.rules.rule import Transformation
-from symgrad.traversal import rebuild, substitute, topological
-from symgrad.truth import NEGATED, where
 
 # Where functions have simple values: a branch with that value is the function of this argument.
 _VALUES: dict[str, tuple[tuple[int, int], ...]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad import expr as ex
-from symgrad.expr import Expr, mul, power, split_power
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, mul, power, split_power
 from symgrad.rules.rule import Transformation
 
 

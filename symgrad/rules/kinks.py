@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from symgrad import expr as ex
-from symgrad.expr import make
-from symgrad.pattern import wild
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make
+from symgrad.ir.pattern import wild
+from symgrad.ir.truth import compare, where
 from symgrad.rules.rule import Rule
-from symgrad.truth import compare, where
 
 a, b, n = wild("a"), wild("b"), wild("n")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from symgrad import expr as ex
-from symgrad.expr import Expr, make
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.signs import positive
 from symgrad.rules.rule import Transformation
-from symgrad.signs import positive
 from symgrad.spec.interval import Interval
 
 _POSITIVE = Interval(0.0, math.inf, True, True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.expr import Expr, make
-from symgrad.pattern import match, wild
-from symgrad.traversal import substitute
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.pattern import match, wild
+from symgrad.ir.traversal import substitute
 
 a, b = wild("a"), wild("b")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symgrad import expr as ex
-from symgrad.expr import HALF, OO, Expr, sqrt
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import HALF, OO, Expr, sqrt
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,

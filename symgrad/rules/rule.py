@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from symgrad import expr as ex
-from symgrad.expr import Expr
-from symgrad.pattern import match_root
-from symgrad.traversal import substitute
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.pattern import match_root
+from symgrad.ir.traversal import substitute
 
 
 def _always(_: Mapping[Expr, Expr]) -> bool:

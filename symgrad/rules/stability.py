@@ -5,8 +5,9 @@ They come after differentiation, because their case distinctions would only burd
 
 from __future__ import annotations
 
-from symgrad import expr as ex
-from symgrad.expr import HALF, Expr, sqrt
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import HALF, Expr, sqrt
+from symgrad.ir.truth import compare, where
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
     POSITIVE,
@@ -25,7 +26,6 @@ from symgrad.rules.words import (
     softplus,
     tanh,
 )
-from symgrad.truth import compare, where
 
 _FAR = 4
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad import expr as ex
-from symgrad.expr import HALF, Expr, make
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import HALF, Expr, make
+from symgrad.ir.traversal import rebuild
 from symgrad.rules.rule import Transformation
 from symgrad.tensor_ops import TENSOR_OPS, Ref
-from symgrad.traversal import rebuild
 
 _OVERFLOWS = "exponentials overflow"
 

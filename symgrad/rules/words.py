@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from symgrad import expr as ex
-from symgrad.expr import Expr, make
-from symgrad.pattern import wild
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.pattern import wild
 
 a, b, c, t, n = wild("a"), wild("b"), wild("c"), wild("t"), wild("n")
 

@@ -19,7 +19,7 @@ from symgrad.spec.model import Hyperparameter, Module, Options, Output, Paramete
 from symgrad.spec.names import name_fault, op_fault
 from symgrad.spec.readers import Named, Path, Report
 from symgrad.spec.shapes import dims_fault, size_fault
-from symgrad.yaml_source import SourceText
+from symgrad.spec.yaml_source import SourceText
 
 __all__ = ["build_spec"]
 

@@ -13,7 +13,7 @@ from symgrad.spec.model import Formula, Hyperparameter, Kind, Output, Tensor, Va
 from symgrad.spec.names import normal
 from symgrad.spec.readers import Named, Path, Report, spelled
 from symgrad.spec.shapes import dims_fault
-from symgrad.yaml_source import Scalar
+from symgrad.spec.yaml_source import Scalar
 
 __all__ = [
     "allowed_values",

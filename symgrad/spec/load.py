@@ -12,7 +12,7 @@ from symgrad.spec.checks import build_spec
 from symgrad.spec.grammar import SPEC
 from symgrad.spec.model import Spec
 from symgrad.spec.readers import Report
-from symgrad.yaml_source import MAX_BYTES, decode, read_yaml
+from symgrad.spec.yaml_source import MAX_BYTES, decode, read_yaml
 
 __all__ = ["load_spec", "parse_spec"]
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from symgrad.errors import Location, Mistake
 from symgrad.spec.interval import Interval
-from symgrad.yaml_source import Scalar, SourceText
+from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = [
     "Dim",

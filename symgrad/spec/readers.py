@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from symgrad import yaml_source as yaml
 from symgrad.errors import Location, Mistake, shown, suggestion
+from symgrad.spec import yaml_source as yaml
 from symgrad.spec.names import NAME_PATTERN, forbidden_names, normal
 
 __all__ = [

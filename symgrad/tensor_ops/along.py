@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.expr import Expr, make
+from symgrad.ir.expr import Expr, make
 from symgrad.tensor_ops.extent import along, reduced
 from symgrad.tensor_ops.reductions import KEEPDIM, Tangents, total
 from symgrad.tensor_ops.row import Attribute, TensorOp

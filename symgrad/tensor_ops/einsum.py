@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from symgrad.expr import Expr, add, make
+from symgrad.ir.expr import Expr, add, make
 from symgrad.tensor_ops.extent import Dim, Extent, ShapeConflict, broadcast, extent, merged
 from symgrad.tensor_ops.row import Attribute, TensorOp
 from symgrad.tensor_ops.shaping import conform, sum_to

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from symgrad.expr import TENSOR_KINDS, Expr
+from symgrad.ir.expr import TENSOR_KINDS, Expr
 from symgrad.tensor_ops.row import TENSOR_OPS, Ref
 
 Dim: TypeAlias = "int | str | tuple[Any, ...]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.expr import Expr, add, make
+from symgrad.ir.expr import Expr, add, make
 from symgrad.tensor_ops.extent import Dim, Extent, ShapeConflict, broadcast, extent, same, unknown
 from symgrad.tensor_ops.row import Attribute, TensorOp
 from symgrad.tensor_ops.shaping import matrix_transpose, squeeze, sum_to, unsqueeze

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.expr import ONE, ZERO, Expr, make, num, power, symbol
+from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
+from symgrad.ir.truth import compare, where
 from symgrad.tensor_ops.extent import reduced
 from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp
 from symgrad.tensor_ops.shaping import count, expand, restore
-from symgrad.truth import compare, where
 
 KEEPDIM = Attribute("keepdim", "bool", False)
 DIMS = (Attribute("dim", "dims"), KEEPDIM)
@@ -40,7 +40,7 @@ def _weighted(slope: Slope) -> dict[str, Any]:
         return ((expand(spread, x) if has_partials else spread) * slope(node),)
 
     def push(node: Expr, t: Tangents) -> Expr | None:
-        from symgrad.shapes import covers, shape_sources
+        from symgrad.ir.shapes import covers, shape_sources
 
         if t[0] is None:
             return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from symgrad.expr import Expr, make
+from symgrad.ir.expr import Expr, make
 
 if TYPE_CHECKING:
     from symgrad.tensor_ops.extent import Extent

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.expr import Expr, make
+from symgrad.ir.expr import Expr, make
 from symgrad.tensor_ops.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
 from symgrad.tensor_ops.row import Attribute, Ref, TensorOp
 

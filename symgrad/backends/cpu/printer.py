@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad import expr as ex
 from symgrad.backends.cpu.spellings import SPELLINGS
 from symgrad.backends.fused.writing import PassPrinter
 from symgrad.backends.torch.exactness import is_decimal
 from symgrad.backends.torch.printer import constant_name, constant_value
-from symgrad.expr import COMPARISONS, Expr
-from symgrad.widening import WIDEN
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import COMPARISONS, Expr
+from symgrad.numerics.widening import WIDEN
 
 # Binding strength of the operators, weakest first.
 _CONDITIONAL, _OR, _AND, _EQUAL, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)

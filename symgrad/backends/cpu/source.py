@@ -12,13 +12,13 @@ from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.fused import rows
 from symgrad.backends.fused.model import Kernel
 from symgrad.backends.fused.writing import name_values
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import constant_value
-from symgrad.expr import Expr
-from symgrad.formula import formula
-from symgrad.machine import machine
-from symgrad.naming import Names
+from symgrad.ir.expr import Expr
+from symgrad.ir.formula import formula
+from symgrad.numerics.machine import machine
 from symgrad.resources import environment
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symgrad.backends.fused.writing import is_structure
-from symgrad.expr import Expr
-from symgrad.widening import NARROW
+from symgrad.ir.expr import Expr
+from symgrad.numerics.widening import NARROW
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from fractions import Fraction
 from symgrad.backends.cuda.spellings import SPELLINGS
 from symgrad.backends.fused.writing import PassPrinter
 from symgrad.backends.torch.printer import constant_name, number
-from symgrad.evaluate import exact
-from symgrad.expr import COMPARISONS, Expr
+from symgrad.ir.expr import COMPARISONS, Expr
+from symgrad.numerics.evaluate import exact
 
 # Binding strength of Python's operators, weakest first.
 _, _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)

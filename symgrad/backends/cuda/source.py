@@ -9,21 +9,21 @@ from typing import Any
 
 from symgrad.backends.cuda.plumbing import plumbing, reserved
 from symgrad.backends.cuda.printer import TritonPrinter
+from symgrad.backends.formatting import format_python
 from symgrad.backends.fused.elements import ROW_OPS
 from symgrad.backends.fused.kernels import Kernel
 from symgrad.backends.fused.rows import Stage, stages
 from symgrad.backends.fused.writing import name_values
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import module_docstring
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer, constant_value
-from symgrad.expr import Expr
-from symgrad.formatting import format_python
-from symgrad.formula import formula
-from symgrad.machine import machine
-from symgrad.naming import Names
+from symgrad.ir.expr import Expr
+from symgrad.ir.formula import formula
+from symgrad.ir.traversal import topological
+from symgrad.numerics.machine import machine
+from symgrad.numerics.widening import WIDEN, as_before
 from symgrad.resources import environment, template_folder
-from symgrad.traversal import topological
-from symgrad.widening import WIDEN, as_before
 
 
 @dataclass(frozen=True)

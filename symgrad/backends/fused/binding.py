@@ -15,10 +15,10 @@ from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
-from symgrad.differentials import absent
-from symgrad.machine import machine
-from symgrad.operation import Variant
-from symgrad.traversal import topological
+from symgrad.compiler.operation import Variant
+from symgrad.ir.differentials import absent
+from symgrad.ir.traversal import topological
+from symgrad.numerics.machine import machine
 
 
 @dataclass(frozen=True)

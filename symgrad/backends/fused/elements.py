@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from symgrad import expr as ex
-from symgrad import truth
 from symgrad.errors import SymgradError
-from symgrad.expr import Expr, make, symbol
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.extent import SCALAR, Dim, extent
-from symgrad.traversal import rebuild, substitute, topological
 
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
 ROW = symbol("row_length", "int")  # how many of them a row has

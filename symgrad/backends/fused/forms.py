@@ -19,11 +19,11 @@ from fractions import Fraction
 
 import mpmath as mp
 
-from symgrad import expr as ex
-from symgrad import truth
-from symgrad.evaluate import exact
-from symgrad.expr import Expr, make
-from symgrad.traversal import rebuild, substitute, topological
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.numerics.evaluate import exact
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
 
-from symgrad import expr as ex
 from symgrad.backends.fused import rows
 from symgrad.backends.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
 from symgrad.backends.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
 from symgrad.backends.fused.model import Kernel, Kernels, Operand, Result, Second
 from symgrad.backends.fused.narrow import narrowed
 from symgrad.backends.torch.layout import Layout
-from symgrad.differentials import cotangent, tangent
-from symgrad.evaluate import FLOAT32, FLOAT64
-from symgrad.expr import Expr, make, symbol
-from symgrad.machine import machine
-from symgrad.operation import Variant
-from symgrad.shapes import declared_shape, extent, shape_sources
-from symgrad.traversal import substitute, topological
-from symgrad.widening import WIDEN
-from symgrad.workbench import Workbench
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.ir import expr as ex
+from symgrad.ir.differentials import cotangent, tangent
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.shapes import declared_shape, extent, shape_sources
+from symgrad.ir.traversal import substitute, topological
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64
+from symgrad.numerics.machine import machine
+from symgrad.numerics.widening import WIDEN
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 

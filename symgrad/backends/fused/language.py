@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from symgrad.backends.fused.model import Kernel
 from symgrad.backends.torch.layout import Layout
-from symgrad.expr import Expr
+from symgrad.ir.expr import Expr
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from symgrad.expr import Expr
+from symgrad.ir.expr import Expr
 
 _MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from symgrad import expr as ex
-from symgrad.accuracy import Score
 from symgrad.backends.torch.layout import Layout
-from symgrad.candidates import ACCEPTABLE
-from symgrad.evaluate import FLOAT32
-from symgrad.expr import Expr
-from symgrad.traversal import substitute
-from symgrad.widening import with_wide_angles
-from symgrad.workbench import Workbench
+from symgrad.compiler.workbench import Workbench
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import substitute
+from symgrad.numerics.accuracy import Score
+from symgrad.numerics.evaluate import FLOAT32
+from symgrad.numerics.widening import with_wide_angles
+from symgrad.stabilise.candidates import ACCEPTABLE
 
 
 def narrowed(values: Sequence[Expr], layout: Layout) -> list[Expr] | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from symgrad.backends.fused.elements import ROW_OPS, Unsupported, View, length, of_elements
 from symgrad.backends.fused.model import Operand
-from symgrad.expr import Expr
-from symgrad.traversal import topological
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 
 
 @dataclass(frozen=True)

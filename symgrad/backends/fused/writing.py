@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.schedule import choose_temporaries
-from symgrad.expr import COMPARISONS, LOGICAL, Expr
-from symgrad.naming import Names
-from symgrad.traversal import topological
+from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr
+from symgrad.ir.traversal import topological
 
 _STRUCTURE = frozenset({"sym", "num", "const", "true", "false", "add", "sub", "mul", "div", "neg", "pow", "where"})
 

@@ -14,8 +14,8 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
-from symgrad.expr import Expr
-from symgrad.operation import Operation, Variant
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.ir.expr import Expr
 from symgrad.tensor_ops import is_index
 
 

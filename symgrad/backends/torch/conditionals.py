@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from symgrad.branches import Split
-from symgrad.expr import Expr
-from symgrad.operation import Body, Variant
+from symgrad.compiler.operation import Body, Variant
+from symgrad.ir.branches import Split
+from symgrad.ir.expr import Expr
 
 
 def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[Expr], str]) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad import expr as ex
 from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
-from symgrad.differentials import tangent
-from symgrad.machine import machine
-from symgrad.operation import Variant
+from symgrad.compiler.operation import Variant
+from symgrad.ir import expr as ex
+from symgrad.ir.differentials import tangent
+from symgrad.numerics.machine import machine
 
 
 def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:

@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.equations import derivatives, with_sizes
-from symgrad.expr import symbol
-from symgrad.formula import formula
-from symgrad.traversal import substitute
+from symgrad.explain.equations import derivatives, with_sizes
+from symgrad.ir.expr import symbol
+from symgrad.ir.formula import formula
+from symgrad.ir.traversal import substitute
+from symgrad.numerics.accuracy import ulp_text
 
 _WIDTH = 96
 _INDENTED = 90  # characters between the quotes of a docstring that is one line, at one level of indentation
@@ -146,13 +147,6 @@ def _accuracy(layout: Layout) -> str:
 def _ulp(candidates: Sequence[object]) -> str:
     worst = max(c.float32.ulp for c in candidates)  # type: ignore[attr-defined]
     return ulp_text(worst)
-
-
-def ulp_text(value: float) -> str:
-    """A figure to two digits, rounded up."""
-    if value < 10:
-        return f"{-(-value * 10 // 1) / 10:.1f}"
-    return f"{value:.2g}" if value < 1e4 else f"{value:.0e}"
 
 
 def class_docstring(layout: Layout) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.expr import Expr
+from symgrad.ir.expr import Expr
 
 
 def is_power_of_two(node: Expr) -> bool:

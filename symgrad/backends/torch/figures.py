@@ -13,14 +13,14 @@ from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import settings, variant_at
-from symgrad.candidates import Choice
-from symgrad.differentiate import is_tensor_op
-from symgrad.evaluate import FLOAT32, FLOAT64, Environment
-from symgrad.expr import Expr
-from symgrad.operation import Variant
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.resources import template_folder
-from symgrad.traversal import topological
-from symgrad.workbench import Workbench
+from symgrad.stabilise.candidates import Choice
 
 ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
 _LUCK = 8  # times what is allowed

@@ -1,4 +1,4 @@
-"""How torch spells the operations of `symgrad.fusion`."""
+"""How torch spells the operations of `symgrad.plan.fusion`."""
 
 from __future__ import annotations
 

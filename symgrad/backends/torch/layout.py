@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.roundings import roundings
-from symgrad.differentials import absent, cotangent, tangent
-from symgrad.expr import Expr
-from symgrad.naming import Names
-from symgrad.operation import Body, Operation, Variant
-from symgrad.plan import Saved
+from symgrad.compiler.operation import Body, Operation, Variant
+from symgrad.ir.differentials import absent, cotangent, tangent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.plan.saving import Saved
 from symgrad.spec import Spec
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 from symgrad.tensor_ops.einsum import contracts_nothing
-from symgrad.traversal import topological
 
 # Names that the methods of a generated module use themselves.
 _RESERVED = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.backends.formatting import format_python
 from symgrad.backends.fused.binding import Fused
 from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch import dispatch, docs, public
@@ -14,9 +15,8 @@ from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import imports, plumbing
 from symgrad.backends.torch.printer import constant_value
 from symgrad.backends.torch.shape_check import shape_check
-from symgrad.formatting import format_python
-from symgrad.formula import formula
-from symgrad.operation import Operation
+from symgrad.compiler.operation import Operation
+from symgrad.ir.formula import formula
 from symgrad.resources import environment
 
 

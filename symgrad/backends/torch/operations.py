@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.expr import ZERO, Expr, symbol
-from symgrad.shapes import extent, shape_sources
+from symgrad.ir.expr import ZERO, Expr, symbol
+from symgrad.ir.shapes import extent, shape_sources
+from symgrad.ir.traversal import substitute, topological
+from symgrad.ir.truth import compare
 from symgrad.tensor_ops import TENSOR_OPS, Ref, is_number
 from symgrad.tensor_ops.extent import Dim
-from symgrad.traversal import substitute, topological
-from symgrad.truth import compare
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer

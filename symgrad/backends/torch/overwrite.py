@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
-from symgrad.cost import is_product
-from symgrad.differentials import cotangent
-from symgrad.expr import Expr
+from symgrad.compiler.operation import Variant
 from symgrad.functions import FUNCTIONS
-from symgrad.operation import Variant
-from symgrad.shapes import absorbed, covers, extent, shape_sources
+from symgrad.ir.differentials import cotangent
+from symgrad.ir.expr import Expr
+from symgrad.ir.shapes import absorbed, covers, extent, shape_sources
+from symgrad.ir.traversal import topological
+from symgrad.numerics.cost import is_product
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index, is_number, shaping
 from symgrad.tensor_ops.extent import SCALAR
 from symgrad.tensor_ops.shaping import is_matrix
-from symgrad.traversal import topological
 
 __all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable", "viewed"]
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from symgrad.backends.literals import literal, tuple_of
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import listed, one_or_more_lines, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.public import hyperparameter_type, may_be_left_out
-from symgrad.naming import Names
 from symgrad.spec.model import Module, Spec
 
 # What an nn.Module has already, beside names that begin with an underscore; a test holds it to torch.

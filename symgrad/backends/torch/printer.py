@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from symgrad import expr as ex
 from symgrad.backends.literals import quoted
 from symgrad.backends.torch.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.torch.fusions import SPELLING
-from symgrad.evaluate import exact
-from symgrad.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.integers import is_integer, is_whole_tensor
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
+from symgrad.ir.integers import is_integer, is_whole_tensor
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
 from symgrad.tensor_ops import TENSOR_OPS, is_number
-from symgrad.traversal import topological
 
 # Binding strength of Python's operators, weakest first.
 _CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, ATOM = range(12)
@@ -373,7 +373,7 @@ def constant_value(node: Expr) -> float | None:
 
 def constant_name(node: Expr, taken: set[str]) -> str:
     """A name that spells the constant: `_SQRT_2_PI` for sqrt(2 / pi)."""
-    from symgrad.formula import formula
+    from symgrad.ir.formula import formula
 
     words = "".join(c if c.isalnum() else " " for c in formula(node).replace("**", " pow ")).split()
     name = "_" + "_".join(words).upper()

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 
 from symgrad.backends.literals import literal, quoted
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.rank_check import rank_checks
 from symgrad.backends.torch.shape_check import shape_check
-from symgrad.naming import Names
 from symgrad.spec.model import Hyperparameter, Tensor
 
 

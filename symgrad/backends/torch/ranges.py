@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import sampled_range, settings, spread
-from symgrad.differentials import absent
-from symgrad.differentiate import is_tensor_op
-from symgrad.evaluate import FLOAT64, Environment, Exact
-from symgrad.expr import Expr
-from symgrad.machine import machine_form
-from symgrad.simulate import Simulation
-from symgrad.traversal import topological
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.ir.differentials import absent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import FLOAT64, Environment, Exact
+from symgrad.numerics.machine import machine_form
+from symgrad.numerics.simulate import Simulation
 
 Range: TypeAlias = "tuple[float, float]"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from symgrad.backends.torch.layout import Layout
-from symgrad.expr import Expr
-from symgrad.operation import Variant
-from symgrad.shapes import extent, shape_sources
+from symgrad.compiler.operation import Variant
+from symgrad.ir.expr import Expr
+from symgrad.ir.shapes import extent, shape_sources
+from symgrad.ir.traversal import topological
 from symgrad.tensor_ops import TENSOR_OPS, Ref
-from symgrad.traversal import topological
 
 
 def rank_checks(layout: Layout, names: Mapping[str, str]) -> list[tuple[str, str]]:

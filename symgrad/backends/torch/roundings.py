@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad.cost import is_product
-from symgrad.expr import OO, Expr
-from symgrad.machine import machine
+from symgrad.ir.expr import OO, Expr
+from symgrad.ir.traversal import topological
+from symgrad.numerics.cost import is_product
+from symgrad.numerics.machine import machine
 from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.traversal import topological
 
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))

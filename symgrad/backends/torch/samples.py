@@ -9,18 +9,18 @@ from typing import Any, TypeAlias
 
 from symgrad.backends.torch.dtypes import floated_in
 from symgrad.backends.torch.layout import Layout, references
-from symgrad.branches import Split
-from symgrad.differentials import absent
-from symgrad.differentiate import is_tensor_op
-from symgrad.evaluate import exact
-from symgrad.expr import Expr
-from symgrad.fitting import Fitting, sizes
-from symgrad.operation import Variant
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import hyperparameter_values
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.ir.branches import Split
+from symgrad.ir.differentials import absent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.numerics.evaluate import exact
+from symgrad.parse.fitting import Fitting, sizes
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops.extent import Extent, extent
-from symgrad.traversal import topological
-from symgrad.workbench import hyperparameter_values
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"

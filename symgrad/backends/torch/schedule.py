@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from symgrad.backends.naming import Names
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.backends.torch.printer import Printer
-from symgrad.expr import Expr
 from symgrad.functions import FUNCTIONS
-from symgrad.fusion import fuse
-from symgrad.machine import machine, machine_form
-from symgrad.naming import Names
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.numerics.machine import machine, machine_form
+from symgrad.plan.fusion import fuse
 from symgrad.tensor_ops import data_arguments, results
 from symgrad.tensor_ops.extent import extent
-from symgrad.traversal import topological
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
 

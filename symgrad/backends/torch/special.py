@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import sampled_range, settings, spread, variant_at
-from symgrad.differentiate import is_tensor_op, partials
-from symgrad.equations import SAME_VALUES
-from symgrad.evaluate import FLOAT32, FLOAT64, Format
-from symgrad.expr import Expr
-from symgrad.machine import machine_form
-from symgrad.operation import Variant
-from symgrad.simulate import Simulation
+from symgrad.compiler.operation import Variant
+from symgrad.differentiate.modes import is_tensor_op, partials
+from symgrad.explain.equations import SAME_VALUES
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.numerics.machine import machine_form
+from symgrad.numerics.simulate import Simulation
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Tensor
-from symgrad.traversal import rebuild, topological
 
 __all__ = ["special"]
 

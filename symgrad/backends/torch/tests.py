@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
+from symgrad.backends.formatting import format_python
 from symgrad.backends.free_names import free_names
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
@@ -21,16 +22,15 @@ from symgrad.backends.torch.printer import Printer, constant_value
 from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.backends.torch.special import special
-from symgrad.differentiate import is_tensor_op
-from symgrad.expr import ZERO, Expr
-from symgrad.formatting import format_python
-from symgrad.formula import formula
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.differentiate.ties import released
 from symgrad.functions import FUNCTIONS
-from symgrad.operation import Operation, Variant
+from symgrad.ir.expr import ZERO, Expr
+from symgrad.ir.formula import formula
+from symgrad.ir.traversal import topological
 from symgrad.resources import environment
-from symgrad.ties import released
-from symgrad.traversal import topological
-from symgrad.workbench import Workbench
 
 _IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copy", ()),

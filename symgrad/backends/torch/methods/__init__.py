@@ -12,7 +12,7 @@ from symgrad.backends.torch.methods.common import keepers, reads, unpacking
 from symgrad.backends.torch.methods.forward import Forward
 from symgrad.backends.torch.methods.jvp import Jvp
 from symgrad.backends.torch.schedule import Target, statements
-from symgrad.operation import Variant
+from symgrad.compiler.operation import Variant
 
 __all__ = ["Methods", "keepers"]
 

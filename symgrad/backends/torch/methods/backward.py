@@ -8,9 +8,9 @@ from dataclasses import replace
 from symgrad.backends.torch.methods.common import Common, alike, only_read
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Scope, Target, joined, statements
-from symgrad.differentials import cotangent
-from symgrad.expr import Expr
-from symgrad.operation import Variant
+from symgrad.compiler.operation import Variant
+from symgrad.ir.differentials import cotangent
+from symgrad.ir.expr import Expr
 
 _OVERWRITES = re.compile(r"\.\w+_\(")
 _WORTHWHILE = 2  # temporaries that are overwritten, for a backward of its own

@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from symgrad import expr as ex
 from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
-from symgrad.differentials import absent
-from symgrad.expr import Expr
-from symgrad.operation import Body, Variant, leaves
-from symgrad.plan import Saved, read_by
-from symgrad.shapes import shape_sources
+from symgrad.compiler.operation import Body, Variant, leaves
+from symgrad.ir import expr as ex
+from symgrad.ir.differentials import absent
+from symgrad.ir.expr import Expr
+from symgrad.ir.shapes import shape_sources
+from symgrad.plan.saving import Saved, read_by
 from symgrad.tensor_ops import data_arguments, is_index
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]

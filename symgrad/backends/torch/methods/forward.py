@@ -9,11 +9,11 @@ from symgrad.backends.torch.dtypes import Operands, cast, printed, promoted
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
-from symgrad.expr import Expr, make
-from symgrad.operation import Variant
-from symgrad.shapes import same_shape, shape_sources
+from symgrad.compiler.operation import Variant
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.shapes import same_shape, shape_sources
+from symgrad.ir.traversal import topological
 from symgrad.tensor_ops import is_number
-from symgrad.traversal import topological
 
 _ROUND = "_round({value}, dtype)"
 

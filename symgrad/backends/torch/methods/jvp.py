@@ -6,12 +6,12 @@ import re
 
 from symgrad.backends.torch.methods.common import Common, only_read
 from symgrad.backends.torch.schedule import Target, statements
-from symgrad.differentials import tangent
-from symgrad.differentiate import is_tensor_op
-from symgrad.expr import Expr
-from symgrad.operation import Variant
-from symgrad.ties import released
-from symgrad.traversal import topological
+from symgrad.compiler.operation import Variant
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.differentiate.ties import released
+from symgrad.ir.differentials import tangent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
 
 
 class Jvp(Common):

@@ -1,0 +1,159 @@
+"""Names for temporaries: what a value is, never a number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from symgrad.ir.expr import Expr
+
+# How an operation is called in a name; {0} is the name of its argument where that is short.
+_WORDS: Mapping[str, str] = {
+    "sigmoid": "sig",
+    "softplus": "soft",
+    "logsigmoid": "log_sig",
+    "exp": "exp",
+    "expm1": "expm1",
+    "log": "log",
+    "log1p": "log1p",
+    "tanh": "tanh",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "sin": "sin",
+    "cos": "cos",
+    "narrow_sin": "sin",
+    "narrow_cos": "cos",
+    "narrow_tan": "tan",
+    "widen": "wide",
+    "erf": "erf",
+    "erfc": "erfc",
+    "abs": "magnitude",
+    "sign": "sign",
+    "finite": "finite",
+    "relu": "positive_part",
+    "hypot": "length",
+    "add": "total",
+    "add_scaled": "total",
+    "addcmul": "total",
+    "addcmul_scaled": "total",
+    "sub_scaled": "diff",
+    "subcmul": "diff",
+    "sub": "diff",
+    "mul": "product",
+    "div": "ratio",
+    "neg": "neg",
+    "where": "chosen",
+    "masked": "chosen",
+    "softmax_backward": "product",
+    "log_softmax_backward": "diff",
+    "maximum": "upper",
+    "minimum": "lower",
+    "clamp": "clamped",
+    "sum": "total",
+    "mean": "mean",
+    "norm": "norm",
+    "and": "inside",
+    "or": "outside",
+    "not": "other",
+    "sum_to": "reduced",
+    "conform": "conformed",
+    "expand": "spread",
+    "round": "rounded",
+    "T": "transposed",
+    "mT": "transposed",
+}
+# Words that say how a value was made and not what it is: they are no part of another name.
+_VAGUE = frozenset(
+    ["total", "product", "ratio", "diff", "chosen", "neg", "spread", "column", "square", "cube", "root", "matmul"]
+)
+_COMPARED = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most", "eq": "equal", "ne": "unequal"}
+
+
+class Names:
+    """Gives every value a Python name that nothing else in the scope has."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def with_(self, taken: Iterable[str]) -> Names:
+        """A copy in which these names are taken too."""
+        return Names((*self._taken, *taken))
+
+    def reserve(self, wish: str) -> str:
+        """`wish` itself, with underscores appended while it is taken."""
+        while wish in self._taken:
+            wish += "_"
+        self._taken.add(wish)
+        return wish
+
+    def fresh(self, wish: str) -> str:
+        """`wish`, or with the first free number from 2."""
+        name, i = wish, 2
+        while name in self._taken:
+            name, i = f"{wish}{i}", i + 1
+        self._taken.add(name)
+        return name
+
+    def for_value(self, node: Expr, names: Mapping[Expr, str], lets: Mapping[Expr, str] | None = None) -> str:
+        """A name for a machine value whose arguments may have names already: that of the spec, if it has one."""
+        own = (lets or {}).get(node)
+        return self.fresh(describe(node, names) if own is None else own.strip("_") or "value")
+
+
+def describe(node: Expr, names: Mapping[Expr, str], depth: int = 2) -> str:
+    """A short word for what a value is: `sig`, `exp_neg_x`, `x_squared`, `positive`."""
+    if node in names:
+        return names[node].strip("_") or "value"
+    if node.op == "sym":
+        return str(node["name"]).strip("_") or "value"
+    if node.op in _COMPARED:
+        return _compared(node)
+    if node.op == "pow":
+        return _power(node, names)
+    if node.op == "unsqueeze":
+        return _unsqueezed(node, names)
+    word = _WORDS.get(node.op, node.op)
+    factors = [a.args[0] if a.op in ("T", "mT") else a for a in node.args]
+    if node.op in ("mul", "matmul") and all(_is_short(a, names) for a in factors):
+        joint = "_".join(describe(a, names, 0) for a in factors)
+        words = joint.split("_")
+        if len(joint) <= 12 and len(set(words)) == len(words):
+            return joint
+    inner = [a for a in node.args if not a.is_static]
+    if depth and len(inner) == 1 and node.op not in ("mul", "add", "sub", "div", "where"):
+        argument = describe(inner[0], names, depth - 1) if _is_short(inner[0], names) else ""
+        if argument and len(word) + len(argument) <= 14:
+            return f"{word}_{argument}"
+    return word
+
+
+def _is_short(node: Expr, names: Mapping[Expr, str]) -> bool:
+    if node.op == "neg":
+        return _is_short(node.args[0], names)
+    if node in names:
+        return names[node].rstrip("0123456789") not in _VAGUE or node.op == "sym"
+    return node.op == "sym"
+
+
+def _compared(node: Expr) -> str:
+    if node.args[1].number == 0:
+        word = {"gt": "positive", "ge": "nonnegative", "lt": "negative", "le": "nonpositive"}.get(node.op)
+        if word is not None:
+            return word
+    return _COMPARED[node.op]
+
+
+def _unsqueezed(node: Expr, names: Mapping[Expr, str]) -> str:
+    word = "column" if node["dim"] == (-1,) else "spread"
+    return f"{describe(node.args[0], names, 1)}_{word}" if _is_short(node.args[0], names) else word
+
+
+def _power(node: Expr, names: Mapping[Expr, str]) -> str:
+    n = node.args[1].number
+    base = describe(node.args[0], names, 1) if _is_short(node.args[0], names) else ""
+    if n == 2:
+        return f"{base}_squared" if base else "square"
+    if n == 3:
+        return f"{base}_cubed" if base else "cube"
+    if n is not None and n.denominator == 2 and n.numerator == 1:
+        return f"root_{base}" if base else "root"
+    return f"{base}_power" if base else "power"

@@ -1,0 +1,1 @@
+"""From parsed formulas to a compiled operation: branches taken apart, forms chosen, derivatives planned."""

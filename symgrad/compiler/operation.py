@@ -1,0 +1,161 @@
+"""An operation, differentiated, stabilised and planned: what every backend emits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from symgrad.compiler.override import Override
+from symgrad.compiler.second import Second
+from symgrad.ir.branches import Split
+from symgrad.ir.differentials import absent
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.formula import formula
+from symgrad.ir.traversal import substitute
+from symgrad.parse import Program
+from symgrad.plan.saving import Plan
+from symgrad.spec import Spec
+from symgrad.stabilise.candidates import Choice
+from symgrad.stabilise.rewrite import Step
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One straight-line version of the operation.
+
+    `outputs` are the forms that forward computes. `gradients` and `tangents` hold, for each output and tensor, the
+    contribution of that output's cotangent to that tensor's gradient, and of that tensor's tangent to that output's;
+    `partials` the derivatives themselves, where an output is pointwise in a tensor.
+    `wide_values` and `wide_slopes` say what is evaluated in float64 for smaller inputs.
+    """
+
+    formulas: Mapping[str, Expr]
+    outputs: Mapping[str, Expr]
+    gradients: Mapping[tuple[str, str], Expr]
+    overrides: Mapping[str, Override]
+    tangents: Mapping[tuple[str, str], Expr]
+    plan: Plan
+    wide_values: bool
+    wide_slopes: bool
+    value_choices: Mapping[str, Choice]
+    partials: Mapping[tuple[str, str], Expr]
+    slope_choices: Mapping[tuple[str, str], Choice]
+    recognitions: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    second: Second = field(default_factory=Second)  # for fused passes
+    lets: Mapping[Expr, str] = field(default_factory=dict)  # the spec's names of intermediates, by form
+    stand_ins: Mapping[Any, Mapping[Expr, Expr]] = field(default_factory=dict)  # in a choice, and what they stand for
+
+    @cached_property
+    def tensors(self) -> frozenset[Expr]:
+        """The tensors that are read; an optional one that is not among them may be absent."""
+        given = [*self.formulas.values(), *(o.gradient for o in self.overrides.values())]
+        return frozenset[Expr]().union(*(form.tensors for form in given))
+
+    def gradients_of(self, tensor: str) -> list[Expr]:
+        """The contributions of the cotangents to a tensor's gradient, or what the spec gives instead."""
+        override = self.overrides.get(tensor)
+        return [g for (_, t), g in self.gradients.items() if t == tensor] if override is None else [override.gradient]
+
+    def is_without(self, tensor: str, other: Variant) -> bool:
+        """Whether the derivatives are those of `other` but for those of `tensor`, from the same saved values."""
+        return (
+            self._from_saved(self.gradients) == other._from_saved(other.gradients, tensor)
+            and self._from_saved(self.tangents) == other._from_saved(other.tangents, tensor)
+            and self.overrides == {t: o for t, o in other.overrides.items() if t != tensor}
+            and [s.source for s in self.plan.base] == [s.source for s in other.plan.base]
+            and self.wide_slopes == other.wide_slopes
+        )
+
+    def _from_saved(self, derivatives: Mapping[tuple[str, str], Expr], without: str = "") -> dict[Any, Expr]:
+        """Derivatives as functions of what is saved: of inputs, and of other values by their place."""
+        places = {s.value: symbol(f"saved {k}") for k, s in enumerate(self.plan.base) if s.source != "input"}
+        return {key: substitute(value, places) for key, value in derivatives.items() if key[1] != without}
+
+
+Body: TypeAlias = "Split | Variant"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
+
+    `keeping` is the same operation with more outputs, for plain calls: sums of inputs that backward reads in place of
+    the inputs.
+    """
+
+    program: Program
+    body: Body
+    keeping: Operation | None = None
+
+    @property
+    def called(self) -> Operation:
+        """What a plain call runs: `keeping` where there is one."""
+        return self.keeping or self
+
+    @cached_property
+    def derivative_body(self) -> Body:
+        """`body` for backward and jvp, which often need not ask whether an optional tensor is absent."""
+        return _joined(self.body, {absent(t.name): t.name for t in self.program.spec.tensors})
+
+    def variants(self) -> list[tuple[tuple[str, ...], Variant]]:
+        """All variants with the conditions that lead to them, in order."""
+        return [(_described(facts, self.program.spec), v) for facts, v in _leaves(self.body, ())]
+
+    def derivative_variants(self) -> list[tuple[tuple[str, ...], Variant]]:
+        """The variants of backward and jvp."""
+        return [(_described(facts, self.program.spec), v) for facts, v in _leaves(self.derivative_body, ())]
+
+
+def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
+    """Drop the branches on an absent tensor that change nothing but that it has no gradient: nobody wants it then."""
+    if isinstance(body, Variant):
+        return body
+    then, otherwise = (_joined(b, absences) for b in (body.then, body.otherwise))  # type: ignore[arg-type]
+    tensor = absences.get(body.condition)
+    if tensor and isinstance(then, Variant) and isinstance(otherwise, Variant) and then.is_without(tensor, otherwise):
+        return otherwise
+    return Split(body.condition, then, otherwise)  # type: ignore[arg-type]
+
+
+def map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
+    """A tree of branches with every end visited."""
+    if isinstance(tree, Split):
+        then, otherwise = map_leaves(tree.then, visit), map_leaves(tree.otherwise, visit)
+        return Split(tree.condition, then, otherwise)  # type: ignore[arg-type]
+    return visit(tree)
+
+
+def leaves(body: Body) -> list[Variant]:
+    """The variants at the ends of a tree of branches, in order."""
+    return [variant for _, variant in _leaves(body, ())]
+
+
+Facts: TypeAlias = "tuple[tuple[Expr, bool], ...]"
+"""Python conditions and whether they hold."""
+
+
+def _leaves(body: Body, facts: Facts) -> list[tuple[Facts, Variant]]:
+    if isinstance(body, Variant):
+        return [(facts, body)]
+    then = _leaves(body.then, (*facts, (body.condition, True)))  # type: ignore[arg-type]
+    return then + _leaves(body.otherwise, (*facts, (body.condition, False)))  # type: ignore[arg-type]
+
+
+def _described(facts: Facts, spec: Spec) -> tuple[str, ...]:
+    """What leads to a variant, in words of Python: of a text, the choices that are left."""
+    open_choices = {h.name: list(h.choices or ()) for h in spec.hyperparameters if h.type == "str"}
+    texts: dict[str, str] = {}
+    for condition, holds in facts:
+        text = formula(condition)
+        if condition.op == "eq" and condition.args[1].op == "text" and condition.args[0].op == "sym":
+            name, value = condition.args[0].name, condition.args[1]["value"]
+            left = [value] if holds else [c for c in open_choices[name] if c != value]
+            open_choices[name] = left
+            texts[name] = " or ".join(f"{name} == {c!r}" for c in left)
+        elif text.endswith(" is None"):
+            texts[text] = text if holds else f"{text.removesuffix('None')}not None"
+        else:
+            texts[text] = text if holds else f"not {text if condition.op == 'sym' else f'({text})'}"
+    return tuple(t for t in texts.values() if t)

@@ -1,0 +1,212 @@
+"""One variant of an operation, stage by stage: recognise, choose forms, differentiate, plan, distribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.override import Override, override
+from symgrad.compiler.second import Second, second_derivatives, total_gradients
+from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
+from symgrad.differentiate.modes import jvp, vjp
+from symgrad.ir.branches import Roots
+from symgrad.ir.differentials import cotangent, tangent
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.shapes import ShapeConflict
+from symgrad.ir.sizes import Sizes
+from symgrad.ir.traversal import substitute
+from symgrad.parse import Program
+from symgrad.parse.scope import with_shape
+from symgrad.plan.distribute import distribute_cotangents
+from symgrad.plan.hoist import divided_by_elements
+from symgrad.plan.reuse import Derivatives, reuse_outputs
+from symgrad.plan.saving import Plan, plan, remaining_cost
+from symgrad.plan.subsets import spared
+
+Partials: TypeAlias = Mapping[tuple[str, str], Expr]
+"""Expressions by output and tensor."""
+
+
+def compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots) -> Variant:
+    """Compile the formulas of one way through the branches; `alone` if there is no other."""
+    spec = program.spec
+    formulas = {o.name: _as_tensor(program, o.name, roots[o.name]) for o in spec.outputs}
+    bench = Workbench(program, memory)
+    read = {name: bench.recognise(root) for name, root in formulas.items()}
+    recognised = {name: form for name, (form, _) in read.items()}
+    value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
+    outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
+    wanted = _differentiated(program, formulas)
+    gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
+    overrides = {t: override(program, formulas, t, roots[f"grad of {t}"], bench) for t in program.gradients}
+    differentiable = {o.name: recognised[o.name] for o in spec.outputs if o.grad}
+    partials, slopes = bench.pointwise_slopes(differentiable, wanted)
+    wide_values = any(choice.chosen.wide for choice in bench.values.values())
+    wide_slopes = any(choice.chosen.wide for choice in bench.slopes.values())
+    extras = alone and not wide_values and not wide_slopes  # float64 is not worth keeping
+    planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras)
+    derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
+    inside, chosen = _distributed(derived, chosen, formulas, overrides)
+    of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
+    of_tensors |= {program.symbols[t]: [o.gradient] for t, o in overrides.items()}
+    chosen = spared(chosen, formulas, of_tensors, program.fixed)
+    return Variant(
+        formulas,
+        outputs,
+        inside,
+        overrides,
+        derived.tangents,
+        chosen,
+        wide_values=wide_values,
+        wide_slopes=wide_slopes,
+        value_choices=value_choices,
+        partials=derived.partials,
+        recognitions={name: steps for name, (_, steps) in read.items()},
+        slope_choices={key: bench.remeasured(slope, derived.partials[key]) for key, slope in slopes.items()},
+        second=_second(program, bench, differentiable, outputs, derived, chosen, roots),
+        lets=_named_forms(program, bench),
+        stand_ins={
+            **{name: isolate(form)[1] for name, form in recognised.items()},
+            **{key: {s: op for op, s in slope.stand_ins.items()} for key, slope in slopes.items()},
+        },
+    )
+
+
+def _differentiated(program: Program, formulas: Mapping[str, Expr]) -> list[str]:
+    """The tensors whose gradients are derived: those that are read, of floats, and not overridden."""
+    present = frozenset(s for root in formulas.values() for s in root.tensors)
+    floats = [t.name for t in program.spec.tensors if t.grad and t.dtype == "float"]
+    return [t for t in floats if t not in program.gradients and program.symbols[t] in present]
+
+
+def _gradients_and_tangents(
+    program: Program,
+    bench: Workbench,
+    formulas: Mapping[str, Expr],
+    recognised: Mapping[str, Expr],
+    wanted: Sequence[str],
+) -> tuple[dict[tuple[str, str], Expr], dict[tuple[str, str], Expr]]:
+    """What each output's cotangent gives to each tensor's gradient, and that tensor's tangent to the output's."""
+    gradients: dict[tuple[str, str], Expr] = {}
+    tangents: dict[tuple[str, str], Expr] = {}
+    symbols = [program.symbols[t] for t in wanted]
+    for output in (o.name for o in program.spec.outputs if o.grad):
+        root = recognised[output]
+        seeds = {root: cotangent(output, formulas[output])}
+        for own, gradient in vjp(seeds, symbols, bench.slope_form).items():
+            gradients[output, own.name] = bench.finish(gradient)
+        for t in wanted:
+            pushed = jvp([root], {program.symbols[t]: tangent(t)}, bench.slope_form)
+            if root in pushed:
+                tangents[output, t] = bench.finish(pushed[root])
+    return gradients, tangents
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Chooses what backward reads.
+
+    `slopes` are the partials that were chosen, of outputs that are pointwise; `extras` says whether forward may return
+    more than the outputs for backward to read.
+    """
+
+    program: Program
+    bench: Workbench
+    formulas: Mapping[str, Expr]
+    outputs: Mapping[str, Expr]
+    overrides: Mapping[str, Override]
+    slopes: Mapping[tuple[str, str], Slope]
+    extras: bool
+
+    def choose(self, before: Derivatives) -> tuple[Derivatives, Plan]:
+        """The derivatives in saved outputs where these are accurate enough, and the plan for them."""
+        readable = [o.name for o in self.program.spec.outputs if o.grad]
+        policy = self.program.spec.options.save
+        while True:
+            derived, chosen = reuse_outputs(before, self.outputs, partial(self._plan, readable), self._error, policy)
+            spoiled = self._spoiled(readable, derived, chosen)
+            if not spoiled:
+                return derived, chosen
+            readable = [o for o in readable if o not in spoiled]
+
+    def _plan(self, readable: Sequence[str], derivatives: Derivatives) -> Plan:
+        spec, symbols = self.program.spec, self.program.symbols
+        kernels = spec.options.kernels
+        return plan(
+            self.formulas,
+            self.outputs,
+            [*derivatives.gradients.values(), *(o.gradient for o in self.overrides.values())],
+            spec.options.save,
+            self.program.fixed,
+            readable,
+            tensors=[symbols[t.name] for t in spec.tensors],
+            extras=self.extras and not kernels,
+            fused=kernels,
+        )
+
+    def _error(self, partials: Partials) -> float:
+        """The largest float32 error of the chosen partials, in the forms that are given."""
+        errors = (self.bench.slope_error(self.slopes[k], form) for k, form in partials.items() if k in self.slopes)
+        return max(errors, default=0.0)
+
+    def _spoiled(self, readable: Sequence[str], derived: Derivatives, chosen: Plan) -> list[str]:
+        """The outputs that backward would read in float32, and that some partial needs in float64."""
+        read = {s.value for s in chosen.base if s.source == "output"}
+        forms = [(self.slopes[k], form) for k, form in derived.partials.items() if k in self.slopes]
+        values = {o: self.outputs[o] for o in readable if self.outputs[o] in read}
+        return [o for o, value in values.items() if any(self.bench.is_spoiled(*form, value) for form in forms)]
+
+
+def _distributed(
+    derived: Derivatives, chosen: Plan, formulas: Mapping[str, Expr], overrides: Mapping[str, Override]
+) -> tuple[dict[tuple[str, str], Expr], Plan]:
+    """The gradients with their cotangents where they cost least, and the plan with what that leaves to do."""
+    kept, sizes = frozenset(s.value for s in chosen.saved), Sizes.of(formulas.values())
+    inside = distribute_cotangents(list(derived.gradients.values()), lambda gs: remaining_cost(gs, kept, sizes))
+    tensors = {s.name: s for formula in formulas.values() for s in formula.tensors}
+    inside = divided_by_elements([(tensors[t], g) for (_, t), g in zip(derived.gradients, inside, strict=True)])
+    cost = remaining_cost([*inside, *(o.gradient for o in overrides.values())], kept, sizes)
+    return dict(zip(derived.gradients, inside, strict=True)), replace(chosen, cost=cost)
+
+
+def _second(
+    program: Program,
+    bench: Workbench,
+    differentiable: Mapping[str, Expr],
+    outputs: Mapping[str, Expr],
+    derived: Derivatives,
+    chosen: Plan,
+    roots: Roots,
+) -> Second:
+    """The second derivatives, which fused passes alone need."""
+    options = program.spec.options
+    if not (options.kernels and options.double_backward):
+        return Second()
+    totals = total_gradients(program, differentiable, derived, chosen)
+    shaped = {program.cotangents[o]: make("expand", cotangent(o), root) for o, root in differentiable.items()}
+    overridden = {t: bench.recognise(roots[f"grad of {t}"])[0] for t in program.gradients}
+    totals |= {t: substitute(gradient, shaped) for t, gradient in overridden.items()}
+    values = {o: outputs[o] for o in differentiable}
+    return second_derivatives(totals, program.symbols, values, chosen.base, bench)
+
+
+def _named_forms(program: Program, bench: Workbench) -> dict[Expr, str]:
+    """The spec's names of intermediates, by what is written and by what is computed for it."""
+    written = {value: name for name, value in program.lets.items() if value.args and value.tensors}
+    return {form: name for value, name in written.items() for form in (bench.recognise(value)[0], value)}
+
+
+def _as_tensor(program: Program, output: str, root: Expr) -> Expr:
+    """The formula of an output; where the branch taken leaves a number, in the shape that its tensors have."""
+    if root.tensors:
+        return root
+    given = program.given
+    own = [s for s in given if s in program.outputs[output].tensors]
+    floats = [s for s in own or given if s["kind"] == "tensor"]
+    try:
+        return with_shape(root, floats or own or given)
+    except ShapeConflict:  # nothing that the number is about is there
+        return make("expand", root, make("sum", (floats or given)[0], dim=None, keepdim=False))

@@ -1,0 +1,312 @@
+"""Where the forms of one operation are measured and chosen: region by region, each once.
+
+A region is a pointwise formula between tensor operations; results of tensor operations count as free variables while it
+is measured. The chosen forms are remembered, so that forward, backward and jvp write the same value the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
+from symgrad.differentiate.ties import held, released
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.numerics.accuracy import Judge, Sample
+from symgrad.numerics.cost import cost
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Environment, Format
+from symgrad.numerics.sampling import ALL_REALS, sample_points
+from symgrad.parse import Program
+from symgrad.parse.alignment import cancelled
+from symgrad.plan.hoist import hoisted
+from symgrad.rules import TENSORS
+from symgrad.spec import Spec
+from symgrad.spec.interval import Interval
+from symgrad.spec.model import Hyperparameter
+from symgrad.stabilise.candidates import ACCEPTABLE, Candidate, Choice, Effort
+from symgrad.stabilise.choose import choose, recognise
+from symgrad.stabilise.domains import within_domains
+from symgrad.stabilise.guards import guard
+from symgrad.stabilise.rewrite import Step, rewrite
+from symgrad.tensor_ops import TENSOR_OPS, is_number
+
+__all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
+
+_MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
+_SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
+_BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How a partial was chosen, and the symbols that stood for results of tensor operations in it."""
+
+    choice: Choice
+    stand_ins: Mapping[Expr, Expr]
+
+    def flat(self, form: Expr) -> Expr:
+        """Another form of the partial, with the same stand-ins."""
+        return substitute(form, self.stand_ins)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the variants of a program share: sample points, the forms that were chosen, and what searches may spend."""
+
+    samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    choices: dict[Expr, Choice] = field(default_factory=dict)
+    effort: Effort = field(default_factory=Effort)
+
+
+class Workbench:
+    """Measures and remembers forms for the regions of one variant."""
+
+    def __init__(self, program: Program, memory: Memory | None = None) -> None:
+        self._program = program
+        self._memory = memory or Memory()
+        self.values: dict[Expr, Choice] = {}
+        self.slopes: dict[Expr, Choice] = {}
+        self._forward: set[Expr] = set()
+
+    @cached_property
+    def _ranges(self) -> dict[Expr, Interval]:
+        symbols = self._program.symbols
+        return {symbols[t.name]: t.domain or ALL_REALS for t in self._program.spec.tensors}
+
+    @cached_property
+    def _may_widen(self) -> bool:
+        """Whether the operation can be evaluated in float64: a product or convolution would take many times as long."""
+        nodes = topological(*self._program.outputs.values())
+        return all(TENSOR_OPS[n.op].recompute for n in nodes if is_tensor_op(n))
+
+    @cached_property
+    def _domains(self) -> dict[Expr, Interval]:
+        """The intervals of tensors and hyperparameters."""
+        symbols, spec = self._program.symbols, self._program.spec
+        return self._ranges | {symbols[h.name]: h.domain for h in spec.hyperparameters if h.domain is not None}
+
+    def _within(self, form: Expr) -> Expr:
+        return within_domains(form, self._domains)
+
+    @cached_property
+    def _scalars(self) -> dict[Expr, list[Any]]:
+        """Values of the hyperparameters at which forms are measured."""
+        spec = self._program.spec
+        return {self._program.symbols[h.name]: hyperparameter_values(spec, h) for h in spec.hyperparameters}
+
+    def points(self, region: Expr, most: int) -> dict[Format, list[Environment]]:
+        """Sample points for a region."""
+        tensors = {s: self._ranges.get(s, ALL_REALS) for s in sorted(region.tensors, key=lambda s: s.name)}
+        scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
+        scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
+        conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
+        given = tensors.keys() <= self._ranges.keys()  # what is computed from tensors is seldom so large
+        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=given)
+
+    @cached_property
+    def _raises(self) -> bool:
+        """Whether a tensor is an exponent: of a negative base it must be an integer."""
+        nodes = topological(*self._program.outputs.values())
+        return any(n.op == "pow" and n.args[1].tensors and n.args[0].tensors for n in nodes)
+
+    def judge(self, region: Expr) -> Judge:
+        """A judge for a region whose leaves are symbols."""
+        variables = len(region.tensors)
+        size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
+        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, _BUDGET // size))))
+
+    def _sample(self, region: Expr, most: int) -> Sample:
+        """The points for a region; regions of the same variables share them, and the values that they share there."""
+        steps = [m for m in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256) if m <= most]
+        key = (region.symbols, steps[-1])
+        samples = self._memory.samples
+        if key not in samples:
+            samples[key] = Sample(self.points(region, steps[-1]))
+        return samples[key]
+
+    # ------------------------------------------------------------------------------------------ choosing
+    def recognise(self, root: Expr) -> tuple[Expr, tuple[Step, ...]]:
+        """The formula in stable tensor operations and, region by region, in stable atoms; and the steps to it."""
+        whole, taken = rewrite(root, TENSORS)
+        steps = [*taken]
+
+        def visit(region: Expr) -> Expr:
+            flat, back = isolate(region)
+            if not flat.tensors:
+                return region
+            flat = self._within(flat)
+            form, own = recognise(flat, self.points(flat, 24)[FLOAT64])
+            steps.extend(replace(s, before=substitute(s.before, back), after=substitute(s.after, back)) for s in own)
+            return substitute(form, back)
+
+        form = self._by_region(whole, visit)
+        return form, tuple(dict.fromkeys(steps))
+
+    def settle(self, root: Expr) -> Expr:
+        """A formula of forward with every region in its chosen form."""
+        settled = self._settled(root)
+        self._forward.update(n for n in topological(settled) if is_tensor_op(n) and not n.is_differential)
+        return settled
+
+    def _settled(self, root: Expr) -> Expr:
+        return self._by_region(root, lambda region: self._placed(self.chosen(region), region))
+
+    def slope_form(self, partial: Expr) -> Expr:
+        """The chosen form of a partial derivative."""
+        flat, back = isolate(partial)
+        if not flat.tensors:
+            return partial
+        if flat not in self.slopes:
+            simple = self._within(flat)
+            simple = simple if simple.tensors else flat
+            self.slopes[flat] = self._choose(simple)
+        return substitute(self.slopes[flat].chosen.form, back)
+
+    def slope_error(self, slope: Slope, form: Expr) -> float:
+        """The float32 error in ulp of another form of a chosen partial; infinite where it is not finite."""
+        choice = slope.choice
+        score = self.judge(choice.formula).score(slope.flat(form), FLOAT32, wide=choice.chosen.wide)
+        return math.inf if score.nonfinite else score.ulp
+
+    def is_spoiled(self, slope: Slope, form: Expr, value: Expr) -> bool:
+        """Whether a form of a partial in float64 loses digits where a value in it was saved in float32."""
+        choice, flat = slope.choice, slope.flat(form)
+        if not choice.chosen.wide or value not in topological(flat):
+            return False
+        judge = self.judge(choice.formula)
+        whole = judge.score(flat, FLOAT32, wide=True)
+        return judge.error_with_rounded(flat, value) > max(ACCEPTABLE, 2 * whole.ulp)
+
+    def remeasured(self, slope: Slope, form: Expr) -> Choice:
+        """The choice with the figures of the form that is emitted, where the plan rewrote it."""
+        choice, flat = slope.choice, slope.flat(form)
+        if flat is choice.chosen.form:
+            return choice
+        judge = self.judge(choice.formula)
+        wide = choice.chosen.wide
+        scores = judge.score(flat, FLOAT32, wide=wide), judge.score(flat, FLOAT64)
+        chosen = Candidate(flat, *scores, cost(flat), wide)
+        return replace(choice, chosen=chosen, candidates=(*choice.candidates, chosen))
+
+    def chosen(self, region: Expr) -> Choice:
+        """How the form of a region of forward was chosen."""
+        flat, _ = isolate(region)
+        if flat not in self.values:
+            self.values[flat] = self._choose(flat)
+        return self.values[flat]
+
+    def _choose(self, region: Expr) -> Choice:
+        choices, effort = self._memory.choices, self._memory.effort
+        if region not in choices:
+            judge = self.judge(region)
+            choices[region] = choose(
+                region,
+                judge,
+                self._within,
+                may_widen=self._may_widen,
+                may_be_infinite=region.tensors <= self._ranges.keys(),  # results of whole tensors may not
+                effort=effort,
+            )
+        return choices[region]
+
+    def _placed(self, choice: Choice, region: Expr) -> Expr:
+        _, back = isolate(region)
+        return substitute(choice.chosen.form, back)
+
+    def finish(self, root: Expr) -> Expr:
+        """A derivative ready to emit: tensor operations on settled values, dead branches guarded."""
+        settled = cancelled(self._settle_operations(held(hoisted(root))))
+        return self._by_region(settled, lambda region: self._simplified(self._guarded(region)))
+
+    def _simplified(self, region: Expr) -> Expr:
+        """A region with what the domains of its variables decide."""
+        flat, back = isolate(region)
+        return substitute(self._within(flat), back) if flat.tensors else region
+
+    def guarded(self, root: Expr) -> Expr:
+        """A value whose dead branches are harmless to who differentiates it, as compilers do, at moderate arguments."""
+        return self._by_region(root, lambda region: self._guarded(region, _MODERATE))
+
+    def _guarded(self, region: Expr, most: float = math.inf) -> Expr:
+        """A region with its dead branches guarded where no argument exceeds `most`."""
+        flat, back = isolate(region)
+        if not any(n.op == "where" for n in topological(flat)):
+            return region
+        points = [p for p in self.points(flat, 40)[FLOAT64] if all(abs(p[s]) <= most for s in flat.tensors)]
+        # A size is no danger: where it is 0, there are no elements.
+        one = dict.fromkeys((s for s in flat.tensors if s.is_differential or is_number(back.get(s, s))), 1.0)
+        moderate = [{**p, **one} for p in points]
+        return substitute(guard(flat, moderate), back)
+
+    def _settle_operations(self, root: Expr) -> Expr:
+        """Operands of tensor operations of forward in their chosen forms, so that forward's values are shared."""
+        mapped: dict[Expr, Expr] = {}
+        for node in topological(root):
+            args = [mapped[a] for a in node.args]
+            if is_tensor_op(node) and not node.is_differential:
+                mapped[node] = self._settled(node)
+            else:
+                mapped[node] = rebuild(node, args)
+        return mapped[root]
+
+    def _by_region(self, root: Expr, visit: Any) -> Expr:
+        """Apply `visit` to every region of a formula, innermost first; results of forward stay as they are."""
+        root = held(root)
+        mapped: dict[Expr, Expr] = {}
+        for node in topological(root):
+            if is_tensor_op(node) and node not in self._forward:
+                mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
+        result = visit(root) if not is_tensor_op(root) else root
+        return released(substitute(result, mapped))
+
+    def pointwise_slopes(
+        self, outputs: Mapping[str, Expr], tensors: Sequence[str]
+    ) -> tuple[dict[tuple[str, str], Expr], dict[tuple[str, str], Slope]]:
+        """The partials of outputs that are pointwise in a tensor, by (output, tensor), and how they were chosen."""
+        forms: dict[tuple[str, str], Expr] = {}
+        choices: dict[tuple[str, str], Slope] = {}
+        for name, root in outputs.items():
+            own = {leaf.name: leaf for leaf in region_leaves(root) if leaf.op == "sym"}
+            leaves = [own[t] for t in tensors if t in own]
+            derived = partials(root, leaves)
+            for leaf in leaves:
+                forms[name, leaf.name] = self.slope_form(derived[leaf])
+                flat, back = isolate(derived[leaf])
+                if flat in self.slopes:
+                    choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
+        return forms, choices
+
+
+def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
+    """A region with results of tensor operations as free symbols, and what these stand for."""
+    operations = [leaf for leaf in region_leaves(region) if is_tensor_op(leaf)]
+    if not operations:
+        return region, {}
+    kinds = {op: "int" if op.op == "count" else "tensor" for op in operations}
+    symbols = {op: make("sym", name=f"_{op.op}{i}", kind=kinds[op], of=op.op) for i, op in enumerate(operations)}
+    return substitute(region, symbols), {s: op for op, s in symbols.items()}
+
+
+def hyperparameter_values(spec: Spec, hyperparameter: Hyperparameter) -> list[Any]:
+    """Values of a hyperparameter worth trying: the test's, the choices, or some around the default."""
+    given: Sequence[Any] = spec.test.values.get(hyperparameter.name) or hyperparameter.choices or ()
+    if given:
+        return list(given)
+    if hyperparameter.type == "bool":
+        return [True, False]
+    if hyperparameter.type == "str":
+        return [hyperparameter.default or ""]
+    tried: list[Any] = [] if hyperparameter.default is None else [hyperparameter.default]
+    others: list[Any] = [2, 3, 1, 0]
+    if hyperparameter.type == "float":
+        is_share = tried and 0 < tried[0] < 1
+        others = [0.75, 0.5] if is_share else [0.75, 1.5, 2.0]
+    domain = hyperparameter.domain
+    inside = [v for v in others if domain is None or v in domain]
+    if not inside and not tried and domain is not None:
+        inside = [(max(domain.lower, -1e3) + min(domain.upper, 1e3)) / 2]
+    return list(dict.fromkeys([*tried, *inside]))[:3]

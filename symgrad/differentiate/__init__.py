@@ -1,0 +1,1 @@
+"""From expressions to their derivatives: reverse and forward mode, overrides, second derivatives."""

@@ -1,0 +1,52 @@
+"""Elements are compared with the extremum of just these elements.
+
+A region is evaluated in a form of its own choice. What is compared with the largest of itself has to be evaluated as it
+was when it was reduced, or no element is the largest: so it is held apart as an operand while forms are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.truth import compare
+from symgrad.tensor_ops import TENSOR_OPS
+
+_PLACED = ("unsqueeze", "restore", "expand")
+
+
+def held(root: Expr) -> Expr:
+    """The formula with what is compared with an extremum of itself as an operand."""
+    return _mapped(root, _held)
+
+
+def released(root: Expr) -> Expr:
+    """The formula with what was held as a part of the formula around it again."""
+    return _mapped(root, lambda node: node.args[0] if node.op == "held" else node)
+
+
+def _held(node: Expr) -> Expr:
+    if node.op != "eq":
+        return node
+    for element, other in (node.args, node.args[::-1]):
+        extremum = other
+        while extremum.op in _PLACED:
+            extremum = extremum.args[0]
+        if extremum.op in ("amax", "amin") and extremum.args[0] is element and _is_region(element):
+            return compare("eq", make("held", element), other)
+    return node
+
+
+def _is_region(value: Expr) -> bool:
+    return bool(value.args) and value.op not in TENSOR_OPS
+
+
+def _mapped(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        mapped[node] = change(rebuild(node, [mapped[a] for a in node.args]))
+    return mapped[root]
+
+
+__all__ = ["held", "released"]

@@ -1,0 +1,1 @@
+"""How an operation came about, for readers."""

@@ -1,0 +1,110 @@
+"""The derivation record of a compiled operation, for `symgrad explain` and the notes of `gen`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
+from symgrad.explain.equations import derivatives
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.formula import formula
+from symgrad.ir.traversal import substitute
+from symgrad.numerics.accuracy import ulp_text
+from symgrad.parse import Program
+from symgrad.stabilise.candidates import Choice
+
+_ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
+
+
+def derivation(operation: Operation) -> Derivation:
+    """Collect formula, derivatives, rules, candidates, plan and accuracy over all variants."""
+    spec = operation.program.spec
+    variants = operation.variants()
+    subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
+    return Derivation(
+        formula=tuple((b.name, b.text) for b in (*spec.let, *(o.formula for o in spec.outputs))),
+        derivatives=tuple(
+            (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
+        ),
+        steps=(*_recognitions(variants), *_steps(subjects)),
+        candidates=tuple(_candidates(subjects)),
+        plan=tuple(_plan(operation.called.variants())),
+        accuracy=tuple(_accuracy(subjects)),
+        notes=(*_unread(operation.program), *_notes(subjects)),
+    )
+
+
+def _label(path: tuple[str, ...], subject: str) -> str:
+    return f"{subject} [{', '.join(path)}]" if path else subject
+
+
+def _choices(variant: Variant) -> Iterator[tuple[str, Choice]]:
+    for output, choice in variant.value_choices.items():
+        yield output, _in_full(choice, variant.stand_ins.get(output, {}))
+    for (output, tensor), choice in variant.slope_choices.items():
+        yield f"d{output}/d{tensor}", _in_full(choice, variant.stand_ins.get((output, tensor), {}))
+
+
+def _in_full(choice: Choice, stand_ins: Mapping[Expr, Expr]) -> Choice:
+    """The choice with results of whole tensors in place of what stood for them."""
+
+    def full(form: Expr) -> Expr:
+        return substitute(form, stand_ins)
+
+    return choice.mapped(full, full)
+
+
+def _recognitions(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[Step]:
+    for path, variant in variants:
+        for output, steps in variant.recognitions.items():
+            for step in steps:
+                yield Step(_label(path, output), step.rule, formula(step.before), formula(step.after), step.why)
+
+
+def _steps(subjects: list[tuple[str, Choice]]) -> Iterator[Step]:
+    for subject, choice in subjects:
+        for step in choice.steps:
+            yield Step(subject, step.rule, formula(step.before), formula(step.after), step.why)
+
+
+def _candidates(subjects: list[tuple[str, Choice]]) -> Iterator[Candidate]:
+    for subject, choice in subjects:
+        for c in choice.candidates:
+            text = formula(c.form) + (" (in float64)" if c.wide else "")
+            nonfinite = c.float32.nonfinite + c.float64.nonfinite
+            yield Candidate(subject, text, c.float32.ulp, c.float64.ulp, nonfinite, c.cost, c == choice.chosen)
+
+
+def _plan(variants: list[tuple[tuple[str, ...], Variant]]) -> Iterator[PlanEntry]:
+    for path, variant in variants:
+        plan = variant.plan
+        lets = {form: symbol(name) for form, name in variant.lets.items()}
+        for saved in plan.saved:
+            yield PlanEntry(_label(path, formula(substitute(saved.value, lets))), saved.bytes, saved.reason)
+        summary = (
+            f"{plan.bytes:g} bytes an element, {plan.composite_bytes:g} for the composite; backward costs about "
+            f"{plan.cost:.1f} passes over memory, the composite's {plan.composite_cost:.1f}"
+        )
+        yield PlanEntry(_label(path, "in all"), plan.bytes, summary)
+
+
+def _accuracy(subjects: list[tuple[str, Choice]]) -> Iterator[AccuracyRow]:
+    for subject, choice in subjects:
+        best, raw = choice.chosen, choice.candidates[0]
+        nonfinite = best.float32.nonfinite + best.float64.nonfinite
+        yield AccuracyRow(subject, best.float32.ulp, best.float64.ulp, raw.float32.ulp, raw.float64.ulp, nonfinite)
+
+
+def _unread(program: Program) -> Iterator[str]:
+    for name in program.unread:
+        yield f"{name!r} is read by no output, let or gradient"
+
+
+def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:
+    for subject, choice in subjects:
+        best = choice.chosen
+        if best.float32.nonfinite or best.float64.nonfinite:
+            yield f"{subject} is not finite at some points where the true value is"
+        if best.float32.ulp > _ACCURATE:
+            yield f"{subject} is {ulp_text(best.float32.ulp)} ulp off in float32"

@@ -1,0 +1,1 @@
+"""The intermediate representation: expressions, walks over them, and what can be said of their shapes and values."""

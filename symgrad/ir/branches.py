@@ -1,0 +1,88 @@
+"""Branches: choices between Python values split an operation into variants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import FALSE, TRUE, Expr
+from symgrad.ir.traversal import substitute, topological
+
+_MOST_VARIANTS = 16
+
+Roots: TypeAlias = Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class Split:
+    """`if condition: then else: otherwise`, in Python; the ends hold the formulas of one variant each."""
+
+    condition: Expr
+    then: Split | Roots
+    otherwise: Split | Roots
+
+
+def split(
+    roots: Roots, choices: Mapping[Expr, Sequence[str]], needed: Collection[Expr] = (), most: int = _MOST_VARIANTS
+) -> Split | Roots:
+    """Split formulas on the Python conditions in them, at most into `most` variants.
+
+    `choices` are the values that a `str` hyperparameter can have. Conditions that are `needed` are split on anyway.
+    """
+    return _split(roots, choices, needed, most >> len(needed))
+
+
+def _split(roots: Roots, choices: Choices, needed: Collection[Expr], most: int) -> Split | Roots:
+    found = (c for c in _conditions(roots.values()) if most > 1 or c in needed)
+    condition = next(found, None)
+    if condition is None:
+        return roots
+    then, otherwise, rest = _decide(condition, choices)
+    half = most if condition in needed else most // 2
+    return Split(
+        condition,
+        _split(_under(roots, then), rest, needed, half),
+        _split(_under(roots, otherwise), rest, needed, max(half, most - half)),
+    )
+
+
+def ends(tree: Split | Roots) -> list[Roots]:
+    """The formulas of all variants."""
+    return [*ends(tree.then), *ends(tree.otherwise)] if isinstance(tree, Split) else [tree]
+
+
+def first_condition(roots: Iterable[Expr]) -> Expr | None:
+    """The first undecided Python condition of a choice between tensors."""
+    return next(_conditions(roots), None)
+
+
+def _conditions(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """The undecided Python conditions of choices between tensors, in order."""
+    for node in topological(*roots):
+        if node.op == "where" and node.args[0].is_static and not node.is_static:
+            yield _atom(node.args[0])
+
+
+def _atom(condition: Expr) -> Expr:
+    while condition.op in ex.LOGICAL:
+        condition = condition.args[0]
+    return condition
+
+
+def _under(roots: Roots, facts: Mapping[Expr, Expr]) -> Roots:
+    return {name: substitute(root, facts) for name, root in roots.items()}
+
+
+Choices: TypeAlias = Mapping[Expr, Sequence[str]]
+
+
+def _decide(condition: Expr, choices: Choices) -> tuple[dict[Expr, Expr], dict[Expr, Expr], Choices]:
+    """What is known where a condition holds and where it does not, and the choices then left."""
+    if condition.op == "eq" and condition.args[1].op == "text":
+        symbol, value = condition.args
+        rest = [c for c in choices.get(symbol, ()) if c != value["value"]]
+        others = {symbol: ex.text(rest[0])} if len(rest) == 1 else {condition: FALSE}
+        return {symbol: value}, others, {**choices, symbol: rest}
+    return {condition: TRUE}, {condition: FALSE}, choices

@@ -1,0 +1,62 @@
+"""Which formulas of integers have integers as values, as torch's promotion of dtypes has it."""
+
+from __future__ import annotations
+
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
+
+__all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
+
+_INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
+# Element-wise functions of integers that are integers.
+WHOLE = frozenset(
+    ["add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"]
+)
+_KEEP = WHOLE | frozenset(
+    [
+        *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),
+        *("transpose", "T", "mT", "unsqueeze", "squeeze", "expand"),
+    ]
+)
+
+
+def is_integer(root: Expr) -> bool:
+    """Whether a value of tensors is an integer: made of integers by operations that keep them so.
+
+    A choice between numbers by the values of a float tensor is of the type of that tensor.
+    """
+    found: dict[Expr, bool] = {}
+    for node in topological(root):
+        found[node] = _is_integer(node, found)
+    return bool(root.tensors) and found[root]
+
+
+def is_whole_tensor(value: Expr) -> bool:
+    """Whether torch has a value of declared integers as a tensor of integers."""
+    return any(t["kind"] == "int_tensor" for t in value.tensors) and is_integer(value)
+
+
+def holds_integers(value: Expr) -> bool:
+    """Whether a value is made of declared integers themselves; a choice between numbers by some is of any type."""
+    data = topological(value, leaves=frozenset(n for n in topological(value) if n.is_boolean))
+    return is_whole_tensor(value) and any(n.op == "sym" and n["kind"] == "int_tensor" for n in data)
+
+
+def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
+    if node.op == "sym":
+        return node["kind"] in _INTEGER_KINDS
+    if node.number is not None:
+        return node.number.denominator == 1
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return found[node.args[0]] and exponent is not None and exponent > 0 and found[node.args[1]]
+    if is_index(node):
+        return True
+    if node.op == "where":
+        condition, *branches = node.args
+        typed = [t for b in branches for t in b.tensors] or condition.tensors
+        return all(t["kind"] in _INTEGER_KINDS for t in typed) and all(found[b] for b in branches)
+    # A number in the shape of a tensor is of that tensor's type.
+    read = data_arguments(node) if node.op in TENSOR_OPS and node.op != "expand" else node.args
+    return node.op in _KEEP and all(found[a] for a in read)

@@ -1,0 +1,58 @@
+"""What signs of values follow from signs of others, and from declared domains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.spec.interval import Interval
+
+__all__ = ["positive", "same_sign"]
+
+Domains = Mapping[Expr, Interval]
+
+# Functions that are positive everywhere, and that have the sign of their argument.
+_POSITIVE = frozenset({"exp", "sigmoid", "softplus", "cosh", "erfc", "erfcx"})
+_ODD = frozenset({"expm1", "log1p", "sinh", "tanh", "asinh", "atan", "atanh", "asin", "erf", "erfinv", "sign"})
+_CONSTANTS = {"pi", "E"}
+
+
+def positive(node: Expr, domains: Domains) -> bool:
+    """Whether a value is surely greater than 0."""
+    if node.number is not None:
+        return node.number > 0
+    if node in domains:
+        low = domains[node]
+        return low.lower > 0 or (low.lower == 0 and low.lower_open)
+    if node.op in _POSITIVE:
+        return True
+    if node.op == "const":
+        return node["name"] in _CONSTANTS
+    if node.op == "pow":
+        return positive(node.args[0], domains)
+    if node.op in ("add", "mul"):
+        return all(positive(a, domains) for a in node.args)
+    return False
+
+
+def same_sign(node: Expr, domains: Domains) -> Expr:
+    """The simplest value found that is positive, zero, negative or no number wherever `node` is."""
+    while True:
+        if node.op == "mul":
+            factors = [f for f in node.args if not positive(f, domains)]
+            negative = sum(f.number is not None for f in factors)  # a number that is not positive: -1 keeps its sign
+            rest = [same_sign(f, domains) for f in factors if f.number is None]
+            found = ex.mul(*([-1] * negative), *rest)
+        elif node.op in _ODD or (node.op == "pow" and _is_odd(node.args[1])):
+            found = node.args[0]
+        else:
+            return node
+        if found is node or found.number is not None:
+            return node
+        node = found
+
+
+def _is_odd(exponent: Expr) -> bool:
+    n = exponent.number
+    return n is not None and n.denominator == 1 and n > 0 and n.numerator % 2 == 1

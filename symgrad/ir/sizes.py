@@ -1,0 +1,90 @@
+"""How large values are: estimates from declared shapes, for what it costs to keep a value and to compute it.
+
+Sizes that no spec knows count as typical ones: only their ratios matter, that of a matrix to one number for each of its
+rows above all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.ir.expr import Expr
+from symgrad.ir.shapes import ShapeConflict, extent
+from symgrad.ir.traversal import topological
+from symgrad.tensor_ops import TENSOR_OPS
+
+_NAMED = 64.0  # elements of a dimension
+_LEADING = 4096.0  # of all dimensions of a tensor of which nothing was declared, and of those before the declared ones
+UNKNOWN = 1e12  # of a cotangent or tangent whose shape is not known: as large as can be
+_BOOL, _FLOAT, _INT = 1.0, 4.0, 8.0  # bytes
+
+
+def elements(node: Expr) -> float:
+    """About how many elements a value has."""
+    cached: float | None = node.__dict__.get("elements")
+    if cached is None:
+        cached = node.__dict__["elements"] = _elements(node)
+    return cached
+
+
+def _elements(node: Expr) -> float:
+    if node.is_static:
+        return 1.0
+    try:
+        known = extent(node)
+    except ShapeConflict:
+        return _LEADING
+    return _count(known.dims) * max((_leading(part, node) for part in known.lead), default=1.0)
+
+
+def _count(dims: Iterable[Any]) -> float:
+    return math.prod(max(d, 1) if isinstance(d, int) else _NAMED for d in dims)
+
+
+def _leading(part: Any, node: Expr) -> float:
+    """Of what stands before the known dimensions: a value, or leading dimensions of some and known ones."""
+    if isinstance(part, tuple):
+        lead, before = part
+        return _count(before) * max((_leading(p, node) for p in lead), default=1.0)
+    if part.op not in TENSOR_OPS:
+        unknown = part.op == "sym" and part.is_differential and part.get("shape") is None
+        return UNKNOWN if unknown else _LEADING
+    operands = max((elements(a) for a in part.args if not a.is_static), default=1.0)
+    return max(1.0, operands / _NAMED) if _reduces(part) else operands
+
+
+def _reduces(node: Expr) -> bool:
+    return "keepdim" in dict(node.attrs)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes relative to `largest`, the elements of the largest value of an operation."""
+
+    largest: float
+
+    @staticmethod
+    def of(formulas: Iterable[Expr]) -> Sizes:
+        """Relative to the largest value in some formulas, beside what depends on a cotangent or tangent."""
+        values = (n for n in topological(*formulas) if not n.is_differential)
+        return Sizes(max(map(elements, values), default=1.0))
+
+    def share(self, value: Expr) -> float:
+        """The elements of a value, as a share of the largest value's."""
+        return min(1.0, elements(value) / self.largest)
+
+    def bytes(self, value: Expr) -> float:
+        """What keeping a value takes, in bytes for each element of the largest value, in float32."""
+        return self.share(value) * item_size(value)
+
+
+def item_size(value: Expr) -> float:
+    """Bytes of one element, in float32."""
+    if value.is_boolean:
+        return _BOOL
+    row = TENSOR_OPS.get(value.op)
+    is_index = row is not None and value.op.endswith("_indices")
+    return _INT if is_index or (value.op == "sym" and value["kind"] == "int_tensor") else _FLOAT

@@ -1,0 +1,1 @@
+"""What a form is worth: over the reals, and as a machine executes it."""

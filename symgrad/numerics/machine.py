@@ -1,0 +1,279 @@
+"""Formulas as a machine executes them: sums, products and powers as sequences of two-operand operations.
+
+The order is chosen for range and sharing. Products multiply bounded function values before plain variables, so that
+a vanishing factor meets a large one early (`(s * x) * x` where `s * x**2` would be 0 * inf) and partial products are
+shared between formulas; a squared divisor divides twice, because its square overflows. The printer and the simulator
+both work on this form, so accuracy is measured on what is emitted.
+
+Operations here are `add sub mul div neg pow` with two operands (`neg` one) and the functions of the table. Values
+without tensors are left whole: they are Python scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import HALF, MINUS_ONE, ONE, Expr, make
+from symgrad.ir.sizes import UNKNOWN, elements
+from symgrad.ir.traversal import topological
+
+# Functions whose values are bounded or decay: they enter products first.
+_BOUNDED = frozenset({"sigmoid", "tanh", "sin", "cos", "erf", "erfc", "sign", "exp", "where", "sinc"})
+
+
+def machine(roots: Iterable[Expr]) -> list[Expr]:
+    """The roots in machine form; shared subexpressions stay shared."""
+    roots = list(roots)
+    order = topological(*roots)
+    lowered = Lowered(_shared_factors(order))
+    for node in order:
+        if node.is_static or not node.args:
+            lowered[node] = node
+        else:
+            lowered[node] = _LOWER.get(node.op, _same)(node, lowered)
+    return [lowered[r] for r in roots]
+
+
+def machine_form(root: Expr) -> Expr:
+    """One root in machine form, on its own; remembered."""
+    found: Expr | None = root.__dict__.get("machine_form")
+    if found is None:
+        (found,) = machine([root])
+        root.__dict__["machine_form"] = found
+    return found
+
+
+class Lowered(dict[Expr, Expr]):
+    """The machine form of each node, and for each product, by its factors, those that another product has too."""
+
+    def __init__(self, shared: Mapping[frozenset[Expr], frozenset[Expr]]) -> None:
+        super().__init__()
+        self.shared = shared
+
+
+_MOST_PRODUCTS = 120  # beyond which products are not compared pair by pair
+
+
+def _shared_factors(order: Iterable[Expr]) -> dict[frozenset[Expr], frozenset[Expr]]:
+    """For each product its largest common part with another one: computed first, it is computed once."""
+    products = list(dict.fromkeys(frozenset(_bases(n)) for n in order if n.op == "mul"))
+    if len(products) > _MOST_PRODUCTS:
+        return {}
+    found: dict[frozenset[Expr], frozenset[Expr]] = {}
+    for own in products:
+        common = max((own & other for other in products if other is not own), key=len, default=frozenset())
+        if len(common) > 1:
+            found[own] = common
+    return found
+
+
+def _bases(product: Expr) -> list[Expr]:
+    """The tensor factors that stand above the fraction line, squares counted once."""
+    split = (ex.split_power(f) for f in product.args if not f.is_static and not _is_divisor(f))
+    return [base for base, _ in split]
+
+
+def _same(node: Expr, lowered: Lowered) -> Expr:
+    return make(node.op, *(lowered[a] for a in node.args), **dict(node.attrs))
+
+
+def _sum(node: Expr, lowered: Lowered) -> Expr:
+    """Left to right; terms with a negative coefficient are subtracted."""
+    total: Expr | None = None
+    for term in node.args:
+        factor, rest = ex.split_coefficient(term)
+        if total is None:
+            total = lowered[term]
+        elif total.is_static and term.is_static:
+            total = ex.add(total, term)
+        elif factor < 0:
+            total = make("sub", total, _term(-factor, rest, lowered))
+        else:
+            total = make("add", total, lowered[term])
+    assert total is not None
+    return total
+
+
+def _term(factor: Fraction, rest: Expr, lowered: Lowered) -> Expr:
+    """`factor * rest` in machine form, from the machine form of its parts."""
+    if rest is ONE:
+        return ex.num(factor)
+    if rest.is_static:
+        return ex.mul(factor, rest)
+    if rest.op == "mul" or (rest.op == "pow" and _is_divisor(rest)):
+        return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
+    return lowered[rest] if factor == 1 else _factors(factor, (rest,), lowered)
+
+
+def _product(node: Expr, lowered: Lowered) -> Expr:
+    factor, rest = ex.split_coefficient(node)
+    return _factors(factor, rest.args if rest.op == "mul" else (rest,), lowered)
+
+
+def _factors(factor: Fraction, factors: tuple[Expr, ...], lowered: Lowered) -> Expr:
+    """The product of a rational constant and factors: tensors, then the Python scalar, then the divisors.
+
+    What is much smaller than the product, such as one number for each row, is multiplied first.
+    """
+    small = _small_part(factors)
+    if small:
+        inner = _factors(factor, (*small, *(f for f in factors if f.is_static)), lowered)
+        large = tuple(f for f in factors if f not in small and not f.is_static)
+        if not all(map(_is_divisor, large)):
+            return make("mul", _factors(_UNIT, large, lowered), inner)
+        for divisor in large:  # no operation for 1 / x, which is of a type of its own where x is whole
+            inner = _divide(inner, divisor, lowered)
+        return inner
+    static = [f for f in factors if f.is_static]
+    tensors = [f for f in factors if not f.is_static]
+    divisors = [f for f in tensors if _is_divisor(f)]
+    numerators = [f for f in tensors if not _is_divisor(f)]
+    over, under = _scalar_fraction(factor, static)
+    value: Expr | None = None
+    if len(numerators) == 1 and divisors and _is_square(numerators[0]) and divisors[0].args[1].number == -1:
+        # (x / y) * x: the square alone may overflow or vanish.
+        base = lowered[numerators[0].args[0]]
+        value = make("mul", _divide(base, divisors.pop(0), lowered), base)
+        numerators = []
+    variables: list[Expr] = []
+    if divisors and _saturates(numerators, divisors[0]):
+        # (n / (n + 2)) * x: the quotient is bounded where the product would overflow.
+        variables = [f for f in numerators if f.op == "sym"]
+        numerators = [f for f in numerators if f.op != "sym"]
+    for operand in _in_order(numerators, lowered):
+        value = operand if value is None else make("mul", value, operand)
+    if value is None:
+        value, over = over, ONE
+    elif divisors and over.number is not None and 0 < abs(over.number) < 1:
+        value, over = make("mul", over, value), ONE  # before the quotient grows
+    for divisor in divisors:
+        value = _divide(value, divisor, lowered)
+    for operand in _in_order(variables, lowered):
+        value = make("mul", value, operand)
+    if over is MINUS_ONE:
+        value = make("neg", value)
+    elif over is not ONE:
+        value = make("mul", over, value)
+    return value if under is ONE else make("div", value, under)
+
+
+_UNIT = Fraction(1)
+_MUCH = 8  # times as many elements
+
+
+def _small_part(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The factors whose product is much smaller than that of all, if multiplying them first saves an operation."""
+    tensors = [f for f in factors if not f.is_static]
+    if len(tensors) < 2:
+        return ()
+    largest = max((n for n in map(elements, tensors) if n < UNKNOWN), default=0.0)
+    small: list[Expr] = []
+    for f in sorted(tensors, key=elements):
+        if elements(f) * _MUCH <= largest and elements(ex.mul(*small, f)) * _MUCH <= largest:
+            small.append(f)
+    worthwhile = len(small) + (len(tensors) < len(factors)) > 1
+    return tuple(small) if worthwhile and not all(map(_is_divisor, small)) else ()
+
+
+def _scalar_fraction(factor: Fraction, static: list[Expr]) -> tuple[Expr, Expr]:
+    """The Python scalar of a product as numerator and denominator; dyadic constants multiply."""
+    if not static and factor == 1:
+        return ONE, ONE
+    under = ex.mul(*(ex.power(f.args[0], ex.mul(-1, f.args[1])) for f in static if _is_divisor(f)))
+    over = ex.mul(*(f for f in static if not _is_divisor(f)))
+    denominator = factor.denominator
+    if over is not ONE and (under is not ONE or denominator != 1) and not over.symbols and not under.symbols:
+        return ex.mul(factor, *static), ONE  # one constant, rounded once
+    if under is ONE and denominator & (denominator - 1) == 0:
+        return ex.mul(factor, over), ONE
+    if abs(factor.numerator) != 1 and over is ONE and under is ONE:
+        return ex.num(factor), ONE
+    return ex.mul(factor.numerator, over), ex.mul(denominator, under)
+
+
+def _saturates(numerators: list[Expr], divisor: Expr) -> bool:
+    """Whether a quotient is one of a value and a sum that contains all its factors, beside variables."""
+    own = [f for f in numerators if f.op != "sym"]
+    if not own or len(own) == len(numerators) or divisor.args[0].op != "add":
+        return False
+    inside = frozenset(topological(divisor.args[0]))
+    return all(f in inside for f in own)
+
+
+def _is_square(factor: Expr) -> bool:
+    return factor.op == "pow" and factor.args[1].number == 2
+
+
+def _is_divisor(factor: Expr) -> bool:
+    if factor.op != "pow":
+        return False
+    exponent = factor.args[1].number
+    return exponent is not None and exponent < 0
+
+
+def _in_order(numerators: list[Expr], lowered: Lowered) -> list[Expr]:
+    """Bounded values, other values, variables; squares as two factors, but in polynomials of the square.
+
+    Beyond the bounded ones, factors that another product has too come first.
+    """
+    operands: list[tuple[tuple[bool, bool, int], Expr]] = []
+    own = frozenset(ex.split_power(f)[0] for f in numerators)
+    shared = lowered.shared.get(own, own)
+    for f in numerators:
+        base, exponent = ex.split_power(f)
+        growth = _growth(base)
+        rank = (growth > 0, base not in shared, growth)
+        beside = [lowered[g] for g in numerators if g is not f]
+        if exponent.number == 2 and beside and not all(_is_polynomial(g, lowered[f]) for g in beside):
+            operands += [(rank, lowered[base])] * 2
+        else:
+            operands.append((rank, lowered[f]))
+    return [operand for _, operand in sorted(operands, key=lambda item: item[0])]
+
+
+def _is_polynomial(value: Expr, square: Expr) -> bool:
+    """Whether a value in machine form is a polynomial in a square, which is at hand then and overflows anyway."""
+    pending, seen = [value] if value.op in ("add", "sub") else [], set[Expr]()
+    while pending:
+        node = pending.pop()
+        if node is square:
+            return True
+        if node.op in ("add", "sub", "mul", "neg") and node not in seen:
+            seen.add(node)
+            pending += node.args
+    return False
+
+
+def _growth(factor: Expr) -> int:
+    if factor.op in _BOUNDED:
+        return 0
+    if factor.op == "sym":
+        return 2
+    return 1
+
+
+def _divide(value: Expr, divisor: Expr, lowered: Lowered) -> Expr:
+    base, exponent = divisor.args
+    n = exponent.number
+    assert n is not None
+    if value is ONE and n == -HALF["value"]:
+        return make("pow", lowered[base], exponent)
+    if n == -2:
+        return make("div", make("div", value, lowered[base]), lowered[base])
+    by = lowered[base] if n == -1 else make("pow", lowered[base], ex.num(-n))
+    return make("div", value, by)
+
+
+def _power(node: Expr, lowered: Lowered) -> Expr:
+    if _is_divisor(node):
+        return _factors(ONE["value"], (node,), lowered)
+    return make("pow", lowered[node.args[0]], lowered[node.args[1]])
+
+
+def _held(node: Expr, lowered: Lowered) -> Expr:
+    return lowered[node.args[0]]
+
+
+_LOWER = {"add": _sum, "mul": _product, "pow": _power, "held": _held}

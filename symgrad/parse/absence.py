@@ -1,0 +1,123 @@
+"""What formulas become where an optional tensor was not given: it is a number then, of the shape that it would have.
+
+A pointwise formula needs no more than the number, and neither does a product with 0 or the mean of a number. What
+counts elements needs the shape, which is that of the declared dimensions, read where other tensors have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from symgrad.ir import expr as ex
+from symgrad.ir.branches import first_condition
+from symgrad.ir.differentials import absent
+from symgrad.ir.expr import Expr, make, num
+from symgrad.ir.shapes import extent, shape_sources
+from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.tensor_ops import TENSOR_OPS, is_number
+from symgrad.tensor_ops.extent import ShapeConflict
+from symgrad.tensor_ops.shaping import unsqueeze
+
+__all__ = ["whether_given", "without"]
+
+# Operations of which a number, in whatever shape, is that number again.
+_SAME = frozenset(
+    [
+        *("mean", "amax", "amin", "max_values", "min_values", "sort_values", "floated"),
+        *("transpose", "mT", "T", "unsqueeze", "squeeze", "restore", "drop", "expand"),
+    ]
+)
+# Numbers of which some others give that number again, beside 0 for what is linear.
+_FIXED = {"prod": (ex.ZERO, ex.ONE), "norm": (ex.ZERO,)}
+
+
+def whether_given(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
+    """`root` as a choice by whether `tensor` was given. Raises ShapeConflict as `without` does."""
+    return make("where", absent(tensor.name), without(root, tensor, default, given), root)
+
+
+def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
+    """`root` where `tensor` is the number `default`; `given` are the tensors that are surely there.
+
+    Raises ShapeConflict where the value depends on a shape that nothing tells.
+    """
+    condition = first_condition([root]) if tensor in root.symbols else None
+    if condition is not None:  # a branch of Python, whose shape is that of the side taken
+        there = [s for s in root.tensors if absent(s.name) is condition]  # on the other side
+        then, otherwise = (substitute(root, {condition: holds}) for holds in (ex.TRUE, ex.FALSE))
+        sides = without(then, tensor, default, given), without(otherwise, tensor, default, [*given, *there])
+        return make("where", condition, *sides)
+
+    def like(value: Expr) -> Expr:
+        return _like(value, tensor, given)
+
+    mapped: dict[Expr, Expr] = {tensor: num(default)}
+    for node in topological(root):
+        if node not in mapped:
+            mapped[node] = _mapped(node, [mapped[a] for a in node.args], like)
+    result = mapped[root]
+    extent(result)
+    if is_number(result) and not is_number(root) and any(n.op in TENSOR_OPS for n in topological(root)):
+        return make("expand", result, like(root))
+    if is_number(result) or not extent(root).exact or extent(result) == extent(root):
+        return result
+    try:  # a product with 0 has the shape of the whole
+        return make("expand", result, like(root))
+    except ShapeConflict:  # nothing that is given has that shape
+        return result
+
+
+def _mapped(node: Expr, args: list[Expr], like: Callable[[Expr], Expr]) -> Expr:
+    row = TENSOR_OPS.get(node.op)
+    lost = [k for k, (old, new) in enumerate(zip(node.args, args, strict=True)) if is_number(new) > is_number(old)]
+    if row is None or not lost:
+        return rebuild(node, args)
+    if 0 in lost and (node.op in _SAME or args[0] in _FIXED.get(node.op, ())):
+        return args[0]
+    if lost == [1] and row.shape_only:
+        return args[0]
+    operands = len(row.operands) - row.optional if not row.variadic else len(args)
+    if all(k >= operands for k in lost):
+        return rebuild(node, args)  # as if it had been absent from the call
+    if node.op == "sum":
+        return args[0] * make("count", like(node.args[0]), dim=node["dim"])
+    if row.linear and len(args) <= operands and any(args[k] is ex.ZERO for k in lost):
+        return ex.ZERO
+    return rebuild(node, [make("expand", a, like(node.args[k])) if k in lost else a for k, a in enumerate(args)])
+
+
+def _like(value: Expr, tensor: Expr, given: Sequence[Expr]) -> Expr:
+    """A value of the same shape, made of tensors that are given and not of the one that is absent."""
+    wanted = extent(value)
+    if not wanted.exact:
+        others = sorted((s for s in shape_sources(value) if tensor not in s.symbols), key=lambda s: s.order)
+        if others:
+            return ex.add(*others)
+        free = [s.name for s in sorted(value.tensors, key=lambda s: s.order) if s.get("shape") is None]
+        advice = f"; declare the 'shape' of {' and '.join(map(repr, free))}" if free else ""
+        raise ShapeConflict(f"the shape of {value} is not known{advice}")
+    for other in given:
+        if extent(other) == wanted:
+            return other
+    if not wanted.dims and given:
+        return make("sum", given[0], dim=None, keepdim=False)
+    parts = [_along(dim, k - len(wanted.dims), given) for k, dim in enumerate(wanted.dims)]
+    found = [part for part in parts if part is not None]
+    like = ex.add(*found) if found or not given else make("sum", given[0], dim=None, keepdim=False)
+    ones = range(-len(wanted.dims), -len(extent(like).dims))
+    like = unsqueeze(like, *ones) if ones else like
+    if len(found) < len([d for d in wanted.dims if d != 1]) or extent(like) != wanted:
+        raise ShapeConflict(f"no other tensor tells the shape of {value}")
+    return like
+
+
+def _along(dim: object, place: int, given: Sequence[Expr]) -> Expr | None:
+    """A value whose only dimension of another size than 1 is `dim`, at this negative place."""
+    for tensor in given:
+        dims = extent(tensor).dims
+        if dim in dims and extent(tensor).exact:
+            others = tuple(k - len(dims) for k in range(len(dims)) if k != dims.index(dim))
+            line = make("sum", tensor, dim=others, keepdim=False) if others else tensor
+            return unsqueeze(line, *range(place + 1, 0)) if place + 1 else line
+    return None

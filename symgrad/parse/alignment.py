@@ -1,0 +1,127 @@
+"""Named dimensions: where values do not align from the right, they align by name.
+
+A bias of shape [C] beside an x of shape [N, C, H, W] becomes `bias[:, None, None]`. Shapes that align in neither way
+contradict each other, and raise `ShapeConflict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.ir.expr import Expr, mul
+from symgrad.ir.traversal import rebuild, transform
+from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.extent import Extent, ShapeConflict, broadcast, extent
+from symgrad.tensor_ops.shaping import unsqueeze
+
+__all__ = ["ShapeConflict", "aligned", "cancelled", "side_by_side"]
+
+
+def aligned(root: Expr) -> Expr:
+    """`root` with the operands of every pointwise operation aligned. Raises ShapeConflict."""
+    pending = [root]
+    while pending:
+        node = pending[-1]
+        below = [a for a in node.args if _KEY not in a.__dict__]
+        if below:
+            pending += below
+        else:
+            pending.pop()
+            node.__dict__[_KEY] = _aligned(node, [_known(a) for a in node.args])
+    return _known(root)
+
+
+_KEY = "aligned"
+
+
+def side_by_side(*values: Expr) -> tuple[Expr, ...]:
+    """The values as they broadcast with each other, aligned. Raises ShapeConflict."""
+    return tuple(_operands(values))
+
+
+def cancelled(root: Expr) -> Expr:
+    """`root` without products of aligned values that cancel: alpha[:, None] * (1 / alpha)[:, None] is 1."""
+    return transform(root, _cancelled)
+
+
+def _cancelled(node: Expr) -> Expr:
+    if node.op != "mul":
+        return node
+    groups: dict[tuple[int, ...], list[Expr]] = {}
+    for factor in node.args:
+        if factor.op == "unsqueeze":
+            groups.setdefault(factor["dim"], []).append(factor)
+    for dims, factors in groups.items():
+        inside = mul(*(f.args[0] for f in factors))
+        if len(factors) > 1 and inside.size < sum(f.args[0].size for f in factors):
+            whole = inside if inside.is_static else unsqueeze(inside, *dims)
+            node = mul(whole, *(f for f in node.args if f not in factors))
+    return node
+
+
+def _known(node: Expr) -> Expr:
+    """The aligned form found before; a node that is aligned does not refer to itself."""
+    found: Expr | None = node.__dict__[_KEY]
+    return node if found is None else found
+
+
+def _aligned(node: Expr, args: Sequence[Expr]) -> Expr | None:
+    """The node on aligned operands, None if that is the node itself."""
+    if args and node.op not in TENSOR_OPS and not (node.op == "where" and node.args[0].is_static):
+        args = _operands(args)
+    result = rebuild(node, args)
+    extent(result)  # a conflict inside of a tensor operation
+    return None if result is node else result
+
+
+def _operands(args: Sequence[Expr]) -> Sequence[Expr]:
+    """Operands that broadcast, those of fewer dimensions aligned by name where they must be."""
+    extents = [extent(a) for a in args]
+    try:
+        broadcast(extents)
+    except ShapeConflict as conflict:
+        try:
+            widest = _widest(extents)
+            placed = [_placed(a, e, widest) for a, e in zip(args, extents, strict=True)]
+            broadcast([extent(a) for a in placed])
+        except ShapeConflict:
+            raise ShapeConflict(f"{conflict}, and do not align by name") from None
+        return placed
+    return args
+
+
+def _widest(extents: Sequence[Extent]) -> Extent:
+    """What the operands of most dimensions broadcast to: one that was reduced may lack the size of a dimension."""
+    rank = max(len(e.dims) for e in extents)
+    return broadcast([e for e in extents if len(e.dims) == rank])
+
+
+def _placed(value: Expr, own: Extent, widest: Extent) -> Expr:
+    """`value` with dimensions of size 1 where its names lack some of the widest shape's."""
+    try:
+        broadcast([own, widest])
+    except ShapeConflict:
+        places = _places(own, widest)
+        return value if places is None else _inserted(value, places)
+    return value
+
+
+def _inserted(value: Expr, places: tuple[int, ...]) -> Expr:
+    return unsqueeze(value, *places) if places else value
+
+
+def _places(own: Extent, widest: Extent) -> tuple[int, ...] | None:
+    """Where the widest shape has dimensions that `own` lacks, from the first of its names to the end.
+
+    The names must come in the same order; of equal ones in the widest shape the last is meant.
+    """
+    missing: list[int] = []
+    wanted = list(own.dims)
+    for k in range(1, len(widest.dims) + 1):
+        if not wanted:
+            break
+        if isinstance(wanted[-1], str) and wanted[-1] == widest.dims[-k]:
+            wanted.pop()
+        else:
+            missing.append(-k)
+    return None if wanted else tuple(sorted(missing))

@@ -1,0 +1,108 @@
+"""Sizes for tensors of which the spec does not declare them: some that every operation of the formulas accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import Any, TypeAlias
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.tensor_ops.extent import SCALAR, Extent, ShapeConflict, broadcast
+
+Given: TypeAlias = "Mapping[Expr, tuple[int, ...]]"
+"""Shapes of tensor symbols."""
+
+_MOST_TRIES = 30_000
+_MOST_CHANGES = 3  # of named dimensions at once
+_SIZES = (2, 3, 4, 6, 8, 1)
+
+
+class Fitting:
+    """Which shapes the formulas accept, with each of some values of the hyperparameters."""
+
+    def __init__(self, formulas: Sequence[Expr], values: Sequence[Mapping[str, Any]]) -> None:
+        roots = [_with_values(f, v) for v in values or ({},) for f in formulas]
+        self._nodes = [n for n in dict.fromkeys(topological(*roots)) if n.op != "sym"]
+        self._tries = 0
+
+    def conflict(self, shapes: Given) -> str | None:
+        """Why tensors cannot have these shapes, as far as they are given; None if they can."""
+        self._tries += 1
+        known: dict[Expr, Extent] = {symbol: Extent(shape) for symbol, shape in shapes.items()}
+        try:
+            for node in self._nodes:
+                if node.is_static:
+                    known[node] = SCALAR
+                    continue
+                there = [a for a in node.args if a in known or a.is_static]
+                operands = tuple(known.get(a, SCALAR) for a in there)
+                if len(there) == len(node.args):
+                    known[node] = _result(node, operands)
+                elif len(there) >= _required(node) and there == [*node.args[: len(there)]]:
+                    _result(node, operands)
+        except ShapeConflict as conflict:
+            return str(conflict)
+        return None
+
+    def shapes(self, declared: Given, free: Sequence[Expr]) -> Given | None:
+        """Shapes of all tensors, those of some being given; None where none is found."""
+        if self._tries > _MOST_TRIES or self.conflict(declared):
+            return None
+        if not free:
+            return declared
+        for shape in _candidates():
+            found = self.shapes({**declared, free[0]: shape}, free[1:])
+            if found is not None:
+                return found
+        return None
+
+
+def sizes(base: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes of named dimensions: as they are, then with few of them changed."""
+    for changes in range(min(len(base), _MOST_CHANGES) + 1):
+        for names in combinations(base, changes):
+            for others in product(_SIZES, repeat=changes):
+                yield {**base, **dict(zip(names, others, strict=True))}
+
+
+def _candidates() -> Iterator[tuple[int, ...]]:
+    """Shapes to try; those of different sizes tell most."""
+    for rank in (2, 1, 3, 0, 4):
+        sizes = (2, 3, 4, 1) if rank < 4 else (2, 3, 4)
+        yield from sorted(product(sizes, repeat=rank), key=lambda shape: (1 in shape, -len(set(shape))))
+
+
+def _with_values(root: Expr, values: Mapping[str, Any]) -> Expr:
+    """A formula whose attributes are numbers."""
+
+    def valued(attribute: Any) -> Any:
+        if isinstance(attribute, tuple):
+            return tuple(valued(a) for a in attribute)
+        return values.get(attribute.name, attribute) if isinstance(attribute, Ref) else attribute
+
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [mapped[a] for a in node.args]
+        if node.op in TENSOR_OPS:
+            mapped[node] = ex.make(node.op, *args, **{name: valued(a) for name, a in node.attrs})
+        else:
+            mapped[node] = rebuild(node, args)
+    return mapped[root]
+
+
+def _required(node: Expr) -> int:
+    """How many operands suffice to tell that they do not fit."""
+    row = TENSOR_OPS.get(node.op)
+    return len(node.args) if row is None or not row.optional else len(row.operands) - row.optional
+
+
+def _result(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    row = TENSOR_OPS.get(node.op)
+    if row is None:
+        return operands[1] if node.op == "where" and node.args[0].is_static else broadcast(operands)
+    if row.extent is not None:
+        return row.extent(node, operands)
+    return operands[row.shape_of or 0]

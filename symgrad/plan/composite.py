@@ -1,0 +1,107 @@
+"""What torch's autograd makes of the formulas as written: what it keeps, and what its backward costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symgrad.functions import FUNCTIONS
+from symgrad.ir.expr import HALF, Expr, make
+from symgrad.ir.sizes import Sizes
+from symgrad.ir.traversal import topological
+from symgrad.numerics.cost import is_product, total
+from symgrad.numerics.machine import machine
+from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.shaping import TRANSPOSITIONS
+
+_VIEWS = frozenset(row.name for row in TRANSPOSITIONS)
+
+
+def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
+    """The values that torch's autograd keeps when it differentiates the formulas as written."""
+    lowered = machine(formulas)
+    order = topological(*lowered)
+    varying = _varying(order, fixed)
+    kept: set[Expr] = set()
+    for node in order:
+        if node in varying:
+            kept.update(_stored(v) for v in _kept_by(node, varying) if not v.is_static)
+    return frozenset(kept)
+
+
+def _stored(value: Expr) -> Expr:
+    """What is in memory: a transposed value is a view."""
+    while value.op in _VIEWS:
+        value = value.args[0]
+    return value
+
+
+def _varying(order: Iterable[Expr], fixed: frozenset[Expr]) -> frozenset[Expr]:
+    """Values with a gradient: float-valued and dependent on a float tensor."""
+    found: set[Expr] = set()
+    for node in order:
+        own = node.op == "sym" and node["kind"] == "tensor" and node not in fixed
+        if own or (not node.is_boolean and any(a in found for a in node.args)):
+            found.add(node)
+    return frozenset(found)
+
+
+def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
+    """What the backward of one torch operation reads."""
+    if node.op == "mul":
+        left, right = node.args
+        return (*((right,) if left in varying else ()), *((left,) if right in varying else ()))
+    if node.op == "div":
+        over, under = node.args
+        return (under, over) if under in varying else (under,)
+    if node.op == "pow":
+        return (node,) if node.args[1].number in (HALF["value"], -HALF["value"]) else (node.args[0],)
+    if node.op == "where":
+        return (node.args[0],)
+    row = FUNCTIONS.get(node.op) or TENSOR_OPS.get(node.op)
+    if row is None:
+        return ()
+    if "i" in row.saves:
+        return (make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs)),)
+    return (*(node.args if "x" in row.saves else ()), *((node,) if "y" in row.saves else ()))
+
+
+def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
+    """The cost of the composite's backward: an operation for each varying operand, and sums where values fork."""
+    order = topological(*machine(formulas))
+    varying = _varying(order, fixed)
+    passes, uses = list[float](), dict.fromkeys(varying, 0)
+    sizes = Sizes.of(order)
+    for node in order:
+        for argument in node.args:
+            if node in varying and argument in varying:
+                uses[argument] += 1
+                share = max(sizes.share(node), sizes.share(argument))
+                passes.append(TENSOR_OPS[node.op].cost if is_product(node) else share * _BACKWARD.get(node.op, 2.5))
+    return total([*passes, *(count - 1 for count in uses.values() if count > 1)])
+
+
+# Passes of torch's own backward for each varying operand; 2.5 for what is not listed.
+_BACKWARD = {
+    "add": 0.0,
+    "sub": 0.4,
+    "neg": 0.8,
+    "mul": 1.0,
+    "div": 1.5,
+    "pow": 2.6,
+    "where": 5.0,
+    "abs": 1.6,
+    "exp": 1.0,
+    "log": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 1.0,
+    "relu": 1.0,
+    "softplus": 2.0,
+    "logsigmoid": 2.0,
+    "clamp": 3.5,
+    "maximum": 4.0,
+    "minimum": 4.0,
+    "erf": 4.0,
+    "erfc": 4.0,
+    "sin": 3.0,
+    "cos": 3.0,
+}

@@ -1,0 +1,145 @@
+"""Machine operations that an eager library executes in one pass: multiply-add, and the backward kernels of activations.
+
+Fused operations are nodes of their own, named as in torch; they are differentiable, batched and traced like any other.
+What is fused decides what a form costs, and so what is saved; a backend only spells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import ONE, ZERO, Expr, make
+from symgrad.ir.pattern import match, wild
+from symgrad.ir.traversal import topological
+from symgrad.tensor_ops import is_number
+
+a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """One pass for `pattern`: the operation `name` on the bound `arguments`."""
+
+    name: str
+    pattern: Expr
+    arguments: tuple[Expr, ...]
+    alike: bool = False  # all arguments must come from one tensor: the kernel does not promote dtypes
+    scalar: Expr | None = None  # the wildcard that is a Python number; the others are tensors
+    mask: Expr | None = None  # the wildcard that is a truth value; the others depend on a cotangent or tangent
+
+
+def _m(op: str, *args: Expr) -> Expr:
+    return make(op, *args)
+
+
+FUSIONS = (
+    Fusion("threshold_backward", _m("where", truth.compare("gt", a, 0), g, ZERO), (g, a), alike=True),
+    Fusion("masked", _m("where", c, g, ZERO), (g, c), mask=c),
+    Fusion("sigmoid_backward", _m("mul", _m("mul", y, _m("sub", ONE, y)), g), (g, y), alike=True),
+    Fusion("tanh_backward", _m("mul", _m("sub", ONE, _m("pow", y, ex.num(2))), g), (g, y), alike=True),
+    Fusion("addcmul_scaled", _m("add", c, _m("mul", k, _m("mul", a, b))), (c, a, b, k), scalar=k),
+    Fusion("addcmul_scaled", _m("add", _m("mul", k, _m("mul", a, b)), c), (c, a, b, k), scalar=k),
+    Fusion("add_scaled", _m("add", c, _m("mul", k, a)), (c, a, k), scalar=k),
+    Fusion("add_scaled", _m("add", _m("mul", k, a), c), (c, a, k), scalar=k),
+    Fusion("sub_scaled", _m("sub", c, _m("mul", k, a)), (c, a, k), scalar=k),
+    Fusion("addcmul", _m("add", _m("mul", a, b), c), (c, a, b)),
+    Fusion("addcmul", _m("add", c, _m("mul", a, b)), (c, a, b)),
+    Fusion("subcmul", _m("sub", c, _m("mul", a, b)), (c, a, b)),
+)
+
+
+def softmax_fusions(dim: int) -> tuple[Fusion, ...]:
+    """One pass for the gradient through a softmax along `dim`, multiplied out or not, or through its logarithm."""
+    weighted = _m("mul", y, g)
+    total = make("sum", weighted, dim=dim, keepdim=True)
+    patterns = (_m("mul", y, _m("sub", g, total)), _m("sub", weighted, _m("mul", y, total)))
+    of_log = _m("sub", g, _m("mul", _m("exp", y), make("sum", g, dim=dim, keepdim=True)))
+    return (
+        *(Fusion("softmax_backward", pattern, (g, y, ex.num(dim))) for pattern in patterns),
+        Fusion("log_softmax_backward", of_log, (g, y, ex.num(dim))),
+    )
+
+
+def fuse(roots: Iterable[Expr], leaves: frozenset[Expr] = frozenset()) -> list[Expr]:
+    """Machine-level roots with one-pass operations; a value that something else needs too is not fused away."""
+    roots = list(roots)
+    order = topological(*roots, leaves=leaves)
+    uses: dict[Expr, int] = {}
+    for node in (*roots, *(x for n in order if n not in leaves for x in n.args)):
+        uses[node] = uses.get(node, 0) + 1
+    fused: dict[Expr, Expr] = {}
+    dims = {n["dim"]: None for n in order if n.op == "sum" and n["keepdim"] is True and isinstance(n["dim"], int)}
+    fusions = (*(f for dim in dims for f in softmax_fusions(dim)), *FUSIONS)
+    for node in order:
+        if node in leaves or not node.args or node.is_static:
+            fused[node] = node
+            continue
+        found = _first(node, fusions, uses, leaves, fused)
+        if found is None:
+            fused[node] = make(node.op, *(fused[x] for x in node.args), **dict(node.attrs))
+        else:
+            fused[node] = make(found[0], *(fused.get(x, x) for x in found[1]))
+    return [fused[r] for r in roots]
+
+
+def _first(
+    node: Expr, fusions: Iterable[Fusion], uses: Mapping[Expr, int], leaves: frozenset[Expr], done: Collection[Expr]
+) -> tuple[str, tuple[Expr, ...]] | None:
+    """The first operation whose pattern `node` matches, on arguments that are at hand.
+
+    An argument is not where only another argument reads it, which is a leaf.
+    """
+    for fusion in fusions:
+        for bindings in match(fusion.pattern, node, {}):
+            arguments = tuple(bindings.get(x, x) for x in fusion.arguments)
+            inside = _interior(node, frozenset(arguments))
+            own = [a for n in (node, *inside) for a in n.args]
+            free = all(uses.get(n, 0) <= own.count(n) and n not in leaves for n in inside)
+            number = None if fusion.scalar is None else bindings[fusion.scalar]
+            tensors = tuple(
+                bindings[w] for w in fusion.arguments if w in bindings and w not in (fusion.scalar, fusion.mask)
+            )
+            if fusion.mask is not None and not (_is_mask(bindings[fusion.mask]) and _are_differential(tensors)):
+                continue
+            if number is not None and not (_is_scalar(number) and all(map(_has_float, tensors))):
+                continue
+            free = free and all(a in done for a in tensors) and (fusion.mask is None or bindings[fusion.mask] in done)
+            if free and _tensors(tensors) and (not fusion.alike or _alike(tensors)):
+                return fusion.name, arguments
+    return None
+
+
+def _interior(node: Expr, arguments: frozenset[Expr]) -> list[Expr]:
+    """The operations between a pattern's root and its arguments."""
+    return [n for n in topological(node, leaves=arguments) if n is not node and n not in arguments and n.args]
+
+
+def _tensors(arguments: tuple[Expr, ...]) -> bool:
+    return not any(is_number(a) or a.is_boolean for a in arguments)
+
+
+def _is_scalar(value: Expr) -> bool:
+    return value.is_static and not value.is_boolean
+
+
+def _is_mask(value: Expr) -> bool:
+    return value.is_boolean and not value.is_static
+
+
+def _are_differential(values: tuple[Expr, ...]) -> bool:
+    return all(v.is_differential for v in values)
+
+
+def _has_float(value: Expr) -> bool:
+    """Whether a value cannot be an integer tensor, which takes no fraction as a factor."""
+    return any(s["kind"] not in ("int_tensor", "bool_tensor") for s in value.tensors)
+
+
+def _alike(arguments: tuple[Expr, ...]) -> bool:
+    own: set[Expr] = set()
+    for argument in arguments:
+        own |= {s for s in argument.tensors if not s.is_differential}
+    return len(own) == 1

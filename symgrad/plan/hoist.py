@@ -1,0 +1,229 @@
+"""Nothing is computed on more elements than need be: factors leave sums and products, and expansions that nobody needs
+are dropped.
+
+What holds no cotangent or tangent is left alone, for it is shared with forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.integers import is_whole_tensor
+from symgrad.ir.shapes import ShapeConflict, extent, same_shape, shape_sources
+from symgrad.ir.sizes import elements
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.numerics.cost import is_product
+from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
+from symgrad.tensor_ops.extent import SCALAR, positions
+
+
+def hoisted(root: Expr) -> Expr:
+    """The same derivative, with every node rebuilt from the bottom up."""
+    mapped: dict[Expr, Expr] = {}
+    order = topological(root)
+    normalised = {n for n in order if n.op == "softmax"}
+    for node in order:
+        result = rebuild(node, [mapped[a] for a in node.args])
+        mapped[node] = _simplified(result) if result.is_differential else _by_its_name(result, normalised)
+    return mapped[root]
+
+
+def _by_its_name(node: Expr, normalised: set[Expr]) -> Expr:
+    """exp(log_softmax(a)) as the softmax(a) that is there, with which it may cancel."""
+    if node.op == "exp" and node.args[0].op == "log_softmax":
+        twin = make("softmax", *node.args[0].args, **dict(node.args[0].attrs))
+        return twin if twin in normalised else node
+    return node
+
+
+def _simplified(node: Expr) -> Expr:
+    if node.op in ("sum", "mean"):
+        return _without_factors(node)
+    if node.op == "unsqueeze" and node.args[0].op == "expand" and extent(node.args[0].args[0]) == SCALAR:
+        value, like = node.args[0].args
+        return make("expand", value, make("unsqueeze", like, **dict(node.attrs)))
+    if node.op == "squeeze":
+        return _without_kept_dimensions(node)
+    if is_product(node):
+        return _without_numbers(node)
+    if node.op == "mul":
+        node = _without_signs(_without_ones(node))
+    return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)
+
+
+def _without_kept_dimensions(node: Expr) -> Expr:
+    """sum(a, dim) for what keeps the dimensions of a sum and then drops just these."""
+    (operand,) = node.args
+    dim = operand.get("dim")
+    if operand.get("keepdim") is not True or node["dim"] != (dim if isinstance(dim, tuple) else (dim,)):
+        return node
+    return make(operand.op, *operand.args, **{**dict(operand.attrs), "keepdim": False})
+
+
+def _without_ones(product: Expr) -> Expr:
+    """A product without the sum of a softmax, which is 1, where its shape is not needed."""
+    for factor in product.args:
+        if factor.op == "sum" and factor.args[0].op == "softmax" and factor["dim"] == factor.args[0]["dim"]:
+            rest = ex.mul(*(f for f in product.args if f is not factor))
+            if same_shape(shape_sources(rest), product):
+                return rest
+    return product
+
+
+# ------------------------------------------------------------------------------------------------ products
+def _without_signs(product: Expr) -> Expr:
+    """a * (b + c) for -a * (-b - c)."""
+    negative = [f for f in product.args if f.op == "add" and all(ex.split_coefficient(t)[0] < 0 for t in f.args)]
+    if not negative:
+        return product
+    turned = [ex.add(*(-t for t in f.args)) for f in negative]
+    return ex.mul((-1) ** len(negative), *(f for f in product.args if f not in negative), *turned)
+
+
+def _without_numbers(product: Expr) -> Expr:
+    """c * (a @ g) for (c * a) @ g with a cotangent g, unless the gradient has more elements than a.
+
+    The gradient is a tensor of its own, over which it is multiplied; a has to be left as it is.
+    """
+    if not any(s["kind"] == "cotangent" for s in product.symbols if s.is_differential):
+        return product
+    operands, numbers = list(product.args), []
+    for k, operand in enumerate(operands):
+        if k in shape_only(product) or operand.op != "mul" or operand.is_differential:
+            continue
+        own = [f for f in operand.args if f.is_static]
+        if own and elements(product) <= elements(operand):
+            operands[k] = ex.mul(*(f for f in operand.args if f not in own))
+            numbers += own
+    return ex.mul(*numbers, make(product.op, *operands, **dict(product.attrs))) if numbers else product
+
+
+# ------------------------------------------------------------------------------------------------ sums
+def _without_factors(node: Expr) -> Expr:
+    """c * sum(a) for sum(c * a), where c has one element along what is summed."""
+    (operand,) = node.args
+    if _is_centred(operand, node):
+        return ex.ZERO
+    if operand.op == "add" and node.op == "sum":
+        return _without_terms(node)
+    if operand.op != "mul":
+        return node
+    outside = [f for f in operand.args if _is_constant(f, node)]
+    if not outside or len(outside) == len(operand.args):
+        return node
+    inside = ex.mul(*(f for f in operand.args if f not in outside))
+    if TENSOR_OPS[node.op].floats and is_whole_tensor(inside):
+        return node
+    return ex.mul(*outside, _simplified(make(node.op, inside, **dict(node.attrs))))
+
+
+def _without_terms(node: Expr) -> Expr:
+    """n * c + sum(a) for sum(c + a), where c has one element along the n that are summed."""
+    (operand,) = node.args
+    outside = [t for t in operand.args if not t.is_static and _is_constant(t, node)]
+    inside = ex.add(*(t for t in operand.args if t not in outside))
+    if not outside or inside.is_static or not same_shape(shape_sources(inside), operand):
+        return node
+    rest = _simplified(make("sum", inside, **dict(node.attrs)))
+    # A count of the same elements cancels.
+    counts = [n for n in topological(*outside) if n.op == "count" and n["dim"] == node["dim"]]
+    alike = (n for n in counts if same_shape(shape_sources(n.args[0]), operand))
+    count = next(alike, make("count", operand, dim=node["dim"]))
+    return _without_expansions(ex.add(*(_without_expansions(ex.mul(count, term)) for term in outside), rest))
+
+
+def _is_centred(operand: Expr, over: Expr) -> bool:
+    """Whether a value is a - mean(a) along what is summed: the sum is zero."""
+    if operand.op != "add" or len(operand.args) != 2 or over["keepdim"] is not True:
+        return False
+    return any(-make("mean", a, dim=over["dim"], keepdim=True) in operand.args for a in operand.args)
+
+
+def _is_constant(factor: Expr, over: Expr) -> bool:
+    """Whether a factor has one element along the dimensions of a reduction, and fits its result."""
+    if factor.is_static or (extent(factor) == SCALAR and not _is_open(factor)):
+        return True
+    dim = over["dim"]
+    if dim is None or over["keepdim"] is not True or _is_open(factor):
+        return False
+    known = extent(factor)
+    try:
+        places = positions(dim, extent(over.args[0]), over.op)
+    except ShapeConflict:
+        return False
+    if places is not None and known.exact:
+        return all(len(known.dims) < -p or known.dims[p] == 1 for p in places)
+    if _is_open(factor, declared=False):
+        return False
+    sources = shape_sources(factor)
+    return bool(sources) and all((s.get("keepdim") is True or s.op == "restore") and s["dim"] == dim for s in sources)
+
+
+def _is_open(node: Expr, declared: bool = True) -> bool:
+    """Whether a value has the shape of a cotangent or tangent that does not tell it, though it may be `declared`."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        known = declared and part.get("shape") is not None and extent(part).exact
+        if part.op == "sym" and part.is_differential and not known:
+            return True
+        if part.op not in TENSOR_OPS:
+            stack += part.args
+    return False
+
+
+def divided_by_elements(gradients: Sequence[tuple[Expr, Expr]]) -> list[Expr]:
+    """The gradients of tensors with 1 for a number of elements where there are none and it divides what was summed.
+
+    Of no elements the sum is zero, and so is its gradient: a mean over an empty batch has none in what is shared. A
+    tensor that has what is counted is empty itself then.
+    """
+    counts = {factor for tensor, gradient in gradients for factor in _means(tensor, gradient)}
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(*(gradient for _, gradient in gradients)):
+        own = counts.intersection(node.args) if node.is_differential else ()
+        least = {f: 1 / make("maximum", f.args[0], ex.ONE) for f in own}
+        mapped[node] = rebuild(node, [least.get(a, mapped[a]) for a in node.args])
+    return [mapped[gradient] for _, gradient in gradients]
+
+
+def _means(tensor: Expr, gradient: Expr) -> Iterator[Expr]:
+    """The factors of products with a sum that divide by as many elements, of which the tensor has perhaps others."""
+    for product in (n for n in topological(gradient) if n.op == "mul"):
+        sums = [a for a in product.args if a.op == "sum"]
+        for factor in product.args if sums else ():
+            if factor.op != "pow" or factor.args[0].op != "count":
+                continue
+            count, names = factor.args[0], _counted(factor.args[0])
+            every = count["dim"] is None and any(not s["keepdim"] for s in sums)
+            lost = names - set(extent(tensor).dims)
+            if every or any(lost & _counted(s) for s in sums):
+                yield factor
+
+
+def _counted(node: Expr) -> frozenset[str]:
+    """The names of the dimensions that a sum or a count is over."""
+    of = extent(node.args[0])
+    places = positions(node["dim"], of, node.op) if node["dim"] is not None else range(-len(of.dims), 0)
+    return frozenset(d for d in (of.dims[p] for p in places or ()) if isinstance(d, str))
+
+
+# ------------------------------------------------------------------------------------------------ expansions
+def _without_expansions(node: Expr) -> Expr:
+    """A pointwise operation on values that are not expanded to a shape that another operand has anyway."""
+    spread = [a for a in node.args if a.op == "expand"]
+    if not spread or (node.op == "where" and node.args[0].is_static):
+        return node
+    varying = [a for a in node.args if not is_number(a)]
+    if varying == spread and all(extent(a.args[0]) == SCALAR for a in spread):
+        shapes = {extent(a.args[1]) for a in spread}
+        if len(shapes) == 1:
+            inner = rebuild(node, [a.args[0] if a in spread else a for a in node.args])
+            return make("expand", inner, spread[0].args[1])
+    for one in spread:
+        smaller = rebuild(node, [a.args[0] if a is one else a for a in node.args])
+        if same_shape(shape_sources(smaller), node):
+            return _without_expansions(smaller)
+    return node

@@ -1,0 +1,317 @@
+"""What is saved for backward and what is recomputed.
+
+Backward and forward together are one graph; the saved values are a cut of it between the inputs and the gradients. Only
+inputs, outputs and masks may be in that cut, because the derivative of anything else would be lost in second
+derivatives; the cheapest cut is a minimum vertex cut. On top of it `auto` and `speed` may keep float intermediates of
+forward, which backward uses only where nothing differentiates it and recomputes otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import networkx as nx
+
+from symgrad.ir.expr import COMPARISONS, ZERO, Expr
+from symgrad.ir.sizes import Sizes
+from symgrad.ir.traversal import topological
+from symgrad.numerics.cost import cost, is_product, scaled_cost, total
+from symgrad.numerics.machine import machine
+from symgrad.plan.composite import backward_cost, composite_saves
+from symgrad.plan.fusion import fuse
+from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
+
+_WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
+_MOST_EXTRAS = 6
+_TWICE = 0.5  # of the passes that only a differentiated backward repeats
+_WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One value kept for backward: `source` is `input`, `output`, `mask` or `intermediate`.
+
+    `bytes` are for each element of the operation's largest value, in float32. An intermediate is computed again for
+    the gradients of the tensors `without` it, if no other is wanted that reads it.
+    """
+
+    value: Expr
+    source: str
+    bytes: float
+    reason: str
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The saved values, the bytes an element they take and what the composite would save, and backward's cost.
+
+    `repeated` counts the products and the like that backward computes once more.
+    """
+
+    saved: tuple[Saved, ...]
+    bytes: float
+    composite_bytes: float
+    cost: float
+    composite_cost: float
+    repeated: int = 0
+
+    @property
+    def base(self) -> tuple[Saved, ...]:
+        """The saved values from which everything else can be recomputed and differentiated."""
+        return tuple(s for s in self.saved if s.source != "intermediate")
+
+    @property
+    def extras(self) -> tuple[Saved, ...]:
+        """Float intermediates, for speed only."""
+        return tuple(s for s in self.saved if s.source == "intermediate")
+
+
+def plan(
+    formulas: Mapping[str, Expr],
+    outputs: Mapping[str, Expr],
+    gradients: Sequence[Expr],
+    policy: str,
+    fixed: frozenset[Expr] = frozenset(),
+    differentiable: Collection[str] | None = None,
+    *,
+    tensors: Sequence[Expr] = (),
+    extras: bool = True,
+    fused: bool = False,
+) -> Plan:
+    """The plan for `gradients` (which may read inputs and values of `outputs`) under `auto`, `memory` or `speed`.
+
+    `formulas` are the outputs as written, which the composite evaluates; `outputs` the forms that forward computes;
+    `fixed` the tensors that are never differentiated, and `differentiable` the outputs that are (all, if None): of any
+    other one but an index the derivative would be lost. Inputs are saved in the order of `tensors`. Without `extras`
+    no float intermediate is kept. Fused passes have no masks to read, and read what was reduced before rather than
+    reduce again.
+    """
+    places = {tensor: place for place, tensor in enumerate(tensors)}
+    sound = frozenset(outputs if differentiable is None else differentiable)
+    names = {v: name for name, v in outputs.items() if v.op != "sym" and (name in sound or is_index(v))}
+    sizes = Sizes.of(formulas.values())
+    composite_bytes = saved_by_composite(formulas.values(), fixed)
+    composite_cost = backward_cost(formulas.values(), fixed)
+
+    def assess(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
+        base = [*base, *(_describe(e, names, sizes) for e in extras if e.is_boolean)]
+        read = read_by(gradients, frozenset(s.value for s in base))  # a mask may stand for an input
+        own = (Saved(e, "intermediate", _bytes(e, sizes), _WHY_EXTRA) for e in extras if not e.is_boolean)
+        saved = (*(s for s in base if s.value in read), *own)
+        kept = frozenset(s.value for s in saved)
+        spent = remaining_cost(gradients, kept, sizes)
+        repeated = sum(is_product(n) and _carries_data(n) for n in read_by(gradients, kept) if n not in kept)
+        return Plan(saved, _rounded(total(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
+
+    plans = []
+    for masks in (False,) if fused else (True, False):
+        cut = minimum_cut(gradients, names, sizes, masks=masks)
+        if fused:
+            cut += _reduced_outputs(gradients, names, cut)
+        base = [
+            _describe(value, names, sizes) for value in sorted(cut, key=lambda v: (places.get(v, len(places)), v.order))
+        ]
+        plans.append(assess(base, ()))
+        if policy != "memory" and not fused:
+            kept = frozenset(s.value for s in base)
+            candidates = _intermediates(outputs.values(), gradients, kept) if extras else []
+            candidates += _signs(outputs.values(), gradients, kept) if masks else []
+            plans += [assess(base, chosen) for size in (1, 2) for chosen in combinations(candidates, size)]
+
+    def preference(plan: Plan) -> tuple[float, ...]:
+        if policy != "auto":
+            return rank(plan, policy)
+        base, own = (frozenset(s.value for s in part) for part in (plan.base, plan.extras))
+        return rank(replace(plan, cost=plan.cost + _TWICE * _repeated_cost(gradients, base, own, sizes)), policy)
+
+    return min(plans, key=preference)
+
+
+def _reduced_outputs(gradients: Sequence[Expr], names: Mapping[Expr, str], cut: Sequence[Expr]) -> list[Expr]:
+    """The outputs along dimensions that are gone, which the gradients would compute again from what is saved."""
+    again = topological(*gradients, leaves=frozenset(cut))
+    return [n for n in again if n in names and n not in cut and n.op in TENSOR_OPS and _carries_data(n)]
+
+
+def rank(plan: Plan, policy: str) -> tuple[float, ...]:
+    """What a policy minimises, first things first.
+
+    `memory`: bytes, and of as many rather an output's than an input's. `speed`: the time of backward, with at most the
+    composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time. Where intermediates are
+    kept anyway, one more number for each row is free. An output is rather saved than an intermediate.
+    """
+    too_large = plan.bytes > plan.composite_bytes
+    if policy == "memory":
+        return (plan.repeated, plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
+    if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
+        return (plan.repeated, 0, round(plan.bytes), bool(plan.extras), plan.cost, plan.bytes)
+    return (plan.repeated, 1 + too_large, plan.cost, plan.bytes, len(plan.extras))
+
+
+def minimum_cut(
+    gradients: Iterable[Expr], outputs: Mapping[Expr, str], sizes: Sizes | None = None, *, masks: bool = True
+) -> list[Expr]:
+    """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
+
+    Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
+    only inputs and outputs are considered. Products, convolutions and sorts are not repeated where that can be avoided.
+    """
+    gradients = list(gradients)
+    sizes = sizes or Sizes.of(gradients)
+    order = [n for n in topological(*gradients) if _carries_data(n)]
+    position = {node: index for index, node in enumerate(order)}
+    network = nx.DiGraph()
+    network.add_nodes_from(("source", "sink"))
+    for index, node in enumerate(order):
+        weight = _weight(node, outputs, sizes, masks)
+        network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
+        if node.op == "sym":
+            network.add_edge("source", ("in", index))
+        for argument in data_arguments(node):
+            if argument in position:
+                network.add_edge(("out", position[argument]), ("in", index))
+    for root in gradients:
+        for top in _data_roots(root, frozenset(position)):
+            network.add_edge(("out", position[top]), "sink")
+    strict = network.copy()
+    strict.add_edges_from(("source", ("in", i)) for i, node in enumerate(order) if is_product(node))
+    try:
+        _, (reachable, _) = nx.minimum_cut(strict, "source", "sink")
+    except nx.NetworkXUnbounded:  # some product has to be repeated
+        _, (reachable, _) = nx.minimum_cut(network, "source", "sink")
+    return [node for i, node in enumerate(order) if ("in", i) in reachable and ("out", i) not in reachable]
+
+
+def _carries_data(node: Expr) -> bool:
+    """Whether the value depends on the data of a tensor of forward (not on a cotangent, nor on shapes alone)."""
+    cached: bool | None = node.__dict__.get("carries_data")
+    if cached is None:
+        if node.op == "sym":
+            cached = bool(node.tensors) and not node.is_differential
+        elif node.is_differential:
+            cached = False
+        else:
+            cached = any(_carries_data(a) for a in data_arguments(node))
+        node.__dict__["carries_data"] = cached
+    return cached
+
+
+def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:
+    """The largest forward values that a gradient reads: those whose users contain a cotangent."""
+    if root in present:
+        return [root]
+    found: dict[Expr, None] = {}
+    for node in topological(root, leaves=present):
+        if node not in present:
+            found.update(dict.fromkeys(a for a in data_arguments(node) if a in present))
+    return list(found)
+
+
+def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool) -> int | None:
+    """Bytes scaled, with a small preference for what is nearer to the gradients; None where not to be saved."""
+    scaled = round(_bytes(node, sizes) * 1000) * 4
+    if node.op == "sym":
+        return scaled + 3
+    if node.is_boolean or (_is_choice(node) and node not in outputs):  # it is computed once more when it is saved
+        below = topological(*node.args, leaves=frozenset(outputs))
+        cheap = not any(is_product(n) for n in below if n not in outputs)
+        return scaled + 1 if masks and cheap else None
+    return scaled + 2 if node in outputs else None
+
+
+def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:
+    size = _bytes(value, sizes)
+    if value.op == "sym":
+        return Saved(value, "input", size, "an input, which lives anyway")
+    if value in outputs:
+        return Saved(value, "output", size, "the derivative is a function of the output, which lives anyway")
+    why = "which elements were chosen" if _is_choice(value) else "one byte an element"
+    return Saved(value, "mask", size, f"{why}, in place of the input")
+
+
+def _is_choice(node: Expr) -> bool:
+    """Whether a value is the indices of elements of an input or its transposed, which have no derivative to lose.
+
+    Those of anything else may differ when they are computed again: in half precision from values that were rounded.
+    """
+    if not node.op.endswith("_indices"):
+        return False
+    (operand,) = node.args
+    while operand.op in ("transpose", "T", "mT"):
+        operand = operand.args[0]
+    return operand.op == "sym"
+
+
+def _bytes(value: Expr, sizes: Sizes) -> float:
+    return _rounded(sizes.bytes(value))
+
+
+def _rounded(figure: float) -> float:
+    """To what is worth telling; whole numbers as such."""
+    return round(figure, 3)
+
+
+def _intermediates(outputs: Iterable[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """Float values that forward computes and the gradients need, the dearest first."""
+    forward = [n for n in topological(*outputs) if n.args and not n.is_static and not n.is_boolean]
+    needed = read_by(gradients, kept)
+    shared = [n for n in forward if n in needed and n not in kept and cost(n) >= _WORTH_KEEPING]
+    shared.sort(key=lambda n: -cost(n))
+    return shared[:_MOST_EXTRAS]
+
+
+def _signs(outputs: Collection[Expr], gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """The signs of outputs of which the gradients need no more: masks in place of what the output is computed from."""
+    tests = (n for n in read_by(gradients, kept) if n.op in COMPARISONS and n not in kept)
+    signs = [n for n in tests if n.args[0] in outputs and n.args[1] is ZERO]
+    enough = [n for n in signs if n.args[0] not in read_by(gradients, kept | {n})]
+    return sorted(enough, key=lambda n: n.order)
+
+
+def read_by(gradients: Sequence[Expr], kept: frozenset[Expr]) -> set[Expr]:
+    """The values whose data the gradients read when `kept` values are at hand."""
+    found: set[Expr] = set()
+    stack = [*gradients]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += [] if node in kept else data_arguments(node)
+    return found
+
+
+def readable(kept: frozenset[Expr], values: Sequence[Expr]) -> bool:
+    """Whether the values can be computed from what is kept, cotangents and tangents."""
+    return all(n in kept for n in read_by(values, kept) if n.op == "sym" and _carries_data(n))
+
+
+def remaining_cost(gradients: Sequence[Expr], saved: frozenset[Expr], sizes: Sizes | None = None) -> float:
+    """What computing the gradients costs in eager operations when `saved` values are at hand, in passes."""
+    lowered = machine([*gradients, *saved])
+    at_hand = frozenset(lowered[len(gradients) :])
+    roots = fuse(lowered[: len(gradients)], at_hand)
+    sizes, read = sizes or Sizes.of(gradients), read_by(roots, at_hand)
+    return total(scaled_cost(n, sizes) for n in topological(*roots, leaves=at_hand) if n in read and n not in at_hand)
+
+
+def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: frozenset[Expr], sizes: Sizes) -> float:
+    """What is computed twice where the extras are recomputed: for themselves, and beside them."""
+    if not extras:
+        return 0.0
+    lowered = machine([*gradients, *(v for part in (base, extras) for v in sorted(part, key=lambda v: v.order))])
+    roots, kept, own = (
+        lowered[a:b] for a, b in ((0, len(gradients)), (len(gradients), -len(extras)), (-len(extras), None))
+    )
+    beside = read_by(roots, frozenset((*kept, *own))) - frozenset(own)
+    again = (n for n in topological(*own, leaves=frozenset(kept)) if n in beside and n not in kept)
+    return total(scaled_cost(n, sizes) for n in again)
+
+
+def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
+    """Bytes an element that autograd keeps for the formulas as written, in float32."""
+    formulas = list(formulas)
+    sizes = Sizes.of(formulas)
+    return _rounded(total(sizes.bytes(value) for value in composite_saves(formulas, fixed)))

@@ -1,0 +1,46 @@
+"""What torch's autograd keeps and does for the formulas as written."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from random_expressions import TABLE, X, Y, Z
+from test_plan import stored
+
+from symgrad.backends.torch.printer import Printer
+from symgrad.functions import FUNCTIONS
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import make, symbol
+from symgrad.plan.composite import backward_cost, composite_saves
+from symgrad.plan.saving import saved_by_composite
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_row_says_what_torch_saves(name: str) -> None:
+    symbols = [ex.ONE if name == "polygamma" and i == 0 else symbol("abc"[i]) for i in range(FUNCTIONS[name].arity[0])]
+    root = make(name, *symbols)
+    named = [s for s in symbols if s.op == "sym"]
+    text = Printer({s: s.name for s in named})(root)
+    low, high = FUNCTIONS[name].sample
+    tensors = [(torch.rand(64) * (high - low) + low).requires_grad_() for _ in named]
+
+    def function(*values: torch.Tensor) -> torch.Tensor:
+        scope = {"torch": torch, "F": torch.nn.functional} | {s.name: v for s, v in zip(named, values, strict=True)}
+        result: torch.Tensor = eval(text, scope)
+        return result
+
+    assert stored(function, tensors)[0] == 64 * saved_by_composite([root])
+
+
+def test_what_is_fixed_has_no_backward() -> None:
+    everything = backward_cost([make("sin", X * Y)])
+    assert 0 < backward_cost([make("sin", X * Y)], frozenset({Y})) < everything
+    assert backward_cost([make("sin", X * Y)], frozenset({X, Y})) == 0
+    assert composite_saves([make("sin", X * Y)], frozenset({X, Y})) == frozenset()
+
+
+def test_a_choice_keeps_its_condition() -> None:
+    condition = truth.compare("gt", X, 0)
+    assert composite_saves([truth.where(condition, Y, Z)]) == {condition}
+    assert composite_saves([truth.where(condition, ex.ONE, ex.ZERO)]) == frozenset()
