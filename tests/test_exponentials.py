@@ -11,7 +11,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import exact
-from symgrad.stabilise.choose import polynomial as poly
+from symgrad.stabilise import polynomial as poly
 from symgrad.stabilise.exponentials import rational_forms
 
 X, Y = symbol("x"), symbol("y")

@@ -225,7 +225,7 @@ def test_forgotten_expressions_are_freed() -> None:
 
 def test_digests_and_order_are_the_same_in_every_process() -> None:
     program = (
-        "from symgrad import truth\nfrom symgrad.ir.expr import make, symbol\n{before}\n"
+        "from symgrad.ir import truth\nfrom symgrad.ir.expr import make, symbol\n{before}\n"
         "x, a = symbol('x'), symbol('a', 'float')\n"
         "e = truth.where(truth.compare('gt', x, a), make('exp', -x) * a + x**2, 1 / (1 + make('tanh', x)) + a)\n"
         "print(e.digest.hex(), e, list(e.symbols | {{make('sin', n) for n in e.symbols}}))"

@@ -14,7 +14,7 @@ from symgrad.numerics.accuracy import Judge
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, exact
 from symgrad.numerics.sampling import ALL_REALS, sample_points
 from symgrad.rules import ALL_RULES, ALTERNATIVES, KINKS, RECOGNISE, STABILISE, Rule, Transformation
-from symgrad.stabilise.choose import choose as stabilise
+from symgrad.stabilise import choose as stabilise
 from symgrad.stabilise.rewrite import Rewriter, Step, by_operation, replace, rewrite, single_steps
 
 A, B = wild("a"), wild("b")
