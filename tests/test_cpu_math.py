@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,7 +75,8 @@ def library(request, tmp_path_factory):
 
 def _library(without):
     """A library of all functions for arrays; None where the processor has not what is left `without` an extension."""
-    heads = "".join(f"#include <{h}>\n" for h in ("cmath", "cstdint", "cstring", "type_traits"))
+    headers = ("cmath", "cstdint", "cstring", "type_traits", *(["sys/mman.h"] if sys.platform == "linux" else []))
+    heads = "".join(f"#include <{h}>\n" for h in headers)
     heads += "#define INLINE [[gnu::always_inline]] inline\n"
     text = f"{heads}namespace {{\n{plumbing(' '.join([*TRUTH, *SPECIAL_TRUTH]))}\n}}\n"
     for name in (*TRUTH, *SPECIAL_TRUTH):
@@ -88,6 +91,14 @@ def _library(without):
                 f'extern "C" void {name}_{kind}(const {x}* x, {y}* y, int64_t n) {{\n'
                 f"    for (int64_t i = 0; i < n; i += W) store(y + i, load<Lanes<float>>(x + i));\n}}\n"
             )
+    for kind in ("float", "double", "bfloat16", "float16"):
+        arithmetic = "double" if kind == "double" else "float"
+        text += (
+            f'extern "C" void stream_{kind}(const {arithmetic}* x, {kind}* y, int64_t n) {{\n'
+            f"    for (int64_t i = 0; i < n; i += W) stream(y + i, load<Lanes<{arithmetic}>>(x + i));\n"
+            "    end_streams();\n}\n"
+        )
+    text += 'extern "C" bool streamed(void* start, int64_t bytes) { return is_streamed(start, bytes); }\n'
     flags = (template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text()
     with TemporaryDirectory() as folder:
         source, target = Path(folder, "math.cpp"), Path(folder, "math.so")
@@ -118,6 +129,35 @@ SPECIAL = [
     -1.0,
     710.0,
 ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_what_goes_past_the_caches_is_what_would_be_stored(library, dtype):
+    x = torch.randn(4096, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+    room = torch.zeros(4096 + 64, dtype=dtype)
+    first = -room.data_ptr() % 64 // room.element_size()
+    y = room[first : first + 4096]
+    kind = {torch.float32: "float", torch.float64: "double"}.get(dtype, str(dtype).removeprefix("torch."))
+    given, made = ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr())
+    getattr(library, f"stream_{kind}")(given, made, ctypes.c_int64(4096))
+    assert torch.equal(y, x.to(dtype))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing goes past the caches")
+def test_large_results_go_past_the_caches_unless_their_memory_is_new(library, request):
+    def streamed(size):
+        return library.streamed(ctypes.c_void_p(start), ctypes.c_int64(size)) & 1
+
+    size = 16 << 20
+    with mmap.mmap(-1, size) as memory:
+        part = ctypes.c_char.from_buffer(memory)
+        start = ctypes.addressof(part)
+        assert not streamed(size), "of new memory the system writes the first page that is touched"
+        memory[size // 2] = 1
+        has_avx = "sse" not in request.node.name and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+        assert streamed(size) == has_avx
+        assert not streamed(size // 2)
+        del part
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

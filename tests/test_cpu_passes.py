@@ -153,6 +153,14 @@ def test_large_results_lie_in_large_pages(modules):
     assert " hg" in flags
 
 
+@pytest.mark.parametrize("shape", [(1700, 2000), (1699, 2001), (6, 600_001)], ids=str)
+@pytest.mark.parametrize("op", ["gate", "norm"])
+def test_results_that_go_past_the_caches(modules, op, shape):
+    x, second = torch.randn(shape), torch.randn(shape if op == "gate" else shape[-1:])
+    for _ in range(2):  # the second time memory is not new
+        agree(*both(modules[op], [x, second]))
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("shapes", [((), ()), ((6,), (6,)), ((50, 700), (700,)), ((90, 1000), (90, 1000))], ids=str)
 def test_reductions_over_everything(modules, reduction, shapes):

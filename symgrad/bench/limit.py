@@ -47,18 +47,18 @@ def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], Non
         return _copying(sum(t.numel() * t.element_size() for t in (*read, *written)) // 2, read[0].device)
     stream = _stream()
     sources = [t.detach() for t in read if t.numel()]
-    sizes = [t.numel() * t.element_size() // 4 for t in sources]
-    targets = [max(1, t.numel() * t.element_size() // 4) for t in written]
-    read_sizes, written_sizes = (ctypes.c_int64 * len(sizes))(*sizes), (ctypes.c_int64 * len(targets))(*targets)
+    sizes = [t.numel() * t.element_size() for t in sources]
+    targets = [t.numel() * t.element_size() for t in written]
+    read_bytes, written_bytes = (ctypes.c_int64 * len(sizes))(*sizes), (ctypes.c_int64 * len(targets))(*targets)
 
     def move() -> None:
-        made = [torch.empty(n) for n in targets]
+        made = [torch.empty(n, dtype=torch.uint8) for n in targets]
         stream(
             (ctypes.c_void_p * len(sources))(*[t.data_ptr() for t in sources]),
-            read_sizes,
+            read_bytes,
             len(sources),
             (ctypes.c_void_p * len(made))(*[t.data_ptr() for t in made]),
-            written_sizes,
+            written_bytes,
             len(made),
             torch.get_num_threads(),
         )

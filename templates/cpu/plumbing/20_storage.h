@@ -80,13 +80,42 @@ INLINE V load(const S* p) {
     }
 }
 
-template <typename T, typename S>
-INLINE void store(S* p, Lanes<T> x) {
+// The registers that are stored for some lanes.
+template <typename S, typename T>
+INLINE auto stored(Lanes<T> x) {
     if constexpr (sizeof(S) == 2) {
-        const Shorts half = rounded_to(S{}, convert<float>(x).part[0]);
-        memcpy(p, &half, sizeof half);
+        return rounded_to(S{}, convert<float>(x).part[0]);
     } else {
-        const Lanes<S> y = convert<S>(x);
-        memcpy(p, y.part, sizeof y.part);
+        return convert<S>(x);
     }
 }
+
+template <typename T, typename S>
+INLINE void store(S* p, Lanes<T> x) {
+    const auto y = stored<S>(x);
+    memcpy(p, &y, sizeof y);
+}
+
+// Past the caches, to a multiple of the size of a register.
+#if defined(__AVX__)
+template <typename Register>
+INLINE void stream_register(void* p, Register x) {
+    asm("vmovntps %1, %0" : "=m"(*static_cast<Register*>(p)) : "v"(x));
+}
+
+template <typename T, typename S>
+INLINE void stream(S* p, Lanes<T> x) {
+    const auto y = stored<S>(x);
+    if constexpr (sizeof(S) == 2) {
+        stream_register(p, y);
+    } else {
+        stream_register(p, y.part[0]);
+        if constexpr (Types<S>::parts > 1) stream_register(p + W / 2, y.part[1]);
+    }
+}
+#else
+template <typename T, typename S>
+INLINE void stream(S* p, Lanes<T> x) {
+    store(p, x);
+}
+#endif

@@ -5,7 +5,8 @@
 // A summed result is a gradient of a broadcast tensor: all elements of the pass add to it, in float64. What each place
 // of a few rows adds, or a strip of one row to one sum, is summed before that in the type of the arithmetic: it stays in
 // the nearest cache, and is seldom converted.
-constexpr int64_t BLOCK = 8192;      // elements of the inner dimension in one task
+constexpr int64_t BLOCK = 8192;      // elements of the inner dimension in one task, at most
+constexpr int64_t LINES = 64;        // elements that fill lines of a cache, in any type
 constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
 constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
 constexpr int64_t FEW_ROWS = 32;     // over which a sum for each place of a row is kept in the arithmetic's type
@@ -56,7 +57,7 @@ struct Result {
     void* data;  // nothing, if it is not wanted
     int64_t summed, place, inner;
     const int64_t* step;
-    bool once, mean;
+    bool once, mean, streamed;
 };
 
 // What each place of a few rows adds to the sums at `target`.
@@ -137,8 +138,9 @@ struct Frame {
 
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
-            if (result[k].data && !result[k].summed && !result[k].once)
-                in_large_pages(result[k].data, elements * sizeof(Storage));
+            const bool whole = result[k].data && !result[k].summed && !result[k].once;
+            result[k].streamed = whole && is_streamed(result[k].data, elements * sizeof(Storage));
+            if (whole) in_large_pages(result[k].data, elements * sizeof(Storage));
         }
         const Zeros<double> total(sums * chunks);
         if (chunks == 1 || threads == 1) {
@@ -177,7 +179,7 @@ struct Frame {
             rest /= size[d];
             move(at, to, d, index[d]);
         }
-        const int64_t length = (inner + blocks - 1) / blocks;
+        const int64_t length = blocks == 1 ? inner : ((inner + blocks - 1) / blocks + LINES - 1) / LINES * LINES;
         const Zeros<Gathered<V>> gathered(results);
         for (int k = 0; k < results; k++) {
             if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
@@ -198,6 +200,7 @@ struct Frame {
             }
         }
         for (int k = 0; k < results; k++) gathered[k].release();
+        end_streams();
     }
 
     void move(const Zeros<int64_t>& at, const Zeros<int64_t>& to, int d, int64_t count) const {
@@ -211,7 +214,10 @@ struct Frame {
 template <typename Kernel, unsigned wanted, typename Compute, typename Storage>
 struct Pass final : Frame<Compute, Storage> {
     static constexpr int IN = Kernel::operands, OUT = Kernel::results;
+    static constexpr int LINE = 64 / sizeof(Storage);  // of a cache
+    static constexpr int NEAR = 16 * LINE, FAR = 128 * LINE;  // where the first and the second cache read ahead
     using Row = Rows<Kernel>;
+    static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result, Frame<Compute, Storage>::number;
     static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
@@ -242,16 +248,17 @@ struct Pass final : Frame<Compute, Storage> {
     // the machine code, and nothing in their way there.
     void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
              int64_t end) const override {
-        constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
         const Read in(*this, at, begin, end);
         Storage* data[OUT];
         Way way[OUT];
+        bool streamed[OUT];
         Lanes<double> sum[OUT];
 #pragma GCC unroll 16
         for (int k = 0; k < OUT; k++) {
             data[k] = static_cast<Storage*>(result[k].data);
             const bool added = may_be(ADDED, k) && result[k].inner;
             way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
+            streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
             sum[k] = 0;
         }
         V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
@@ -275,14 +282,18 @@ struct Pass final : Frame<Compute, Storage> {
             }
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
-                if constexpr (Row::stages > 0) strip.read_ahead(i);
+                strip.read_ahead(i);
                 compute(x, reduced, y);
                 // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
                     if (may_be(STORED, k) && way[k] == STORED) {
-                        __builtin_prefetch(into[k] + i + FEW, 1);
-                        store(into[k] + i, y[k]);
+                        if (streamed[k] && !strip.is_partial()) {
+                            stream(into[k] + i, y[k]);
+                        } else {
+                            __builtin_prefetch(into[k] + i + NEAR, 1);
+                            store(into[k] + i, y[k]);
+                        }
                     } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
                         few[k] = few[k] + y[k];
                     } else if (may_be(ADDED, k) && way[k] == ADDED) {
@@ -321,7 +332,8 @@ struct Pass final : Frame<Compute, Storage> {
     // strip is long.
     struct Read {
         const Storage* from[IN];
-        int64_t along[IN], whole, rest, next[IN];  // a mask for the index; elements; the way to the next row
+        int64_t along[IN], whole, rest;  // a mask for the index; elements
+        int64_t soon[IN], later[IN];     // the way to what is read then
         Storage last[IN][W], still[IN][FEW];
 
         Read(const Pass& pass, const int64_t* at, int64_t begin, int64_t end) {
@@ -331,7 +343,8 @@ struct Pass final : Frame<Compute, Storage> {
             for (int k = 0; k < IN; k++) {
                 const Operand& own = pass.operand[k];
                 along[k] = own.inner;
-                next[k] = pass.rank > 0 ? own.step[pass.rank - 1] & along[k] : 0;
+                soon[k] = NEAR & along[k];
+                later[k] = (!Row::reduced ? FAR : pass.rank > 0 ? own.step[pass.rank - 1] : 0) & along[k];
                 from[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
                 for (int j = 0; rest && j < W; j++) last[k][j] = from[k][(j < rest ? whole + j : whole) & along[k]];
                 if (along[k] == 0) {
@@ -371,11 +384,16 @@ struct Pass final : Frame<Compute, Storage> {
             for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + i);
         }
 
-        // Has the next row brought near while this one is computed with: a row is read more than once, and memory would
-        // be idle after the first time.
+        // Has what is read later brought nearer while this is computed with. Processors do so by themselves only within
+        // a page of memory, and not at all where a row is read once more, which leaves memory idle.
         INLINE void read_ahead(int64_t i) const {
 #pragma GCC unroll 16
-            for (int k = 0; k < IN; k++) __builtin_prefetch(from[k] + in.next[k] + i, 0, 2);
+            for (int k = 0; k < IN; k++) {
+                for (int64_t j = i; j < i + W; j += LINE) {
+                    __builtin_prefetch(from[k] + in.later[k] + j, 0, 2);
+                    if (!Row::reduced) __builtin_prefetch(from[k] + in.soon[k] + j, 0, 3);
+                }
+            }
         }
 
         // The lanes that belong to elements, and another value in place of the others.
@@ -414,6 +432,7 @@ struct Pass final : Frame<Compute, Storage> {
             for (int k = 0; k < R; k++) partial[k] = other[k] = neutral(Row::kind(k));
             for (int64_t i = 0; i < strip.length; i += W) {
                 strip.read(x, i);
+                if constexpr (stage == 0 && !every) strip.read_ahead(i);
                 Kernel::template reduce<stage, V>(x, reduced, partial, number);
 #pragma GCC unroll 16
                 for (int k = 0; k < R; k++) {
