@@ -18,6 +18,8 @@ from torch import Tensor
 from symgrad.errors import SymgradError
 from symgrad.resources import template_folder
 
+_FOR_ONE_THREAD = 1 << 18  # bytes that others do not help to move
+
 
 @cache
 def _stream() -> Any:
@@ -49,6 +51,7 @@ def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], Non
     sources = [t.detach() for t in read if t.numel()]
     sizes = [t.numel() * t.element_size() for t in sources]
     targets = [t.numel() * t.element_size() for t in written]
+    threads = torch.get_num_threads() if sum((*sizes, *targets)) > _FOR_ONE_THREAD else 1
     read_bytes, written_bytes = (ctypes.c_int64 * len(sizes))(*sizes), (ctypes.c_int64 * len(targets))(*targets)
 
     def move() -> None:
@@ -60,7 +63,7 @@ def limit(read: Sequence[Tensor], written: Sequence[Tensor]) -> Callable[[], Non
             (ctypes.c_void_p * len(made))(*[t.data_ptr() for t in made]),
             written_bytes,
             len(made),
-            torch.get_num_threads(),
+            threads,
         )
 
     return move

@@ -1,6 +1,7 @@
 """Measuring: all forms in turn in one run, so that what else the machine does meets all of them.
 
-Every round has another order: what a form leaves in the caches and to the allocator meets all others, too.
+Every round has another order: what a form leaves in the caches and to the allocator meets all others, too. A call that
+is short is repeated when it is its turn, as in a loop of training, so that a turn is long for a clock.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from torch.profiler import ProfilerActivity, profile
 from symgrad.bench.contenders import Contender
 from symgrad.bench.limit import limit
 
+_TURN = 1e-3  # seconds that a turn takes at least, if a call is shorter
+
 
 @dataclass(frozen=True)
 class Row:
     """What was measured of one form at one size. Times are medians in seconds; `spread` the quartiles of the total.
 
-    `ratio` is the median of the ratios to the memory limit in the same round.
+    `ratio` is that of the total to the memory limit.
     """
 
     op: str
@@ -42,12 +45,43 @@ class Row:
     device: str = "cpu"
 
 
+class _Timed:
+    """An action that is timed when it is its turn, and the seconds that it has taken, one figure for each turn."""
+
+    def __init__(self, action: Callable[[], object], now: Callable[[], float]) -> None:
+        self.action, self.now = action, now
+        self.calls = 1
+        self.calls = max(1, round(_TURN / max(self.seconds(), 1e-6)))
+        self.figures: list[float] = []
+
+    def seconds(self) -> float:
+        """What one call takes. The clock is read around all calls of a turn: to read it takes time, too."""
+        start = self.now()
+        for _ in range(self.calls):
+            self.action()
+        return (self.now() - start) / self.calls
+
+    def turn(self) -> None:
+        self.figures.append(self.seconds())
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.figures)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        low, _, high = statistics.quantiles(self.figures, n=4, method="inclusive")
+        return low, high
+
+
 def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: int) -> list[Row]:
     """Measure forward and forward with backward, of every form and of the memory limit, at least twice."""
     leaves = [a for a in arguments if isinstance(a, Tensor) and a.requires_grad]
     first = max((a for a in arguments if isinstance(a, Tensor)), key=Tensor.numel)
     now = partial(_now, first.device)
+    dtype = str(first.dtype).removeprefix("torch.")
     cold, saved, peak = {}, {}, {}
+    forward, total = dict[str, _Timed](), dict[str, _Timed]()
     cotangents: list[Tensor] = []
     for form in forms:
         start = now()
@@ -56,47 +90,37 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
             cotangents = [torch.randn_like(y) for y in outputs if y.requires_grad]
         _backward(outputs, leaves, cotangents)
         cold[form.name] = now() - start
-        saved[form.name] = _saved(form.call, arguments)
-        peak[form.name] = _peak(partial(_step, form, arguments, leaves, cotangents), first.device)
-    moved = _moved(forms[0], arguments, leaves, cotangents)
-    times: dict[str, list[tuple[float, float]]] = {form.name: [] for form in forms}
-    limits: list[float] = []
-    moved()
+        del outputs
+        step = partial(_step, form, arguments, leaves, cotangents)
+        saved[form.name], peak[form.name] = _saved(form.call, arguments), _peak(step, first.device)
+        forward[form.name], total[form.name] = _Timed(partial(form.call, *arguments), now), _Timed(step, now)
+    limits = _Timed(_moved(forms[0], arguments, leaves, cotangents), now)
     order = Random(0)
     for _ in range(rounds):
-        limits.append(_time(moved, now))
+        limits.turn()
         for form in order.sample(forms, len(forms)):
-            start = now()
-            outputs = _outputs(form.call(*arguments))
-            middle = now()
-            _backward(outputs, leaves, cotangents)
-            times[form.name].append((middle - start, now() - start))
-            del outputs
-    rows = []
-    for form in forms:
-        totals = [t for _, t in times[form.name]]
-        low, _, high = statistics.quantiles(totals, n=4, method="inclusive")
-        rows.append(
+            forward[form.name].turn()
+            total[form.name].turn()
+    return [
+        *(
             Row(
                 op,
                 form.name,
                 first.numel(),
-                str(first.dtype).removeprefix("torch."),
+                dtype,
                 cold[form.name],
-                statistics.median(f for f, _ in times[form.name]),
-                statistics.median(totals),
-                (low, high),
-                statistics.median(totals) / statistics.median(limits),
+                forward[form.name].median,
+                total[form.name].median,
+                total[form.name].quartiles,
+                total[form.name].median / limits.median,
                 saved[form.name],
                 peak[form.name],
                 first.device.type,
             )
-        )
-    whole = statistics.median(limits)
-    low, _, high = statistics.quantiles(limits, n=4, method="inclusive")
-    dtype = str(first.dtype).removeprefix("torch.")
-    rows.append(Row(op, "limit", first.numel(), dtype, 0.0, 0.0, whole, (low, high), 1.0, 0, 0, first.device.type))
-    return rows
+            for form in forms
+        ),
+        Row(op, "limit", first.numel(), dtype, 0, 0, limits.median, limits.quartiles, 1, 0, 0, first.device.type),
+    ]
 
 
 def _outputs(value: Any) -> list[Tensor]:
@@ -117,12 +141,6 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-def _time(action: Callable[[], None], now: Callable[[], float]) -> float:
-    start = now()
-    action()
-    return now() - start
 
 
 def _moved(
