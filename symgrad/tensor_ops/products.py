@@ -7,6 +7,7 @@ are three operations, and the derivatives of these are the same three again: a c
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from symgrad.ir.expr import Expr, add, make
@@ -169,17 +170,14 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         Attribute("groups", "int", 1, least=1),
     )
 
-    def attributes(node: Expr) -> dict[str, Any]:
-        return dict(node.attrs)
-
     def conv(node: Expr, x: Expr, weight: Expr) -> Expr:
-        return make(name, x, weight, **attributes(node))
+        return make(name, x, weight, **dict(node.attrs))
 
     def conv_input(node: Expr, g: Expr, weight: Expr, like: Expr) -> Expr:
-        return make(f"{name}_input", g, weight, like, **attributes(node))
+        return make(f"{name}_input", g, weight, like, **dict(node.attrs))
 
     def conv_weight(node: Expr, x: Expr, g: Expr, like: Expr) -> Expr:
-        return make(f"{name}_weight", x, g, like, **attributes(node))
+        return make(f"{name}_weight", x, g, like, **dict(node.attrs))
 
     def conv_bias(node: Expr, g: Expr, like: Expr) -> Expr:
         """The sum over everything but channels."""
@@ -203,34 +201,6 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         shift = unsqueeze(t[2], *range(-dims, 0))
         return make("expand", shift, node) if tangent is None else tangent + shift
 
-    def size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
-        """A size of the result: convolutions alike of sizes alike have the same one."""
-        attributes = [node[name] for name in ("stride", "padding", "dilation")]
-        how = [a[k % len(a)] if isinstance(a, tuple) else a for a in attributes]
-        stride, padding, dilation = how
-        if isinstance(length, int) and isinstance(kernel, int) and all(isinstance(n, int) for n in how):
-            return _places(
-                length + 2 * padding - dilation * (kernel - 1) - 1, stride, f"{name} of {length} by {kernel}"
-            )
-        known = not isinstance(length, tuple) and not isinstance(kernel, tuple)
-        return ("size", name, k, length, kernel, *attributes) if known else ("size", node, k)
-
-    def result(node: Expr, operands: tuple[Extent, ...]) -> Extent:
-        x, weight, *bias = operands
-        for found, rank, what in ((x, dims + 1, "input"), (weight, dims + 2, "weight")):
-            if found.exact and len(found.dims) not in ((rank, rank + 1) if what == "input" else (rank,)):
-                raise ShapeConflict(f"{name}: {found} is no shape of the {what}")
-        if len(weight.dims) < dims + 2 or not (x.exact or len(x.dims) > dims):
-            return unknown(node)
-        _channels(node["groups"], x.dims[-dims - 1], weight.dims, f"{name} of {x} with a weight {weight}")
-        for b in bias:
-            if b.exact and len(b.dims) > 1:
-                raise ShapeConflict(f"{name}: a bias has one dimension, not {b}")
-            if b.exact and b.dims:
-                same(b.dims[-1], weight.dims[0], f"{name} with a weight {weight} and a bias {b}")
-        sizes = tuple(size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims))
-        return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
-
     common: dict[str, Any] = {
         "attributes": steps,
         "cost": 100.0,
@@ -245,13 +215,45 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
             operands=("input", "weight", "bias"),
             vjp=vjp,
             jvp=jvp,
-            extent=result,
+            extent=partial(_convolution_extent, dims),
             optional=1,
             **common,
         ),
         TensorOp(f"{name}_input", operands=("grad", "weight", "like"), **left, **internal),
         TensorOp(f"{name}_weight", operands=("input", "grad", "like"), **right, **internal),
     )
+
+
+def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    """The extent of a convolution over the last `dims`. Raises ShapeConflict for operands that do not fit."""
+    name = node.op
+    x, weight, *bias = operands
+    if x.exact and len(x.dims) not in (dims + 1, dims + 2):
+        raise ShapeConflict(f"{name}: {x} is no shape of the input")
+    if weight.exact and len(weight.dims) != dims + 2:
+        raise ShapeConflict(f"{name}: {weight} is no shape of the weight")
+    if len(weight.dims) < dims + 2 or not (x.exact or len(x.dims) > dims):
+        return unknown(node)
+    _check_channels(node["groups"], x.dims[-dims - 1], weight.dims, f"{name} of {x} with a weight {weight}")
+    for b in bias:
+        if b.exact and len(b.dims) > 1:
+            raise ShapeConflict(f"{name}: a bias has one dimension, not {b}")
+        if b.exact and b.dims:
+            same(b.dims[-1], weight.dims[0], f"{name} with a weight {weight} and a bias {b}")
+    sizes = tuple(_convolved_size(node, k, x.dims[k - dims], weight.dims[k - dims]) for k in range(dims))
+    return Extent((*x.dims[: -dims - 1], weight.dims[0], *sizes), x.lead)
+
+
+def _convolved_size(node: Expr, k: int, length: Dim, kernel: Dim) -> Dim:
+    """A size of the result: convolutions alike of sizes alike have the same one."""
+    attributes = [node[name] for name in ("stride", "padding", "dilation")]
+    how = [a[k % len(a)] if isinstance(a, tuple) else a for a in attributes]
+    stride, padding, dilation = how
+    if isinstance(length, int) and isinstance(kernel, int) and all(isinstance(n, int) for n in how):
+        room = length + 2 * padding - dilation * (kernel - 1) - 1
+        return _places(room, stride, f"{node.op} of {length} by {kernel}")
+    known = not isinstance(length, tuple) and not isinstance(kernel, tuple)
+    return ("size", node.op, k, length, kernel, *attributes) if known else ("size", node, k)
 
 
 def _places(room: int, stride: int, what: str) -> int:
@@ -261,7 +263,7 @@ def _places(room: int, stride: int, what: str) -> int:
     return room // stride + 1
 
 
-def _channels(groups: object, channels: Dim, weight: tuple[Dim, ...], what: str) -> None:
+def _check_channels(groups: object, channels: Dim, weight: tuple[Dim, ...], what: str) -> None:
     """Raise ShapeConflict for a weight that is not for so many channels in so many groups."""
     if groups == 1:
         same(channels, weight[1], what)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import TypeAlias
 
 from symgrad.backends.naming import Names
 from symgrad.backends.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
@@ -28,6 +29,11 @@ class Target:
     value: Expr
     conditions: tuple[str, ...] = ()
     template: str = "{target} = {value}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the assignment of a local name, which a temporary may have in its place."""
+        return self.name.isidentifier() and not self.conditions and self.template == "{target} = {value}"
 
 
 @dataclass
@@ -62,76 +68,111 @@ def statements(
     targets together at least one holds, if that is `certain`. With `fits`, temporaries are overwritten where it
     allows it.
     """
-    known = dict(scope.known)
-    lowered = machine([*(t.value for t in targets), *known])
-    named = dict(zip(lowered[len(targets) :], known.values(), strict=True))
-    partly = {low: scope.partly[n] for low, n in zip(lowered[len(targets) :], known, strict=True) if n in scope.partly}
-    leaves = frozenset(named)
+    schedule = _scheduled(targets, scope, fused=fused, certain=certain)
+    printers = [schedule.printer(place, constants, scope.shapes) for place in range(len(schedule.sequence))]
+    texts = schedule.written(printers)
+    if fits is not None:
+        dying = _last_reads([p.used for p in printers], schedule.overwritable())
+        texts = schedule.written(
+            OverwritingPrinter(p.names, constants, p.shapes, fits, last)
+            for p, last in zip(printers, dying, strict=True)
+        )
+    return _grouped(schedule.blocks(texts), [c for t in targets for c in t.conditions], certain)
+
+
+Conditions: TypeAlias = "frozenset[str] | None"
+"""Of all targets that need a value, at least one of which holds; None for a value that is always needed."""
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """What is computed in which order: each temporary (whose target is None) before the first target that needs it.
+
+    `results` are the values of the targets, which may be temporaries too; `names` those of all values that have one,
+    `given` of those that were known before; `users` the conditions under which a value is needed, `everyone` those of
+    all targets if one of them surely holds; `together` the values that one operation has as its results.
+    """
+
+    sequence: Sequence[tuple[Expr, Target | None]]
+    results: frozenset[Expr]
+    names: Mapping[Expr, str]
+    given: Mapping[Expr, str]
+    partly: Mapping[Expr, frozenset[str]]
+    users: Mapping[Expr, Conditions]
+    everyone: frozenset[str]
+    together: Mapping[Expr, tuple[Expr, ...]]
+
+    def printer(self, place: int, constants: dict[Expr, str], shapes: Mapping[Expr, str]) -> Printer:
+        """A printer with the names that surely have a value at a place of the sequence."""
+        node, target = self.sequence[place]
+        condition = self.users[node] if target is None else frozenset(target.conditions) or None
+        surely = {n: name for n, name in self.given.items() if _holds(self.partly.get(n), condition)}
+        before = (n for n, t in self.sequence[:place] if t is None)
+        surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), condition, self.everyone)}
+        there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, condition)}
+        return Printer(surely, constants, {**{n: f"{name}.shape" for n, name in there.items()}, **shapes})
+
+    def written(self, printers: Iterable[Printer]) -> list[str]:
+        """The source of each value in the sequence."""
+        return [write(node) for write, (node, _) in zip(printers, self.sequence, strict=True)]
+
+    def overwritable(self) -> set[Expr]:
+        """The temporaries that may be written over: no target is one of them, and no view of them is taken."""
+        temporaries = (node for node, target in self.sequence if target is None)
+        return overwritable(temporaries, self.users) - self.results
+
+    def blocks(self, texts: Sequence[str]) -> Iterator[tuple[Conditions, str]]:
+        """The statements, each under its conditions."""
+        done: set[Expr] = set()
+        for (node, target), text in zip(self.sequence, texts, strict=True):
+            if target is not None:
+                conditions = frozenset(target.conditions) or None
+                yield conditions, target.template.format(target=target.name, value=text)
+            elif node in self.together and node not in done:
+                results = self.together[node]
+                done.update(results)
+                call = text.rpartition(".")[0]  # without the name of the result
+                yield self._conditions(node), f"{', '.join(self.names[n] for n in results)} = {call}"
+            elif node not in done:
+                yield self._conditions(node), f"{self.names[node]} = {text}"
+
+    def _conditions(self, temporary: Expr) -> Conditions:
+        """Those that a temporary is computed under."""
+        own = self.users[temporary]
+        unconditional = len(self.everyone) > 1 and own == self.everyone and _is_there(temporary, self.everyone)
+        return None if unconditional else own
+
+
+def _scheduled(targets: Sequence[Target], scope: Scope, *, fused: bool, certain: bool) -> _Schedule:
+    """Choose the temporaries, their names and their places."""
+    lowered = machine([*(t.value for t in targets), *scope.known])
+    known = lowered[len(targets) :]
+    given = dict(zip(known, scope.known.values(), strict=True))
+    partly = {low: scope.partly[n] for low, n in zip(known, scope.known, strict=True) if n in scope.partly}
+    leaves = frozenset(given)
     roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
-    order = [n for n in _computed(roots, leaves) if n not in named]
+    order = [n for n in _computed(roots, leaves) if n not in given]
     users = _conditions_of_uses(roots, targets, order, leaves)
-    temporaries = choose_temporaries(roots, order, named)
     together = _computed_together(order, users)
-    temporaries.update(together)
+    temporaries = choose_temporaries(roots, order, given) | together.keys()
     temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
     shared = {machine_form(value) for value in scope.shared}
-    plain = [t.name.isidentifier() and not t.conditions and t.template == "{target} = {value}" for t in targets]
     wished = {
         root: t.name
-        for root, t, own in zip(roots, targets, plain, strict=True)
-        if own and root in temporaries and root not in shared
+        for root, t in zip(roots, targets, strict=True)
+        if t.is_plain and root in temporaries and root not in shared
     }
-    everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset()
     sequence = _sequence(roots, targets, [n for n in order if n in temporaries], users, wished, leaves)
-    names = dict(named)
+    names = dict(given)
     lets = {machine_form(value): name for value, name in scope.lets.items()}
     for node, target in sequence:
         if target is None:
             names[node] = wished.get(node) or scope.names.for_value(node, names, lets)
-
-    def printer(place: int) -> Printer:
-        """A printer with the names that surely have a value at a place of the sequence."""
-        node, target = sequence[place]
-        condition = users[node] if target is None else frozenset(target.conditions) or None
-        surely = {n: name for n, name in named.items() if _holds(partly.get(n), condition)}
-        before = (n for n, t in sequence[:place] if t is None)
-        surely |= {n: names[n] for n in before if _covers(users.get(n), condition, everyone)}
-        given = {n: f"{name}.shape" for n, name in named.items() if n.is_differential and _is_given(name, condition)}
-        return Printer(surely, constants, {**given, **scope.shapes})
-
-    printers = [printer(place) for place in range(len(sequence))]
-    texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
-    if fits is not None:
-        own = overwritable((n for n, target in sequence if target is None), order).difference(roots)
-        dying = _last_reads([p.used for p in printers], own)
-        printers = [
-            OverwritingPrinter(p.names, constants, p.shapes, fits, last)
-            for p, last in zip(printers, dying, strict=True)
-        ]
-        texts = [write(node) for write, (node, _) in zip(printers, sequence, strict=True)]
-    blocks: list[tuple[frozenset[str] | None, str]] = []
-    done: set[Expr] = set()
-    for (node, target), text in zip(sequence, texts, strict=True):
-        if target is not None:
-            blocks.append(
-                (frozenset(target.conditions) or None, target.template.format(target=target.name, value=text))
-            )
-            continue
-        if node in done:
-            continue
-        condition = users[node]
-        unconditional = condition is None or (len(everyone) > 1 and condition == everyone and _is_there(node, everyone))
-        if node in together:
-            done.update(together[node])
-            text = text.rpartition(".")[0]  # without the name of the result
-        left = ", ".join(names[n] for n in together.get(node, (node,)))
-        blocks.append((None if unconditional else condition, f"{left} = {text}"))
-    return _grouped(blocks, [c for t in targets for c in t.conditions], certain)
+    everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset[str]()
+    return _Schedule(sequence, frozenset(roots), names, given, partly, users, everyone, together)
 
 
-def _computed_together(
-    order: Sequence[Expr], users: Mapping[Expr, frozenset[str] | None]
-) -> dict[Expr, tuple[Expr, ...]]:
+def _computed_together(order: Sequence[Expr], users: Mapping[Expr, Conditions]) -> dict[Expr, tuple[Expr, ...]]:
     """The values of an operation all of whose results are needed, under the same conditions; each with all of them."""
     found = {n: results(n) for n in order}
     return {n: all_ for n, all_ in found.items() if all_ and all(r in found and users[r] == users[n] for r in all_)}
@@ -141,7 +182,7 @@ def _sequence(
     roots: Sequence[Expr],
     targets: Sequence[Target],
     temporaries: Sequence[Expr],
-    users: Mapping[Expr, frozenset[str] | None],
+    users: Mapping[Expr, Conditions],
     wished: Mapping[Expr, str],
     leaves: frozenset[Expr],
 ) -> list[tuple[Expr, Target | None]]:
@@ -158,9 +199,7 @@ def _sequence(
     return found
 
 
-def _by_condition(
-    nodes: Sequence[Expr], users: Mapping[Expr, frozenset[str] | None], leaves: frozenset[Expr]
-) -> list[Expr]:
+def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Conditions], leaves: frozenset[Expr]) -> list[Expr]:
     """The nodes, each after those that it reads: those that most targets need first, under few changes of condition."""
     pending = dict.fromkeys(nodes)
     needs = {n: pending.keys() & topological(*n.args, leaves=leaves | pending.keys()) for n in nodes}
@@ -174,7 +213,7 @@ def _by_condition(
     return found
 
 
-def _breadth(condition: frozenset[str] | None) -> float:
+def _breadth(condition: Conditions) -> float:
     """How many targets need what stands under a condition."""
     return inf if condition is None else len(condition)
 
@@ -201,19 +240,19 @@ def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:
     return [n for n in topological(*roots, leaves=leaves) if n in reached]
 
 
-def _covers(whole: frozenset[str] | None, part: frozenset[str] | None, everyone: frozenset[str]) -> bool:
+def _covers(whole: Conditions, part: Conditions, everyone: frozenset[str]) -> bool:
     """Whether one of the conditions `whole` holds wherever one of `part` does; None always holds."""
     if whole is None or whole == everyone:
         return True
     return part is not None and part <= whole
 
 
-def _holds(whole: frozenset[str] | None, part: frozenset[str] | None) -> bool:
+def _holds(whole: Conditions, part: Conditions) -> bool:
     """Whether one of the conditions `whole` is a part of each of the conditions `part`."""
     return whole is None or (part is not None and all(whole.intersection(c.split(" and ")) for c in part))
 
 
-def _is_given(name: str, conditions: frozenset[str] | None) -> bool:
+def _is_given(name: str, conditions: Conditions) -> bool:
     """Whether each of the conditions says that a cotangent or tangent is there."""
     return bool(conditions) and all(f"{name} is not None" in c.split(" and ") for c in conditions or ())
 
@@ -226,9 +265,9 @@ def _is_there(node: Expr, conditions: frozenset[str]) -> bool:
 
 def _conditions_of_uses(
     roots: Sequence[Expr], targets: Sequence[Target], order: Sequence[Expr], leaves: frozenset[Expr]
-) -> dict[Expr, frozenset[str] | None]:
+) -> dict[Expr, Conditions]:
     """The conditions of all targets that need a value; None for a value that is always needed."""
-    found: dict[Expr, frozenset[str] | None] = {}
+    found: dict[Expr, Conditions] = {}
     for root, target in zip(roots, targets, strict=True):
         for node in _computed([root], leaves):
             if not target.conditions:
@@ -297,7 +336,7 @@ def joined(word: str, conditions: Sequence[str]) -> str:
     return f" {word} ".join(f"({c})" if len(conditions) > 1 and other in c else c for c in conditions)
 
 
-def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence[str], certain: bool) -> list[str]:
+def _grouped(blocks: Iterable[tuple[Conditions, str]], rank: Sequence[str], certain: bool) -> list[str]:
     """Statements with equal conditions share one `if`; is it `certain` that one of all conditions holds?"""
 
     def surely(choice: Sequence[str]) -> bool:
@@ -320,7 +359,7 @@ def _grouped(blocks: Sequence[tuple[frozenset[str] | None, str]], rank: Sequence
         return joined("or", terms)
 
     lines: list[str] = []
-    previous: frozenset[str] | None = None
+    previous: Conditions = None
     for condition, text in blocks:
         if condition is None:
             lines.append(text)
