@@ -54,7 +54,7 @@ def _call(draw: st.DrawFn, operands: st.SearchStrategy[Expr]) -> Expr:
     row = FUNCTIONS[name]
     if name == "polygamma":
         return make(name, ex.num(draw(st.integers(0, 3))), inside(name, draw(operands)))
-    arguments = [draw(operands) for _ in range(row.arity[0])]
+    arguments = [draw(operands) for _ in range(row.required)]
     if name == "clamp":
         arguments[1:] = [arguments[1], arguments[1] + make("abs", arguments[2]) + ex.num(Fraction(1, 8))]
     else:

@@ -42,7 +42,7 @@ def test_order_of_costs() -> None:
 
 def test_every_operation_has_a_cost() -> None:
     for name in TABLE:
-        assert operation_cost(make(name, *[X] * FUNCTIONS[name].arity[0])) > 0
+        assert operation_cost(make(name, *[X] * FUNCTIONS[name].required)) > 0
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.6, 0.7, 0.9, 1.0, 1.3, 2.5, 30.0]), max_size=40), st.randoms())

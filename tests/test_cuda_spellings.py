@@ -91,7 +91,7 @@ def source() -> str:
             f"@triton.jit\ndef run_{name}({', '.join(f'{n}_in' for n in names.values())}, out, BLOCK: tl.constexpr):\n"
             f"    at = tl.arange(0, BLOCK)\n{loads}    tl.store(out + at, of_{name}({arguments}))\n"
         )
-    from symgrad.backends.torch.printer import constant_value
+    from symgrad.backends.constants import constant_value
 
     head = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\n"
     head += "".join(f"{name} = tl.constexpr({constant_value(node)!r})\n" for node, name in constants.items())

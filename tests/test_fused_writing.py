@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.fused.writing import is_structure, name_values
 from symgrad.backends.naming import Names
-from symgrad.ir.expr import make, symbol
+from symgrad.ir.expr import make, num, symbol
 from symgrad.numerics.machine import machine
 
 X, Y = symbol("x", "tensor"), symbol("y", "tensor")
@@ -43,6 +45,13 @@ def test_operators_have_parentheses_only_where_they_bind_too_weakly(printer):
     assert printer(make("mul", make("add", X, Y), X)) == "(x + y) * x"
     assert printer(make("add", make("mul", X, Y), X)) == "x * y + x"
     assert printer(make("sub", X, make("sub", X, Y))) == "x - (x - y)"
+
+
+def test_a_quotient_of_numbers_is_one_operand_in_triton():
+    third = num(Fraction(1, 3))
+    printer = TritonPrinter(NAMES, {}, "x")
+    assert printer(make("mul", X, third)) == "x * (1 / 3)"
+    assert printer(make("sub", X, third)) == "x - 1 / 3"
 
 
 def test_operators_and_choices_are_in_every_language_and_functions_are_not():

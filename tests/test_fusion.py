@@ -11,9 +11,10 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions, well_conditioned
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.plumbing import plumbing
-from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.printer import Printer
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol

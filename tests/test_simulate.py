@@ -57,7 +57,7 @@ EXACT = {"abs", "sign", "finite", "floor", "ceil", "round", "relu", "maximum", "
 
 
 def arguments(row: Function) -> list[Expr]:
-    found = list(SYMBOLS[: row.arity[0]])
+    found = list(SYMBOLS[: row.required])
     if row.name == "polygamma":
         found[0] = num(1)
     return found

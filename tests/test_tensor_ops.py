@@ -12,8 +12,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.torch.plumbing import snippets
-from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.printer import Printer
 from symgrad.differentiate.modes import jvp, vjp
 from symgrad.ir.differentials import cotangent
 from symgrad.ir.expr import Expr, make, symbol

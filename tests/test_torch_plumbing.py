@@ -11,7 +11,8 @@ import torch
 from compiled import SAMPLE, compiled
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from symgrad.backends.torch.plumbing import imports, plumbing, snippets
+from symgrad.backends.torch.imports import module_imports
+from symgrad.backends.torch.plumbing import plumbing, snippets
 
 ALL = sorted(snippets())
 
@@ -20,7 +21,7 @@ def helpers(*names: str) -> dict[str, Any]:
     """Helpers, running, with all that they need."""
     body = plumbing("\n".join(names))
     scope: dict[str, Any] = {}
-    exec(f"{imports(body)}\n\n{body}", scope)
+    exec(f"{module_imports(body)}\n\n{body}", scope)
     return scope
 
 
@@ -28,7 +29,7 @@ def helpers(*names: str) -> dict[str, Any]:
 def test_a_helper_brings_what_it_needs(name: str) -> None:
     body = plumbing(name)
     assert name in helpers(name)
-    tree = ast.parse(f"{imports(body)}\n{body}")
+    tree = ast.parse(f"{module_imports(body)}\n{body}")
     defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     defined |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
     defined |= {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
@@ -215,10 +216,3 @@ def test_constants_come_first() -> None:
     tree = ast.parse(body)
     kinds = [isinstance(n, ast.FunctionDef | ast.ClassDef) for n in tree.body]
     assert kinds == sorted(kinds)
-
-
-def test_imports_are_those_that_are_used() -> None:
-    assert imports("x = math.pi") == imports("x = math.pi  # math.pi")
-    assert "import math" not in imports("mathematics")
-    assert "forward_ad" not in imports("nothing")
-    assert "from torch.nn import functional as F" in imports("F.softplus(x)")

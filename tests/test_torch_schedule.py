@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.naming import Names
-from symgrad.backends.torch.printer import constant_value
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol

@@ -48,7 +48,7 @@ def render(derivation: Derivation, *, op: str, path: str, summary: str = "") -> 
         ("Candidates", _candidates(derivation.candidates)),
         ("Kept for the backward pass", _plan(derivation.plan)),
         ("Accuracy (worst error in ulp, beside the plain composite's)", _accuracy(derivation.accuracy)),
-        ("What falls short", _notes(derivation.notes)),
+        ("Notes", _notes(derivation.notes)),
     )
     parts: list[RenderableType] = [title]
     if summary:

@@ -31,7 +31,6 @@ ROWS = (
         cost=1.6,
         saves="y",
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "expm1",
@@ -43,7 +42,6 @@ ROWS = (
         cost=1.8,
         saves="y",
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "log",
@@ -57,7 +55,6 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 4),
         safe=Fraction(1),
-        monotone=True,
     ),
     Function(
         "log1p",
@@ -70,7 +67,6 @@ ROWS = (
         domain=(-1, math.inf),
         sample=(-0.9, 4),
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "log2",
@@ -83,7 +79,6 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 4),
         safe=Fraction(1),
-        monotone=True,
     ),
     Function(
         "log10",
@@ -96,7 +91,6 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 4),
         safe=Fraction(1),
-        monotone=True,
     ),
     Function(
         "sigmoid",
@@ -108,7 +102,6 @@ ROWS = (
         aliases=("expit",),
         cost=0.8,
         saves="y",
-        monotone=True,
     ),
     Function(
         "logsigmoid",
@@ -119,7 +112,6 @@ ROWS = (
         meaning=real.logsigmoid,
         cost=4.0,
         saves="xy",
-        monotone=True,
         of_floats=True,
     ),
     Function(
@@ -130,8 +122,6 @@ ROWS = (
         partials=lambda x: (make("sigmoid", x),),
         meaning=real.softplus,
         cost=2.5,
-        monotone=True,
-        required=1,
         definition=_softplus,
         of_floats=True,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +31,6 @@ class Function:
             the function is finite everywhere.
         tensor_args: whether torch wants tensors for all arguments.
         of_floats: whether torch has it for no integers.
-        required: how many arguments must be given; all by default.
         definition: builds the expression where it is made of other functions, always or for some arguments.
         internal: whether only the compiler writes it, and no spec.
     """
@@ -47,15 +47,15 @@ class Function:
     domain: tuple[float, float] = (-math.inf, math.inf)
     sample: tuple[float, float] = (-3.0, 3.0)
     safe: Fraction | None = None
-    monotone: bool = False
     tensor_args: bool = False
     of_floats: bool = False
-    required: int | None = None
     definition: Callable[..., Expr] | None = None
     internal: bool = False
 
     @property
-    def arity(self) -> tuple[int, int]:
-        """Fewest and most arguments."""
-        most = len(self.parameters)
-        return (most if self.required is None else self.required, most)
+    def required(self) -> int:
+        """How many arguments must be given: those for which the definition has no default."""
+        if self.definition is None:
+            return len(self.parameters)
+        declared = inspect.signature(self.definition).parameters.values()
+        return sum(parameter.default is inspect.Parameter.empty for parameter in declared)

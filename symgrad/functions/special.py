@@ -31,7 +31,6 @@ ROWS = (
         partials=lambda x: (2 / _SQRT_PI * _gaussian(x),),
         meaning=real.erf,
         cost=2.2,
-        monotone=True,
     ),
     Function(
         "erfc",
@@ -63,7 +62,6 @@ ROWS = (
         meaning=real.log_ndtr,
         cost=34.0,
         saves="xy",
-        monotone=True,
     ),
     Function(
         "erfinv",
@@ -76,7 +74,6 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "lgamma",

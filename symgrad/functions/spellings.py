@@ -57,6 +57,5 @@ ROWS = (
         "gelu",
         ("x", "approximate"),
         definition=_gelu,
-        required=1,
     ),
 )

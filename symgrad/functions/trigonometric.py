@@ -82,7 +82,6 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "acos",
@@ -106,7 +105,6 @@ ROWS = (
         meaning=mp.atan,
         aliases=("arctan",),
         cost=3.8,
-        monotone=True,
     ),
     Function(
         "atan2",
@@ -129,7 +127,6 @@ ROWS = (
         meaning=real.sinh,
         cost=2.0,
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "cosh",
@@ -150,7 +147,6 @@ ROWS = (
         meaning=real.tanh,
         cost=4.3,
         saves="y",
-        monotone=True,
     ),
     Function(
         "asinh",
@@ -161,7 +157,6 @@ ROWS = (
         meaning=mp.asinh,
         aliases=("arcsinh",),
         cost=30.0,
-        monotone=True,
     ),
     Function(
         "acosh",
@@ -175,7 +170,6 @@ ROWS = (
         domain=(1, math.inf),
         sample=(1.1, 4),
         safe=Fraction(2),
-        monotone=True,
     ),
     Function(
         "atanh",
@@ -189,7 +183,6 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
-        monotone=True,
     ),
     Function(
         "hypot",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -66,23 +68,19 @@ def meaning(op: str) -> Callable[..., Any]:
     return found
 
 
-def _product(*factors: Any) -> Any:
-    result = factors[0]
-    for factor in factors[1:]:
-        result = result * factor
-    return result
+def sum_of(*terms: Any) -> Any:
+    """The sum from left to right, of numbers of any type."""
+    return reduce(operator.add, terms)
 
 
-def _total(*terms: Any) -> Any:
-    result = terms[0]
-    for term in terms[1:]:
-        result = result + term
-    return result
+def product_of(*factors: Any) -> Any:
+    """The product from left to right, of numbers of any type."""
+    return reduce(operator.mul, factors)
 
 
 _ARITHMETIC: dict[str, Any] = {
-    "add": _total,
-    "mul": _product,
+    "add": sum_of,
+    "mul": product_of,
     "pow": real.power,
     "not": lambda a: not a,
     "and": lambda *a: all(a),

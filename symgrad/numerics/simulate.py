@@ -16,7 +16,18 @@ import mpmath as mp
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.numerics.evaluate import COMPARE, FLOAT64, UNDEFINED, Environment, Format, exact, leaf_value, meaning
+from symgrad.numerics.evaluate import (
+    COMPARE,
+    FLOAT64,
+    UNDEFINED,
+    Environment,
+    Format,
+    exact,
+    leaf_value,
+    meaning,
+    product_of,
+    sum_of,
+)
 from symgrad.numerics.widening import NARROW, WIDEN
 
 __all__ = ["Simulation", "simulate"]
@@ -157,7 +168,7 @@ def _native(node: Expr) -> Elementwise | None:
     if node.op == "pow":
         return _POWERS.get(node.args[1].number)
     if node.op in ("add", "mul") and len(node.args) != 2:
-        return _scalar_sum if node.op == "add" else _scalar_product
+        return sum_of if node.op == "add" else product_of
     return _NATIVE.get(node.op)
 
 
@@ -178,20 +189,6 @@ def _exactly(node: Expr, target: Format) -> Elementwise:
         return math.nan if isinstance(result, mp.mpc) else target.round(result)
 
     return apply
-
-
-def _scalar_sum(*terms: float) -> float:
-    total = terms[0]
-    for term in terms[1:]:
-        total += term
-    return total
-
-
-def _scalar_product(*factors: float) -> float:
-    total = factors[0]
-    for factor in factors[1:]:
-        total *= factor
-    return total
 
 
 def _divide(x: float, y: float) -> float:

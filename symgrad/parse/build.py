@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from symgrad.errors import shown, suggestion
 from symgrad.functions import SPELLINGS
@@ -21,21 +21,17 @@ from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import exact
 from symgrad.parse import calls
 from symgrad.parse.alignment import ShapeConflict, aligned
+from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
-from symgrad.parse.promotion import floated
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
-from symgrad.tensor_ops.row import is_number, is_size
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 
 S = TypeVar("S")
 T = TypeVar("T")
-
-Links: TypeAlias = Sequence[tuple[ast.operator, ast.expr]]
-"""The operators of a chain, each with the operand after it."""
 
 MAX_DEPTH = 100  # of the syntax tree; a chain of operators of one precedence counts once
 _MAX_SIZE = 1_000  # of a constant that is evaluated
@@ -47,11 +43,6 @@ _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
 _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
-_LOGICAL: Mapping[type[ast.AST], str] = {
-    ast.And: "and", ast.Or: "or", ast.BitAnd: "and", ast.BitOr: "or",
-}  # fmt: skip
-_SUM = (ast.Add, ast.Sub)
-_PRODUCT = (ast.Mult, ast.Div, ast.MatMult)
 _METHODS = {row.method: row for row in TENSOR_OPS.values() if row.method}
 _FIELDS = {field for row in TENSOR_OPS.values() for field, _ in row.fields}
 
@@ -203,7 +194,7 @@ class Builder:
             return "; '&' and '|' bind tighter than comparisons: put these in parentheses"
         return "; compare it with something"
 
-    def _check_digits(self, node: ast.AST, values: Iterable[Expr]) -> None:
+    def check_digits(self, node: ast.AST, values: Iterable[Expr]) -> None:
         """Refuse what would take long to add up or multiply exactly."""
         if sum(_bits(ex.split_coefficient(value)[0]) for value in values) > _MAX_BITS:
             self.fail(node, "too many digits to calculate with exactly")
@@ -263,62 +254,6 @@ class Builder:
         value = self.number(node.operand)
         return MINUS_ONE * value if isinstance(node.op, ast.USub) else value
 
-    def _binary(self, node: ast.BinOp) -> Expr:
-        if isinstance(node.op, ast.Pow):
-            base, exponent = self.each(self.number, (node.left, node.right))
-            if is_size(exponent) and not is_number(base):
-                self.fail(node.right, "the size of a dimension is no exponent of a tensor; write exp(n*log(x))")
-            return ex.power(base, exponent)
-        if type(node.op) in _LOGICAL:
-            operator = type(node.op)
-            first, rest = _chain(node, (operator,))
-            parts = self.each(self.truth, [first, *(operand for _, operand in rest)])
-            return truth.logical(_LOGICAL[operator], *parts)
-        if isinstance(node.op, _SUM):
-            return self._sum(*_chain(node, _SUM))
-        if not isinstance(node.op, _PRODUCT):
-            self.fail(node, f"{shown(self.syntax.source(node))}: this operator is not part of the language")
-        return self._product(*_chain(node, _PRODUCT))
-
-    def _sum(self, first: ast.expr, rest: Links) -> Expr:
-        values = self.each(self.number, [first, *(operand for _, operand in rest)])
-        self._check_digits(first, values)
-        signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
-        return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
-
-    def _product(self, first: ast.expr, rest: Links) -> Expr:
-        """Products and quotients from left to right; everything between two '@' at once."""
-        if any(isinstance(op, ast.MatMult) for op, _ in rest):
-            return self._matrix_product(first, rest)
-        values = self.each(self.number, [first, *(operand for _, operand in rest)])
-        self._check_digits(first, values)
-        return floated(ex.mul(values[0], *self._factors(rest, values[1:])), first, rest)
-
-    def _factors(self, links: Links, values: Sequence[Expr]) -> list[Expr]:
-        factors = []
-        for (op, node), value in zip(links, values, strict=True):
-            if isinstance(op, ast.Div) and value is ZERO:
-                self.fail(node, "division by zero")
-            factors.append(ex.power(value, -1) if isinstance(op, ast.Div) else value)
-        return factors
-
-    def _matrix_product(self, first: ast.expr, rest: Links) -> Expr:
-        operands = [first, *(operand for _, operand in rest)]
-        parts = self.each(lambda node: self.isolated(self.number, node), operands)
-        total, sources = parts[0]
-        for (op, node), (value, own) in zip(rest, parts[1:], strict=True):
-            if isinstance(op, ast.MatMult):
-                pair = (self.whole(node, total, sources), self.whole(node, value, own))
-                total = calls.apply(self, node, TENSOR_OPS["matmul"], pair, {})
-                sources = frozenset({total})
-            else:
-                total = floated(ex.mul(total, *self._factors([(op, node)], [value])), first, [(op, node)])
-                sources |= own
-            self.settled(node, total)
-            first = node
-        self.sources |= sources
-        return total
-
     def _compare(self, node: ast.Compare) -> Expr:
         operands = [node.left, *node.comparators]
         values = self.each(self.value, operands)
@@ -331,7 +266,7 @@ class Builder:
         return truth.logical("and", *parts) if len(parts) > 1 else parts[0]
 
     def _logical(self, node: ast.BoolOp) -> Expr:
-        return truth.logical(_LOGICAL[type(node.op)], *self.each(self.truth, node.values))
+        return truth.logical(LOGICAL[type(node.op)], *self.each(self.truth, node.values))
 
     def _attribute(self, node: ast.Attribute) -> Expr:
         if node.attr in _METHODS:
@@ -374,7 +309,7 @@ _BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
     ast.Name: Builder._name,
     ast.Constant: Builder._constant,
     ast.UnaryOp: Builder._unary,
-    ast.BinOp: Builder._binary,
+    ast.BinOp: binary,
     ast.BoolOp: Builder._logical,
     ast.Compare: Builder._compare,
     ast.Attribute: Builder._attribute,
@@ -382,16 +317,6 @@ _BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
     ast.List: Builder._sequence,
     ast.Tuple: Builder._sequence,
 }
-
-
-def _chain(node: ast.BinOp, operators: tuple[type[ast.operator], ...]) -> tuple[ast.expr, Links]:
-    """``a + b - c``, which Python nests to the left: its first operand, and the others with their operators."""
-    links: list[tuple[ast.operator, ast.expr]] = []
-    first: ast.expr = node
-    while isinstance(first, ast.BinOp) and isinstance(first.op, operators):
-        links.append((first.op, first.right))
-        first = first.left
-    return first, links[::-1]
 
 
 def _bits(value: Fraction) -> int:

@@ -22,6 +22,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scanner import Scanner, ScannerError
 
 from symgrad.errors import Location, Mistake, SpecError, shown
+from symgrad.spec.yaml_places import LINE_BREAK, aligned
 
 __all__ = [
     "MAX_BYTES", "Document", "Entry", "Mapping", "Node", "Refused", "Scalar", "Sequence", "SourceText",
@@ -45,7 +46,6 @@ _MAX_STRAY_CHARACTERS = 20  # reported, at most
 _STRAY = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
-_LINE_BREAK = re.compile("\r\n|\r|\n")
 
 
 def _integer(text: str, base: int) -> int | float:
@@ -72,7 +72,7 @@ class SourceText:
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self.path = path
-        self._starts = [0, *(match.end() for match in _LINE_BREAK.finditer(text))]
+        self._starts = [0, *(match.end() for match in LINE_BREAK.finditer(text))]
 
     def location(self, index: int) -> Location:
         """Line and column of the character at ``index``."""
@@ -127,7 +127,7 @@ class Scalar:
     @cached_property
     def _places(self) -> list[int]:
         raw = self.source.text[self.start : self.end]
-        return [self.start + place for place in _align(self.text, raw, self.style)]
+        return [self.start + place for place in aligned(self.text, raw, self.style)]
 
 
 @dataclass(frozen=True)
@@ -354,64 +354,3 @@ class _Composer:
     def _stop(self, index: int, message: str) -> NoReturn:
         location = self._source.location(min(index, len(self._source.text)))
         raise SpecError([*self._mistakes, self._source.mistake(location, "", message.partition("\n")[0])])
-
-
-# --------------------------------------------------------------------------- places inside a scalar
-
-_BLANK = " \t\r\n"
-_PIECES = {
-    "'": re.compile("''|.", re.DOTALL),
-    '"': re.compile(r"\\(?:x.{2}|u.{4}|U.{8}|\r\n|.)|.", re.DOTALL),
-}
-_ANY_CHARACTER = re.compile(".", re.DOTALL)
-
-
-def _align(value: str, raw: str, style: str) -> list[int]:
-    """For each character of a scalar's ``value``, and for its end, its index in the ``raw`` text.
-
-    YAML folds, indents and strips blanks only: the other characters stand in the raw text in the
-    same order, each once. So these are paired one to one, and blanks fill the places between.
-    """
-    solid = _solid(raw, style)
-    places: list[int] = []
-    free = 0  # the first index that belongs to no character yet
-    ahead = next(solid, None)
-    if ahead:
-        free = min(ahead[0], free + (style in "'\"" and style != ""))
-    for char in value:
-        if char in _BLANK:
-            limit = ahead[0] - 1 if ahead else len(raw)
-            places.append(min(free, limit))
-            free = min(free + 1, limit)
-        elif ahead:
-            places.append(ahead[0])
-            free = ahead[1]
-            ahead = next(solid, None)
-        else:
-            places.append(free)
-    return [*places, free]
-
-
-def _solid(raw: str, style: str) -> Iterator[tuple[int, int]]:
-    """Start and end, in the raw text, of everything that stands for one character that is not blank."""
-    start, end = _content(raw, style)
-    for piece in _PIECES.get(style, _ANY_CHARACTER).finditer(raw, start, end):
-        if _meaning(piece.group()) not in _BLANK:
-            yield piece.span()
-
-
-def _content(raw: str, style: str) -> tuple[int, int]:
-    """The part of the raw text between the quotes, or after the line of the block sign."""
-    if style in ("'", '"'):
-        return 1, len(raw) - 1
-    header = _LINE_BREAK.search(raw) if style else None
-    return (header.end() if header else 0), len(raw)
-
-
-def _meaning(piece: str) -> str:
-    """The character that one piece of raw text stands for; empty for an escaped line break."""
-    if len(piece) == 1 or piece == "''":
-        return piece[0]
-    if piece[1] in Scanner.ESCAPE_CODES:
-        return chr(int(piece[2:], 16))
-    return str(Scanner.ESCAPE_REPLACEMENTS.get(piece[1], ""))

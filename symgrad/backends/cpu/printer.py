@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from symgrad.backends.constants import constant_name, constant_value
 from symgrad.backends.cpu.spellings import SPELLINGS
+from symgrad.backends.exactness import is_decimal
 from symgrad.backends.fused.writing import PassPrinter
-from symgrad.backends.torch.exactness import is_decimal
-from symgrad.backends.torch.printer import constant_name, constant_value
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.numerics.widening import WIDEN

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.cpu.plumbing import plumbing, reserved
 from symgrad.backends.cpu.printer import CppPrinter
 from symgrad.backends.fused import rows
@@ -15,7 +16,6 @@ from symgrad.backends.fused.writing import name_values
 from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.printer import constant_value
 from symgrad.ir.expr import Expr
 from symgrad.ir.formula import formula
 from symgrad.numerics.machine import machine

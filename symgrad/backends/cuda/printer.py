@@ -7,9 +7,10 @@ import struct
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.backends.constants import constant_name, rational
 from symgrad.backends.cuda.spellings import SPELLINGS
+from symgrad.backends.exactness import is_decimal
 from symgrad.backends.fused.writing import PassPrinter
-from symgrad.backends.torch.printer import constant_name, number
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.numerics.evaluate import exact
 
@@ -92,12 +93,17 @@ class TritonPrinter(PassPrinter):
             return f"{known}({self.block(base)})", _ATOM
         return f"libdevice.pow({self.block(base)}, {self.block(exponent)})", _ATOM
 
+    def _rational(self, value: Fraction) -> tuple[str, int]:
+        if not is_decimal(value.denominator):
+            return rational(value), _PRODUCT
+        return rational(value), _ATOM if value >= 0 else _UNARY
+
     def _constant(self, node: Expr) -> tuple[str, int]:
         """A constant expression: a literal, or a name for what is defined once at the top."""
         if node.op in ("true", "false"):
             return node.op.capitalize(), _ATOM
         if node.number is not None:
-            return number(node.number)
+            return self._rational(node.number)
         value = _value(node)
         if value < 0:
             return f"-{self._at(-node, _ATOM)}", _UNARY

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.cuda.plumbing import plumbing, reserved
 from symgrad.backends.cuda.printer import TritonPrinter
 from symgrad.backends.formatting import format_python
@@ -17,7 +18,7 @@ from symgrad.backends.fused.writing import name_values
 from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import module_docstring
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.printer import Printer
 from symgrad.ir.expr import Expr
 from symgrad.ir.formula import formula
 from symgrad.ir.traversal import topological
@@ -122,6 +123,14 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
     return format_python(template.render(**context, plumbing=helpers, libdevice="libdevice." in draft + helpers))
 
 
+class _HostPrinter(Printer):
+    """Prints numbers that Python computes: of a constant, which is a `tl.constexpr` in the file, it reads the value."""
+
+    def _constant(self, node: Expr) -> tuple[str, int]:
+        text, strength = super()._constant(node)
+        return (f"{text}.value" if node in self.constants else text), strength
+
+
 class _Writer:
     """Writes one pass."""
 
@@ -219,10 +228,7 @@ class _Writer:
         for node in read:
             if node.is_static and node.symbols:
                 names.append(self._number_name(node))
-                value = Printer(arguments, self.constants)(as_before(node))
-                for name in self.constants.values():
-                    value = re.sub(rf"\b{name}\b", f"{name}.value", value)
-                values.append(value)
+                values.append(_HostPrinter(arguments, self.constants)(as_before(node)))
                 if any(n.op == WIDEN for n in topological(node)):
                     wide.append(names[-1])
                 known[node] = f"({names[-1]} != 0)" if node.is_boolean else names[-1]

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.dtypes import cast
+from symgrad.backends.torch.imports import module_imports
 from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.plumbing import imports, plumbing
-from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.plumbing import plumbing
+from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr
@@ -46,7 +48,7 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     body = "\n".join(f"    {line}" for line in composite_lines(layout))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
     helpers = plumbing(body)
-    source = f"{imports(helpers)}\n{helpers}\n\n\ndef composite({arguments}):\n{body}\n"
+    source = f"{module_imports(helpers)}\n{helpers}\n\n\ndef composite({arguments}):\n{body}\n"
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional}
     scope.update({name: constant_value(node) for node, name in layout.constants.items()})
     exec(compile(source, f"<composite of {layout.spec.op}>", "exec"), scope)

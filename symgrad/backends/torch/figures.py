@@ -67,8 +67,10 @@ def _free(name: str) -> str:
 
 @cache
 def _taken() -> frozenset[str]:
-    text = (template_folder() / "torch" / "test.py.j2").read_text(encoding="utf-8")
-    return frozenset({"F", *re.findall(r"^([A-Z][A-Z_]*)\b", text, re.MULTILINE)})
+    folder = template_folder() / "torch"
+    pieces = [folder / "test.py.j2", *(folder / "test").iterdir()]
+    names = (re.findall(r"^([A-Z][A-Z_]*)\b", p.read_text(encoding="utf-8"), re.MULTILINE) for p in pieces)
+    return frozenset({"F"}).union(*names)
 
 
 def decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
@@ -151,8 +153,6 @@ def amplified(figure: float) -> int:
 
 def _leads_to(variant: Variant, layout: Layout, found: Mapping[Any, Any]) -> bool:
     """Whether the values of hyperparameters, by symbol or name, are those of a call that comes to the variant."""
-    from symgrad.backends.torch.samples import variant_at
-
     own = [(layout.symbol(h.name), h.name) for h in layout.spec.hyperparameters]
     return variant_at(layout, [found.get(s, found[name]) for s, name in own]) is variant
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.formatting import format_python
 from symgrad.backends.fused.binding import Fused
 from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch import dispatch, docs, public
+from symgrad.backends.torch.imports import module_imports
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import Methods
 from symgrad.backends.torch.methods.backward import PivotBackward
 from symgrad.backends.torch.owner import owner
-from symgrad.backends.torch.plumbing import imports, plumbing
-from symgrad.backends.torch.printer import constant_value
+from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.shape_check import shape_check
 from symgrad.compiler.operation import Operation
 from symgrad.ir.formula import formula
@@ -27,7 +28,7 @@ def render_module(operation: Operation, fused: Fused | None = None) -> str:
     context = _context(layout, fused)
     draft = template.render(**context, imports="", plumbing="")
     helpers = plumbing(draft)
-    text = template.render(**{**context, "imports": imports(draft + helpers), "plumbing": helpers})
+    text = template.render(**{**context, "imports": module_imports(draft + helpers), "plumbing": helpers})
     return format_python(text)
 
 

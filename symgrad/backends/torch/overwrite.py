@@ -56,10 +56,11 @@ class OverwritingPrinter(Printer):
         names: Mapping[Expr, str],
         constants: dict[Expr, str] | None,
         shapes: Mapping[Expr, str] | None,
+        dtypes: Mapping[Expr, str] | None,
         fits: MayOverwrite,
         dying: frozenset[Expr] = frozenset(),
     ) -> None:
-        super().__init__(names, constants, shapes)
+        super().__init__(names, constants, shapes, dtypes)
         self.fits = fits
         self.dying = dying
 

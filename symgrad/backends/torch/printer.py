@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.backends.constants import constant_name, constant_value, rational
+from symgrad.backends.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.literals import quoted
-from symgrad.backends.torch.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.torch.fusions import SPELLING
+from symgrad.backends.torch.operations import print_operation, print_shape
 from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
 from symgrad.ir.integers import is_integer, is_whole_tensor
 from symgrad.ir.traversal import topological
-from symgrad.numerics.evaluate import exact
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 
 # Binding strength of Python's operators, weakest first.
@@ -34,8 +34,8 @@ _DEFAULT_DTYPE = "torch.get_default_dtype()"
 class Printer:
     """Prints expressions; `names` gives the Python names of symbols and of values computed before.
 
-    Constants that are not plain numbers are collected in `constants`, to be defined once; `shapes` gives the source of
-    shapes of values that are not in scope themselves.
+    Constants that are not plain numbers are collected in `constants`, to be defined once; `shapes` and `dtypes` are
+    source of the shapes and dtypes of values that are not in scope themselves.
     """
 
     def __init__(
@@ -43,9 +43,11 @@ class Printer:
         names: Mapping[Expr, str],
         constants: dict[Expr, str] | None = None,
         shapes: Mapping[Expr, str] | None = None,
+        dtypes: Mapping[Expr, str] | None = None,
     ) -> None:
         self.names = names
         self.shapes = shapes or {}
+        self.dtypes = dtypes or {}
         self.constants = constants if constants is not None else {}
         self.used: Counter[Expr] = Counter()  # how often each name was printed
 
@@ -67,8 +69,6 @@ class Printer:
 
     def shape(self, like: Expr) -> str:
         """Source of the shape of a value."""
-        from symgrad.backends.torch.operations import print_shape
-
         return print_shape(self, like)
 
     def tensor(self, value: Expr, like: Expr) -> str:
@@ -85,7 +85,7 @@ class Printer:
             self.used[node] += 1
             return self.names[node], ATOM
         if node.op == "num":
-            return number(node["value"])
+            return self._number(node["value"])
         if node.op == "text":
             return quoted(node["value"]), ATOM
         if node.op in ("true", "false"):
@@ -158,22 +158,26 @@ class Printer:
         if condition.is_static:
             return self._conditional(node)
         if is_number(then) and is_number(otherwise) and not node.is_boolean:
-            like = self._float_tensor(condition)
-            if like is None:
-                return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
-            if (then, otherwise) == (ONE, ZERO):
-                return f"{self._at(condition, ATOM)}.to({_dtype_of(like)})", ATOM
-            if like in (self.names.get(s, s.name) for s in _broadcast_from(condition)):
-                filled = f"torch.full_like({like}, {self(then)})"
-            elif is_exact(then) and is_exact(otherwise):
-                return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({_dtype_of(like)})", ATOM
-            elif like.isidentifier():
-                filled = f"{like}.new_full((), {self(then)})"
-            else:
-                there = next(self.names[n] for n in topological(condition) if n.tensors and n in self.names)
-                filled = f"torch.full((), {self(then)}, dtype={_dtype_of(like)}, device={there}.device)"
-            return f"torch.where({self(condition)}, {filled}, {self(otherwise)})", ATOM
+            return self._choice_of_numbers(condition, then, otherwise), ATOM
         return f"torch.where({', '.join(self(a) for a in node.args)})", ATOM
+
+    def _choice_of_numbers(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
+        """A choice between two numbers, in the dtype of a tensor of floats."""
+        like, dtype = self._lent_dtype(condition)
+        if dtype is None:
+            return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)})"
+        if (then, otherwise) == (ONE, ZERO):
+            return f"{self._at(condition, ATOM)}.to({dtype})"
+        if like is not None and like in (self.names.get(s, s.name) for s in _broadcast_from(condition)):
+            filled = f"torch.full_like({like}, {self(then)})"
+        elif is_exact(then) and is_exact(otherwise):
+            return f"torch.where({self(condition)}, {self(then)}, {self(otherwise)}).to({dtype})"
+        elif like is not None:
+            filled = f"{like}.new_full((), {self(then)})"
+        else:
+            there = next(self.names[n] for n in topological(condition) if n.tensors and n in self.names)
+            filled = f"torch.full((), {self(then)}, dtype={dtype}, device={there}.device)"
+        return f"torch.where({self(condition)}, {filled}, {self(otherwise)})"
 
     def _conditional(self, node: Expr) -> tuple[str, int]:
         """A Python choice; a number beside a tensor becomes a tensor of its shape."""
@@ -194,11 +198,11 @@ class Printer:
         like = self.names[min(named, key=lambda s: s.name)] if named else self(other)
         return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
-    def _float_tensor(self, condition: Expr) -> str | None:
-        """Some tensor that decides the dtype of a choice between two numbers: one of the condition, else any.
+    def _lent_dtype(self, condition: Expr) -> tuple[str | None, str | None]:
+        """The tensor that decides the dtype of a choice between two numbers, if it is there, and that dtype as source.
 
-        Of cotangents and tangents only those that are surely there have a known shape. Where no tensor is there, an
-        input's dtype may be; None where there is no floating-point tensor: then torch decides.
+        It is one of the condition, else any; of cotangents and tangents only those that are surely there have a known
+        shape. Where there is no floating-point tensor torch decides: then both are None.
         """
         floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
         own = [s for s in floats if s in condition.tensors]
@@ -206,10 +210,9 @@ class Printer:
         first = min(own or floats or differential, key=lambda s: s.name, default=None)
         if first is not None:
             self.used[first] += 1
-            return self.names[first]
-        saved = [s for s in self.shapes if s.op == "sym" and s["kind"] == "tensor"]
-        kept = [s for s in saved if s in condition.tensors] or saved
-        return self.shapes[min(kept, key=lambda s: s.name)].removesuffix(".shape") if kept else None
+            return self.names[first], f"{self.names[first]}.dtype"
+        kept = [s for s in self.dtypes if s in condition.tensors] or list(self.dtypes)
+        return None, self.dtypes[min(kept, key=lambda s: s.name)] if kept else None
 
     def _pow(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args
@@ -248,8 +251,6 @@ class Printer:
         return f"torch.clamp({self(tensor)}, {keyword}={self(static[0])})", ATOM
 
     def _tensor_operation(self, node: Expr) -> tuple[str, int]:
-        from symgrad.backends.torch.operations import print_operation
-
         text = print_operation(self, node)
         # The one that is a product of its own where the operands are matrices, and the call of a helper otherwise.
         return text, _PRODUCT if node.op == "matmul_right" and not text.startswith("_matmul_right(") else ATOM
@@ -335,6 +336,11 @@ class Printer:
             )
         return f"{self._at(base, ATOM)} ** {self._at(exponent, _UNARY)}", _POWER
 
+    def _number(self, value: Fraction) -> tuple[str, int]:
+        if not is_decimal(value.denominator):
+            return rational(value), _PRODUCT
+        return rational(value), ATOM if value >= 0 else _UNARY
+
     def _constant(self, node: Expr) -> tuple[str, int]:
         """A constant expression: pi and the like by name, others defined once at the top of the module."""
         if node.op == "const":
@@ -348,52 +354,12 @@ class Printer:
             positive, strength = self._constant(-node)
             return f"-{positive}", _UNARY if strength >= _UNARY else _SUM
         if node not in self.constants:
-            self.constants[node] = constant_name(node, set(self.constants.values()))
+            self.constants[node] = constant_name(node, self.constants.values())
         return self.constants[node], ATOM
-
-
-def _dtype_of(like: str) -> str:
-    """Source of the dtype of a tensor; of one that was not saved, and so not widened, from ctx."""
-    kept = like.replace("ctx.shapes[", "ctx.dtypes[")
-    return f"{like}.dtype" if kept == like else f"torch.promote_types({kept}, torch.float32)"
 
 
 def _has_size(number: Expr) -> bool:
     return number.op != "maximum" and any(n.op == "count" for n in topological(number))  # a least size is none of 0
-
-
-def constant_value(node: Expr) -> float | None:
-    """The correctly rounded value of an expression without symbols; None if it has no finite one."""
-    (value,) = exact([node], {}, 200)
-    if isinstance(value, bool):
-        return None
-    nearest = float(value)
-    return nearest if math.isfinite(nearest) else None
-
-
-def constant_name(node: Expr, taken: set[str]) -> str:
-    """A name that spells the constant: `_SQRT_2_PI` for sqrt(2 / pi)."""
-    from symgrad.ir.formula import formula
-
-    words = "".join(c if c.isalnum() else " " for c in formula(node).replace("**", " pow ")).split()
-    name = "_" + "_".join(words).upper()
-    if len(name) > 24 or not name.isidentifier():
-        name = "_CONSTANT"
-    unique, i = name, 2
-    while unique in taken:
-        unique, i = f"{name}_{i}", i + 1
-    return unique
-
-
-def number(value: Fraction) -> tuple[str, int]:
-    """A rational as the shortest literal that is exact to a float, or as a quotient."""
-    if value.denominator == 1:
-        text = str(value) if abs(value) < 10**15 else repr(float(value))
-    elif is_decimal(value.denominator):
-        text = repr(float(value))
-    else:
-        return f"{value.numerator} / {value.denominator}", _PRODUCT
-    return text, ATOM if value >= 0 else _UNARY
 
 
 def _mixes(product: Expr) -> bool:

@@ -38,7 +38,7 @@ class Target:
 
 @dataclass
 class Scope:
-    """The Python names in scope of a method, by value; and where shapes are known from.
+    """The Python names in scope of a method, by value; and source of the shapes and dtypes of tensors that are not.
 
     `partly` holds the known values that may be None, each with the conditions under one of which it is there;
     `shared` the values that get a name wherever they are computed; `lets` names that the spec gives to values.
@@ -46,7 +46,8 @@ class Scope:
 
     names: Names
     known: dict[Expr, str] = field(default_factory=dict)
-    shapes: dict[Expr, str] = field(default_factory=dict)  # of tensors that are not there themselves
+    shapes: dict[Expr, str] = field(default_factory=dict)
+    dtypes: dict[Expr, str] = field(default_factory=dict)
     partly: dict[Expr, frozenset[str]] = field(default_factory=dict)
     shared: frozenset[Expr] = frozenset()
     lets: Mapping[Expr, str] = field(default_factory=dict)
@@ -69,12 +70,12 @@ def statements(
     allows it.
     """
     schedule = _scheduled(targets, scope, fused=fused, certain=certain)
-    printers = [schedule.printer(place, constants, scope.shapes) for place in range(len(schedule.sequence))]
+    printers = [schedule.printer(place, constants, scope) for place in range(len(schedule.sequence))]
     texts = schedule.written(printers)
     if fits is not None:
         dying = _last_reads([p.used for p in printers], schedule.overwritable())
         texts = schedule.written(
-            OverwritingPrinter(p.names, constants, p.shapes, fits, last)
+            OverwritingPrinter(p.names, constants, p.shapes, p.dtypes, fits, last)
             for p, last in zip(printers, dying, strict=True)
         )
     return _grouped(schedule.blocks(texts), [c for t in targets for c in t.conditions], certain)
@@ -102,7 +103,7 @@ class _Schedule:
     everyone: frozenset[str]
     together: Mapping[Expr, tuple[Expr, ...]]
 
-    def printer(self, place: int, constants: dict[Expr, str], shapes: Mapping[Expr, str]) -> Printer:
+    def printer(self, place: int, constants: dict[Expr, str], scope: Scope) -> Printer:
         """A printer with the names that surely have a value at a place of the sequence."""
         node, target = self.sequence[place]
         condition = self.users[node] if target is None else frozenset(target.conditions) or None
@@ -110,7 +111,8 @@ class _Schedule:
         before = (n for n, t in self.sequence[:place] if t is None)
         surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), condition, self.everyone)}
         there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, condition)}
-        return Printer(surely, constants, {**{n: f"{name}.shape" for n, name in there.items()}, **shapes})
+        shapes = {**{n: f"{name}.shape" for n, name in there.items()}, **scope.shapes}
+        return Printer(surely, constants, shapes, scope.dtypes)
 
     def written(self, printers: Iterable[Printer]) -> list[str]:
         """The source of each value in the sequence."""

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any
 
+from symgrad.backends.constants import constant_value
 from symgrad.backends.formatting import format_python
-from symgrad.backends.free_names import free_names
 from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.dtypes import floated_in, promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
+from symgrad.backends.torch.imports import test_imports
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import keepers
 from symgrad.backends.torch.owner import Owner
 from symgrad.backends.torch.plumbing import plumbing
-from symgrad.backends.torch.printer import Printer, constant_value
+from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.ranges import sampled_ranges
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.backends.torch.special import special
@@ -27,30 +28,10 @@ from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
 from symgrad.functions import FUNCTIONS
-from symgrad.ir.expr import ZERO, Expr
+from symgrad.ir.expr import ZERO
 from symgrad.ir.formula import formula
 from symgrad.ir.traversal import topological
 from symgrad.resources import environment
-
-_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("copy", ()),
-    ("io", ()),
-    ("itertools", ()),
-    ("math", ()),
-    ("os", ()),
-    ("pickle", ()),
-    ("collections", ("namedtuple",)),
-    ("collections.abc", ("Callable", "Iterator")),
-    ("concurrent.futures", ("ThreadPoolExecutor",)),
-    ("functools", ("reduce",)),
-    ("importlib", ("import_module",)),
-    ("typing", ("Any",)),
-)
-_TORCH_IMPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("torch", ("Tensor",)),
-    ("torch.autograd", ("forward_ad", "gradcheck", "gradgradcheck")),
-    ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
-)
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
@@ -65,33 +46,7 @@ def render_test(operation: Operation, kept: int = 0) -> str:
     template = environment().get_template("torch/test.py.j2")
     context = _Facts(layout).context() | {"kept": kept}
     draft = template.render(**context, imports="")
-    return format_python(template.render(**context, imports=_imports(draft)))
-
-
-def _imports(text: str) -> str:
-    """The import block that the text needs."""
-    read = free_names(text)
-    lines = ["from __future__ import annotations", ""]
-    for module, names in _IMPORTS:
-        wanted = [n for n in names if n in read]
-        if wanted:
-            lines.append(f"from {module} import {', '.join(wanted)}")
-        elif not names and module in read:
-            lines.append(f"import {module}")
-    lines += ["", "import pytest", "import torch"]
-    for module, names in _TORCH_IMPORTS:
-        wanted = [n for n in names if n in read]
-        if wanted:
-            lines.append(f"from {module} import {', '.join(wanted)}")
-    if "nn_grad" in read:
-        lines.append("from torch.nn import grad as nn_grad")
-    if "F" in read:
-        lines.append("from torch.nn import functional as F")
-    lines += ["from torch.utils import _pytree as pytree"]
-    if "TorchDispatchMode" in read:
-        lines.append("from torch.utils._python_dispatch import TorchDispatchMode")
-    lines.append("from torch.utils.checkpoint import checkpoint")
-    return "\n".join(lines)
+    return format_python(template.render(**context, imports=test_imports(draft)))
 
 
 class _Facts:
@@ -105,114 +60,148 @@ class _Facts:
         self.settings = samples.settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
         self.ranges = sampled_ranges(layout)
+        self.formulas = [f for v in layout.variants for f in v.formulas.values()]
+        self.operations = any(is_tensor_op(n) for f in self.formulas for n in topological(f))
+        self.broadcasting = all(t.shape is None for t in self.spec.tensors) and not self.operations
+        self.plain = all(t.dtype == "float" for t in self.spec.tensors)
 
     def context(self) -> dict[str, Any]:
-        layout, spec = self.layout, self.spec
-        tensors, outputs = spec.tensors, spec.outputs
-        live = any(o.grad for o in outputs) and bool(layout.differentiable)
-        differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
-        overridden = tuple(self.places[t] for t in self._overridden())
-        nonlinear, overrides = dispatch.is_nonlinear(layout), bool(overridden)
-        once = not spec.options.double_backward
-        derived = tuple(i for i in differentiable if i not in overridden)
-        zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())
-        operations = any(is_tensor_op(n) for f in self._formulas() for n in topological(f))
-        broadcasting = all(t.shape is None for t in tensors) and not operations
-        kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
-        plain = all(t.dtype == "float" for t in tensors)
-        first = self.shapes[0]
-        mixed = samples.shapes_to_mix(spec, self.shapes, self._formulas())
-        large = f"[(64,)] * {len(tensors)}" if broadcasting else "SHAPES[0]"
-        context: dict[str, Any] = {
-            "op": spec.op,
-            "name": layout.class_name,
-            "equations": docs.escaped(docs.equations(layout)),
-            "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
-            "tensors": literal([t.name for t in tensors]),
-            "differentiable": differentiable,
-            "derived": derived,
-            "hyperparameters": literal([h.name for h in spec.hyperparameters]) if spec.hyperparameters else "",
-            "outputs": len(outputs),
-            "output_names": literal([o.name for o in outputs]),
-            "grad_outputs": tuple(i for i, o in enumerate(outputs) if o.grad),
-            "some_fixed_outputs": not all(o.grad for o in outputs),
-            "settings": literal(self.settings),
-            "shapes": literal(self.shapes),
-            "empty": literal(self.empty) if self.empty else "",
-            "optional": any(t.default is not None for t in tensors),
-            "dispensable": all(tensors[i].default is not None for i in differentiable),
-            "head": next(i for i, t in enumerate(tensors) if t.default is None),
-            "ranges": literal(self.ranges),
-            "kinds": "" if plain else tuple_of(kinds),
-            "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
-            "composite": composite_lines(layout),
-            "guarded": self._guarded(),
-            "saved": self._saved(),
-            "overrides": overrides,
-            "overridden": overridden,
-            "absent": any(tensors[i].default is not None for i in overridden),
-            "nonlinear": nonlinear,
-            "once": once and not overrides and self._sloped(),
-            "twice": not once and not overrides and bool(differentiable),
-            "checked": bool(derived),
-            "live": live,
-            "double_checked": live and not once and not (overrides and zero),
-            "subsets": literal(_subsets(differentiable)),
-            "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
-            "allowance": ALLOWANCE,
-            "mixed_shapes": "SHAPES" if mixed == self.shapes else literal(mixed),
-            "ones": literal([_ones(t.shape) for t in tensors]),
-            "many": len(tensors) > 1,
-            "mixes": not any(n.op in _ONE_DTYPE for f in self._formulas() for n in topological(f)),
-            "several": len(differentiable) > 1,
-            "in_dims": literal(_in_dims([s is not None for s in first])),
-            "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
-            "compiled_settings": literal(self._compiled()),
-            "half": spec.options.accumulate == "float32",
-            "rounded_slopes": not any(s.source == "output" for v in layout.variants for s in v.plan.base),
-            "pointwise": not operations,
-            "special": tuple_of(list(map(tuple_of, special(layout)))),
-            "multiplies": layout.multiplies,
-            "sums": broadcasting and len(tensors) > 1,
-            "numbers": self._numbers() if broadcasting and len(tensors) > 1 and plain and self._joint() else "",
-            "refused": self._refused(),
-            "bad_shapes": literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
-            "large_shapes": large,
-            "square_shapes": f"[(4, 6)] * {len(tensors)}" if broadcasting else "SHAPES[0]",
-            "compared": not overrides,  # the composite has no part of these
-            "finer": self._is_finer(),
-            **self._versions(),
-            "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
+        """All variables of the template."""
+        context = {
+            **self._arguments(),
+            **self._samples(),
+            **self._values(),
+            **self._conduct(),
+            **self._derivatives(),
             "module": self._module(),
-            "ascii": all(map(str.isascii, self._declared())),  # torch.jit.load reads no other names
-            "figures": figures(layout),
         }
-        if overrides:
-            context |= {
-                "cotangents": ", ".join(f"grad_{o.name}: Any" for o in outputs),
-                "tangents": ", ".join(f"tangent_{t.name}: Any" for t in tensors),
-                "rule": self._rule(),
-                "transposed": self._transposed(),
-            }
         formulas = [line for part in ("composite", "saved", "rule", "transposed") for line in context.get(part, ())]
         context["helpers"] = plumbing("\n".join(formulas))
         context["constants"] = [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()]
         return context
 
-    # ------------------------------------------------------------------------------------------ facts
-    def _formulas(self) -> list[Expr]:
-        return [f for v in self.layout.variants for f in v.formulas.values()]
+    def _arguments(self) -> dict[str, Any]:
+        """What the operation is called by and with."""
+        layout, spec = self.layout, self.spec
+        tensors, outputs = spec.tensors, spec.outputs
+        kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
+        return {
+            "op": spec.op,
+            "name": layout.class_name,
+            "equations": docs.escaped(docs.equations(layout)),
+            "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
+            "tensors": literal([t.name for t in tensors]),
+            "many": len(tensors) > 1,
+            "kinds": "" if self.plain else tuple_of(kinds),
+            "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
+            "optional": any(t.default is not None for t in tensors),
+            "head": next(i for i, t in enumerate(tensors) if t.default is None),
+            "hyperparameters": literal([h.name for h in spec.hyperparameters]) if spec.hyperparameters else "",
+            "outputs": len(outputs),
+            "output_names": literal([o.name for o in outputs]),
+            "grad_outputs": tuple(i for i, o in enumerate(outputs) if o.grad),
+            "some_fixed_outputs": not all(o.grad for o in outputs),
+            "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
+            "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
+            "ascii": all(map(str.isascii, self._declared())),  # torch.jit.load reads no other names
+        }
 
+    def _samples(self) -> dict[str, Any]:
+        """Shapes, ranges and hyperparameters, and what is refused of each."""
+        spec, first = self.spec, self.shapes[0]
+        tensors = spec.tensors
+        mixed = samples.shapes_to_mix(spec, self.shapes, self.formulas)
+        return {
+            "settings": literal(self.settings),
+            "compiled_settings": literal(self._compiled()),
+            "refused": self._refused(),
+            "shapes": literal(self.shapes),
+            "empty": literal(self.empty) if self.empty else "",
+            "mixed_shapes": "SHAPES" if mixed == self.shapes else literal(mixed),
+            "large_shapes": f"[(64,)] * {len(tensors)}" if self.broadcasting else "SHAPES[0]",
+            "square_shapes": f"[(4, 6)] * {len(tensors)}" if self.broadcasting else "SHAPES[0]",
+            "bad_shapes": literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
+            "ones": literal([_ones(t.shape) for t in tensors]),
+            "in_dims": literal(_in_dims([s is not None for s in first])),
+            "ranges": literal(self.ranges),
+            "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
+            "special": tuple_of(list(map(tuple_of, special(self.layout)))),
+            "numbers": self._numbers() if self._takes_numbers() else "",
+        }
+
+    def _derivatives(self) -> dict[str, Any]:
+        """Which derivatives there are, and how those that the spec gives are checked."""
+        layout, spec = self.layout, self.spec
+        live = any(o.grad for o in spec.outputs) and bool(layout.differentiable)
+        differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
+        overridden = tuple(self.places[t] for t in self._overridden())
+        derived = tuple(i for i in differentiable if i not in overridden)
+        once, overrides = not spec.options.double_backward, bool(overridden)
+        zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())
+        found = {
+            "live": live,
+            "differentiable": differentiable,
+            "derived": derived,
+            "several": len(differentiable) > 1,
+            "subsets": literal(_subsets(differentiable)),
+            "dispensable": all(spec.tensors[i].default is not None for i in differentiable),
+            "checked": bool(derived),
+            "double_checked": live and not once and not (overrides and zero),
+            "once": once and not overrides and self._sloped(),
+            "twice": not once and not overrides and bool(differentiable),
+            "nonlinear": dispatch.is_nonlinear(layout),
+            "overrides": overrides,
+            "overridden": overridden,
+            "absent": any(spec.tensors[i].default is not None for i in overridden),
+            "compared": not overrides,  # the composite has no part of these
+        }
+        if overrides:
+            found |= {
+                "cotangents": ", ".join(f"grad_{o.name}: Any" for o in spec.outputs),
+                "tangents": ", ".join(f"tangent_{t.name}: Any" for t in spec.tensors),
+                "rule": self._rule(),
+                "transposed": self._transposed(),
+            }
+        return found
+
+    def _values(self) -> dict[str, Any]:
+        """The formula in torch, true values, and what accuracy and dtypes may be asked for."""
+        return {
+            "composite": composite_lines(self.layout),
+            "guarded": self._guarded(),
+            "allowance": ALLOWANCE,
+            "figures": figures(self.layout),
+            "pointwise": not self.operations,
+            "sums": self.broadcasting and len(self.spec.tensors) > 1,
+            "multiplies": self.layout.multiplies,
+            "mixes": not any(n.op in _ONE_DTYPE for f in self.formulas for n in topological(f)),
+            "half": self.spec.options.accumulate == "float32",
+            "finer": self._is_finer(),
+        }
+
+    def _conduct(self) -> dict[str, Any]:
+        """What is saved for backward, and in what dtype it is."""
+        return {
+            "saved": self._saved(),
+            "rounded_slopes": not any(s.source == "output" for v in self.layout.variants for s in v.plan.base),
+            **self._versions(),
+        }
+
+    # ------------------------------------------------------------------------------------------ facts
     def _joint(self) -> bool:
         """Whether the dtype of every output is that of all tensors, which decide the dtype of a number among them."""
         everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
-        nodes = topological(*self._formulas())
+        nodes = topological(*self.formulas)
         chosen = any(n.op == "where" and all(a.is_static for a in n.args[1:]) for n in nodes)  # between numbers
-        return not chosen and all(promoted(f) == everyone for f in self._formulas())
+        return not chosen and all(promoted(f) == everyone for f in self.formulas)
+
+    def _takes_numbers(self) -> bool:
+        """Whether any tensor may be a number, and the results are as if it were a tensor without dimensions."""
+        return self.broadcasting and len(self.spec.tensors) > 1 and self.plain and self._joint()
 
     def _numbers(self) -> str:
         """Numbers in all domains: an integer, where torch computes the formula of one, and another."""
-        whole = not any(n.op in _OF_FLOATS for f in self._formulas() for n in topological(f))
+        whole = not any(n.op in _OF_FLOATS for f in self.formulas for n in topological(f))
         domains = [t.domain for t in self.spec.tensors if t.domain is not None]
         found = [v for v in (2 if whole else 2.0, 0.5) if all(v in d for d in domains)]
         return repr(found) if found else ""
@@ -244,7 +233,7 @@ class _Facts:
     def _is_finer(self) -> bool:
         """Whether functions of whole numbers are computed in float64, which the composite computes in float32."""
         wide = self.layout.wide_values or self.layout.wide_slopes
-        return wide and any(map(floated_in, self._formulas()))
+        return wide and any(map(floated_in, self.formulas))
 
     def _refused(self) -> str:
         rows = [f'("{n}", {value}, {error})' for n, value, error in samples.refused(self.spec)]

@@ -118,7 +118,10 @@ class Common:
             del scope.known[symbol]
         for i, tensor in enumerate(layout.spec.tensors):
             if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
-                scope.shapes[layout.symbol(tensor.name)] = f"ctx.shapes[{i}]"
+                symbol = layout.symbol(tensor.name)
+                scope.shapes[symbol] = f"ctx.shapes[{i}]"
+                if symbol["kind"] == "tensor":  # as it is computed with, where it was not saved and so not widened
+                    scope.dtypes[symbol] = f"torch.promote_types(ctx.dtypes[{i}], torch.float32)"
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)

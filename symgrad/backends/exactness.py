@@ -21,6 +21,7 @@ def is_exact(number: Expr) -> bool:
 
 
 def is_decimal(denominator: int) -> bool:
+    """Whether a fraction with this denominator has finitely many decimals."""
     for prime in (2, 5):
         while denominator % prime == 0:
             denominator //= prime

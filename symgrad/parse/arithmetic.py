@@ -1,0 +1,102 @@
+"""Operators with two operands: sums, products and powers of numbers, and matrix products."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from symgrad.errors import shown
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr
+from symgrad.parse import calls
+from symgrad.parse.promotion import floated
+from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.row import is_number, is_size
+
+if TYPE_CHECKING:
+    from symgrad.parse.build import Builder
+
+__all__ = ["LOGICAL", "binary"]
+
+Links: TypeAlias = Sequence[tuple[ast.operator, ast.expr]]
+"""The operators of a chain, each with the operand after it."""
+
+LOGICAL: Mapping[type[ast.AST], str] = {
+    ast.And: "and", ast.Or: "or", ast.BitAnd: "and", ast.BitOr: "or",
+}  # fmt: skip
+_SUM = (ast.Add, ast.Sub)
+_PRODUCT = (ast.Mult, ast.Div, ast.MatMult)
+
+
+def binary(builder: Builder, node: ast.BinOp) -> Expr:
+    """The value of a sum, a product, a power, or of a logical operation by ``&`` and ``|``."""
+    if isinstance(node.op, ast.Pow):
+        base, exponent = builder.each(builder.number, (node.left, node.right))
+        if is_size(exponent) and not is_number(base):
+            builder.fail(node.right, "the size of a dimension is no exponent of a tensor; write exp(n*log(x))")
+        return ex.power(base, exponent)
+    if type(node.op) in LOGICAL:
+        operator = type(node.op)
+        first, rest = _chain(node, (operator,))
+        parts = builder.each(builder.truth, [first, *(operand for _, operand in rest)])
+        return truth.logical(LOGICAL[operator], *parts)
+    if isinstance(node.op, _SUM):
+        return _sum(builder, *_chain(node, _SUM))
+    if not isinstance(node.op, _PRODUCT):
+        builder.fail(node, f"{shown(builder.syntax.source(node))}: this operator is not part of the language")
+    return _product(builder, *_chain(node, _PRODUCT))
+
+
+def _sum(builder: Builder, first: ast.expr, rest: Links) -> Expr:
+    values = builder.each(builder.number, [first, *(operand for _, operand in rest)])
+    builder.check_digits(first, values)
+    signs = [ONE, *(MINUS_ONE if isinstance(op, ast.Sub) else ONE for op, _ in rest)]
+    return floated(ex.add(*(sign * value for sign, value in zip(signs, values, strict=True))), first, rest)
+
+
+def _product(builder: Builder, first: ast.expr, rest: Links) -> Expr:
+    """Products and quotients from left to right; everything between two '@' at once."""
+    if any(isinstance(op, ast.MatMult) for op, _ in rest):
+        return _matrix_product(builder, first, rest)
+    values = builder.each(builder.number, [first, *(operand for _, operand in rest)])
+    builder.check_digits(first, values)
+    return floated(ex.mul(values[0], *_factors(builder, rest, values[1:])), first, rest)
+
+
+def _factors(builder: Builder, links: Links, values: Sequence[Expr]) -> list[Expr]:
+    factors = []
+    for (op, node), value in zip(links, values, strict=True):
+        if isinstance(op, ast.Div) and value is ZERO:
+            builder.fail(node, "division by zero")
+        factors.append(ex.power(value, -1) if isinstance(op, ast.Div) else value)
+    return factors
+
+
+def _matrix_product(builder: Builder, first: ast.expr, rest: Links) -> Expr:
+    operands = [first, *(operand for _, operand in rest)]
+    parts = builder.each(lambda node: builder.isolated(builder.number, node), operands)
+    total, sources = parts[0]
+    for (op, node), (value, own) in zip(rest, parts[1:], strict=True):
+        if isinstance(op, ast.MatMult):
+            pair = (builder.whole(node, total, sources), builder.whole(node, value, own))
+            total = calls.apply(builder, node, TENSOR_OPS["matmul"], pair, {})
+            sources = frozenset({total})
+        else:
+            total = floated(ex.mul(total, *_factors(builder, [(op, node)], [value])), first, [(op, node)])
+            sources |= own
+        builder.settled(node, total)
+        first = node
+    builder.sources |= sources
+    return total
+
+
+def _chain(node: ast.BinOp, operators: tuple[type[ast.operator], ...]) -> tuple[ast.expr, Links]:
+    """``a + b - c``, which Python nests to the left: its first operand, and the others with their operators."""
+    links: list[tuple[ast.operator, ast.expr]] = []
+    first: ast.expr = node
+    while isinstance(first, ast.BinOp) and isinstance(first.op, operators):
+        links.append((first.op, first.right))
+        first = first.left
+    return first, links[::-1]
