@@ -1,3 +1,5 @@
+"""Messages: where a mistake is, how it is shown, and that importing what shows it is light."""
+
 import subprocess
 import sys
 

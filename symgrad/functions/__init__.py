@@ -2,7 +2,7 @@
 
 Derivatives are stable atoms themselves and follow PyTorch's conventions at kinks. Rows with a `definition` are
 spellings: the parser expands them and no later stage sees them. Adding a function is adding a row;
-`tests/test_functions.py` proves every row against mpmath and torch.
+`tests/functions/test_functions.py` proves every row against mpmath and torch.
 """
 
 from __future__ import annotations

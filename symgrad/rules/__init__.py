@@ -1,4 +1,4 @@
-"""Rewrite rules: flat tables, each row proven by `tests/test_rules.py`."""
+"""Rewrite rules: flat tables, each row proven by `tests/rules/test_rules.py`."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""A module in memory has its fused passes too."""
+
 from __future__ import annotations
 
 import torch

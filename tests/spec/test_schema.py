@@ -1,3 +1,5 @@
+"""The JSON schema takes what is read, and refuses what is refused for the keys alone."""
+
 import json
 import re
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""Every mistake in a spec is told, at its place, and nothing else."""
+
 import time
 
 import pytest

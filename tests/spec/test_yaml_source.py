@@ -1,3 +1,5 @@
+"""YAML 1.2 as a tree that knows its places; what no spec needs is refused."""
+
 import time
 
 import pytest

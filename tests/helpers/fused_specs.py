@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-BELL = (Path(__file__).parents[1] / "specs" / "gelu_tanh.yaml").read_text(encoding="utf-8")
+BELL = (Path(__file__).parents[2] / "specs" / "gelu_tanh.yaml").read_text(encoding="utf-8")
 GATE = "op: gate\ntensors: {x: , beta: }\noutputs: {y: x * sigmoid(beta * x)}\n"
 CHANNEL = """
 op: channel

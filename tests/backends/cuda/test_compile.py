@@ -13,7 +13,8 @@ from processes import process
 
 pytest.importorskip("triton")
 import ptx
-from test_cuda_passes import LAYER, MASKED, PEAK, SETTINGS
+
+from tests.backends.cuda.test_passes import LAYER, MASKED, PEAK, SETTINGS
 
 
 @pytest.fixture(scope="module")

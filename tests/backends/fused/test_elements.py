@@ -1,3 +1,5 @@
+"""What a pass computes for each element: which operands it takes, and which operations have no place in it."""
+
 from __future__ import annotations
 
 import pytest

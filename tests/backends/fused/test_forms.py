@@ -1,3 +1,5 @@
+"""The forms that fused passes compute are worth what the chosen forms are."""
+
 from __future__ import annotations
 
 import mpmath as mp

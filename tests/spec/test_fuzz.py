@@ -1,11 +1,13 @@
+"""Whatever a spec holds, it is read or refused at once, with mistakes at places that exist."""
+
 import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_spec import FULL, SWISH
 
 from symgrad.errors import SpecError
 from symgrad.spec import Spec, parse_spec
+from tests.spec.test_load import FULL, SWISH
 
 
 def only_spec_or_error(text: str | bytes) -> None:

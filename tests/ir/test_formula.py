@@ -1,3 +1,5 @@
+"""Expressions as formulas: read again they are the same, with no more parentheses than it takes."""
+
 from fractions import Fraction
 from typing import Any
 

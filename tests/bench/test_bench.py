@@ -1,3 +1,5 @@
+"""The benchmark: what is measured, with which arguments, and how it is told."""
+
 from __future__ import annotations
 
 import json

@@ -23,8 +23,8 @@ from symgrad.compiler.operation import Operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, parse_spec
 
-SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
-OWN_SPECS = sorted((Path(__file__).parent / "specs").glob("*.yaml"))
+SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+OWN_SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
 SAMPLE = [*SPECS[1::6], *OWN_SPECS]  # for what holds of every module or of none; the dearest specs are not among them
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from random_expressions import TABLE, X, Y, Z
-from test_plan import stored
 
 from symgrad.backends.torch.printer import Printer
 from symgrad.functions import FUNCTIONS
@@ -14,6 +13,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
 from symgrad.plan.composite import backward_cost, composite_saves
 from symgrad.plan.saving import saved_by_composite
+from tests.plan.test_saving import stored
 
 
 @pytest.mark.parametrize("name", TABLE)
