@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from symgrad.backends.exactness import is_decimal
 from symgrad.ir.expr import Expr
-from symgrad.ir.formula import formula
 from symgrad.numerics.evaluate import exact
+from symgrad.parse.formula import formula
 
 __all__ = ["constant_name", "constant_value", "rational"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from symgrad.compiler.workbench import hyperparameter_values
-from symgrad.ir.shapes import Extent, extent
 from symgrad.ir.traversal import topological
 from symgrad.parse import parse_formulas
 from symgrad.spec.model import Spec, Tensor
+from symgrad.tensor_ops.shapes import Extent, extent
 
 _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
-from symgrad.ir.branches import Split
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
-from symgrad.ir.formula import formula
 from symgrad.ir.traversal import substitute
 from symgrad.parse import Program
+from symgrad.parse.formula import formula
 from symgrad.plan.saving import Plan
 from symgrad.spec import Spec
 from symgrad.stabilise.candidates import Choice

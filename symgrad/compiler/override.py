@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_linear, vjp
+from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import cotangent, tangent
 from symgrad.ir.expr import ZERO, Expr, add, make, symbol
-from symgrad.ir.shapes import absorbed, declared_shape, same_shape, shape_sources
 from symgrad.ir.traversal import substitute, transform
 from symgrad.parse import Program
 from symgrad.parse.alignment import side_by_side
+from symgrad.tensor_ops.shapes import absorbed, declared_shape, same_shape, shape_sources
 from symgrad.tensor_ops.shaping import squeeze
 
 __all__ = ["Override", "override"]

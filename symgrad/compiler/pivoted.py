@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from symgrad.compiler.operation import Variant
+from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import cotangent, tangent
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import substitute
 from symgrad.parse import Program

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_linear, partials, region_leaves, vjp
+from symgrad.differentiate.symbols import cotangent
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import cotangent
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.shapes import declared_shape
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.parse import Program
 from symgrad.plan.reuse import Derivatives
 from symgrad.plan.saving import Plan, Saved
 from symgrad.tensor_ops import data_arguments
+from symgrad.tensor_ops.shapes import declared_shape
 
 __all__ = ["Second", "second_derivatives", "total_gradients"]
 

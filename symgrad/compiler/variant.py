@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
 from symgrad.compiler.second import Second, second_derivatives, total_gradients
 from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
 from symgrad.differentiate.modes import jvp, vjp
+from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
-from symgrad.ir.differentials import cotangent, tangent
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.shapes import ShapeConflict
-from symgrad.ir.sizes import Sizes
 from symgrad.ir.traversal import substitute
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
@@ -25,6 +24,7 @@ from symgrad.plan.hoist import divided_by_elements
 from symgrad.plan.reuse import Derivatives, reuse_outputs
 from symgrad.plan.saving import Plan, plan, remaining_cost
 from symgrad.plan.subsets import spared
+from symgrad.tensor_ops.shapes import ShapeConflict
 
 Partials: TypeAlias = Mapping[tuple[str, str], Expr]
 """Expressions by output and tensor."""

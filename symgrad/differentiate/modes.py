@@ -13,10 +13,10 @@ from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ZERO, Expr, make
-from symgrad.ir.shapes import common_extent, same_shape, shape_sources
 from symgrad.ir.traversal import topological
 from symgrad.ir.truth import where
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
+from symgrad.tensor_ops.shapes import common_extent, same_shape, shape_sources
 from symgrad.tensor_ops.shaping import unsqueeze
 
 

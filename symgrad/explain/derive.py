@@ -8,10 +8,10 @@ from symgrad.compiler.operation import Operation, Variant
 from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
 from symgrad.explain.equations import derivatives
 from symgrad.ir.expr import Expr, symbol
-from symgrad.ir.formula import formula
 from symgrad.ir.traversal import substitute
 from symgrad.numerics.accuracy import ulp_text
 from symgrad.parse import Program
+from symgrad.parse.formula import formula
 from symgrad.stabilise.candidates import Choice
 
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach

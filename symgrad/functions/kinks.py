@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mpmath as mp
 
+from symgrad.analysis.integers import is_integer
 from symgrad.functions import real
 from symgrad.functions.row import Function
 from symgrad.ir import truth
 from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make
-from symgrad.ir.integers import is_integer
 from symgrad.ir.truth import compare, where
 
 

@@ -53,6 +53,11 @@ def ends(tree: Split | Roots) -> list[Roots]:
     return [*ends(tree.then), *ends(tree.otherwise)] if isinstance(tree, Split) else [tree]
 
 
+def absent(tensor: str) -> Expr:
+    """The Python condition that an optional tensor was not given."""
+    return ex.symbol(f"{tensor} is None", "bool")
+
+
 def first_condition(roots: Iterable[Expr]) -> Expr | None:
     """The first undecided Python condition of a choice between tensors."""
     return next(_conditions(roots), None)

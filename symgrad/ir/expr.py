@@ -163,7 +163,7 @@ class Expr:
         return _restored, (self.op, self.args, self.attrs)
 
     def __repr__(self) -> str:
-        from symgrad.ir.formula import formula
+        from symgrad.parse.formula import formula  # the one thing that the representation asks of a later stage
 
         return formula(self)
 

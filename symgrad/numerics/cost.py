@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.functions import FUNCTIONS
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
-from symgrad.ir.sizes import Sizes
 from symgrad.ir.traversal import topological
 from symgrad.numerics.machine import machine, machine_form
 from symgrad.tensor_ops import TENSOR_OPS

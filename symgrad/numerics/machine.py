@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from symgrad.analysis.sizes import UNKNOWN, elements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, MINUS_ONE, ONE, Expr, make
-from symgrad.ir.sizes import UNKNOWN, elements
 from symgrad.ir.traversal import topological
 
 # Functions whose values are bounded or decay: they enter products first.

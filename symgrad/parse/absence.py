@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from symgrad.ir import expr as ex
-from symgrad.ir.branches import first_condition
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import absent, first_condition
 from symgrad.ir.expr import Expr, make, num
-from symgrad.ir.shapes import extent, shape_sources
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.tensor_ops.extent import ShapeConflict
+from symgrad.tensor_ops.shapes import extent, shape_sources
 from symgrad.tensor_ops.shaping import unsqueeze
 
 __all__ = ["whether_given", "without"]

@@ -16,7 +16,6 @@ from symgrad.functions import SPELLINGS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
-from symgrad.ir.shapes import shape_sources
 from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import exact
 from symgrad.parse import calls
@@ -27,6 +26,7 @@ from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
 from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.tensor_ops.shapes import shape_sources
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 

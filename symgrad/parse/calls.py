@@ -9,12 +9,12 @@ from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from symgrad import functions
+from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tensor
 from symgrad.errors import shown
 from symgrad.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ir import truth
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
-from symgrad.ir.integers import holds_integers, is_integer, is_whole_tensor
 from symgrad.numerics.evaluate import exact
 from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from symgrad.analysis.integers import is_integer
+from symgrad.differentiate.symbols import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.ir.branches import ends, split
-from symgrad.ir.differentials import cotangent
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.integers import is_integer
-from symgrad.ir.shapes import extent, same_shape, shape_sources
 from symgrad.parse.absence import whether_given
 from symgrad.parse.alignment import ShapeConflict, side_by_side
 from symgrad.parse.build import Builder
@@ -24,6 +23,7 @@ from symgrad.spec.model import Formula, Output, Spec
 from symgrad.spec.names import CONSTANTS
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.row import is_number
+from symgrad.tensor_ops.shapes import extent, same_shape, shape_sources
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
 

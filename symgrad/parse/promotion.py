@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from symgrad.analysis.integers import is_whole_tensor
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.integers import is_whole_tensor
 
 
 def floated(value: Expr, first: ast.expr, rest: Sequence[tuple[ast.operator, ast.expr]]) -> Expr:

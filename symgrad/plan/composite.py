@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.functions import FUNCTIONS
 from symgrad.ir.expr import HALF, Expr, make
-from symgrad.ir.sizes import Sizes
 from symgrad.ir.traversal import topological
 from symgrad.numerics.cost import is_product, total
 from symgrad.numerics.machine import machine

@@ -12,17 +12,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
+from symgrad.analysis.sizes import elements
 from symgrad.differentiate.modes import jvp, vjp
+from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import tangent
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.shapes import declared_shape
-from symgrad.ir.sizes import elements
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.parse import Program
+from symgrad.parse.formula import formula
 from symgrad.plan.hoist import hoisted
 from symgrad.spec.model import Formula, Output, Tensor
 from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.tensor_ops.shapes import declared_shape
 
 _SMALLER = 0.75  # of the elements of the tensors: more sums than tensors are no gain unless they are much smaller
 
@@ -226,8 +227,6 @@ def _inner(program: Program, sums: Collection[Pivot], gone: Collection[str], out
 
 def with_outputs(program: Program, pivots: Pivots) -> Program:
     """The program that also returns the sums."""
-    from symgrad.ir.formula import formula
-
     spec = program.spec
     place = spec.outputs[0].location
     extra = (Output(Formula(p.name, formula(p.value), place)) for p in pivots.sums)

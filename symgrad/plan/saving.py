@@ -14,8 +14,8 @@ from itertools import combinations
 
 import networkx as nx
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr
-from symgrad.ir.sizes import Sizes
 from symgrad.ir.traversal import topological
 from symgrad.numerics.cost import cost, is_product, scaled_cost, total
 from symgrad.numerics.machine import machine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import Expr
-from symgrad.ir.sizes import Sizes
 from symgrad.numerics.cost import is_product, total
 from symgrad.numerics.machine import machine
 from symgrad.plan.composite import composite_saves

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import reduce
 
+from symgrad.analysis.signs import positive
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.signs import positive
 from symgrad.rules.rule import Transformation
 from symgrad.spec.interval import Interval
 

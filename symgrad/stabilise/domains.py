@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from fractions import Fraction
 
+from symgrad.analysis.signs import positive, same_sign
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, FALSE, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
-from symgrad.ir.signs import positive, same_sign
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.spec.interval import Interval
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.differentiate.modes import local_partials
 from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
@@ -95,8 +96,6 @@ def _safe_argument(node: Expr) -> Expr | None:
 
 def _can_fail(node: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> bool:
     """Whether the function or its slope is non-finite at some point where the branch is dead."""
-    from symgrad.differentiate.modes import local_partials
-
     probes = machine([condition, node, *local_partials(node)])
     for point in points:
         try:

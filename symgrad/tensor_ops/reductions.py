@@ -9,6 +9,7 @@ from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
 from symgrad.ir.truth import compare, where
 from symgrad.tensor_ops.extent import reduced
 from symgrad.tensor_ops.row import TENSOR_OPS, Attribute, Ref, TensorOp
+from symgrad.tensor_ops.shapes import covers, shape_sources
 from symgrad.tensor_ops.shaping import count, expand, restore
 
 KEEPDIM = Attribute("keepdim", "bool", False)
@@ -40,8 +41,6 @@ def _weighted(slope: Slope) -> dict[str, Any]:
         return ((expand(spread, x) if has_partials else spread) * slope(node),)
 
     def push(node: Expr, t: Tangents) -> Expr | None:
-        from symgrad.ir.shapes import covers, shape_sources
-
         if t[0] is None:
             return None
         product = t[0] * slope(node)

@@ -15,9 +15,9 @@ from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import vjp
+from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.branches import Split
-from symgrad.ir.differentials import absent, cotangent, tangent
+from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.numerics.evaluate import Exact

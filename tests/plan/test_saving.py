@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
+from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import vjp
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.sizes import Sizes
 from symgrad.ir.traversal import topological
 from symgrad.numerics.cost import is_product
 from symgrad.parse import parse_formulas

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 
+from symgrad.differentiate.symbols import cotangent
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
-from symgrad.ir.differentials import cotangent
 from symgrad.ir.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ir.truth import compare, where

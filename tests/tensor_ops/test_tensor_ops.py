@@ -16,7 +16,7 @@ from symgrad.backends.constants import constant_value
 from symgrad.backends.torch.plumbing import snippets
 from symgrad.backends.torch.printer import Printer
 from symgrad.differentiate.modes import jvp, vjp
-from symgrad.ir.differentials import cotangent
+from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import substitute
 from symgrad.numerics.machine import machine

@@ -17,8 +17,8 @@ from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import module_docstring, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.ir.expr import Expr
-from symgrad.ir.formula import formula
 from symgrad.numerics.machine import machine
+from symgrad.parse.formula import formula
 from symgrad.resources import environment
 
 

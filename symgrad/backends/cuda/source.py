@@ -20,10 +20,10 @@ from symgrad.backends.torch.docs import module_docstring
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.ir.expr import Expr
-from symgrad.ir.formula import formula
 from symgrad.ir.traversal import topological
 from symgrad.numerics.machine import machine
 from symgrad.numerics.widening import WIDEN, as_before
+from symgrad.parse.formula import formula
 from symgrad.resources import environment, template_folder
 
 

@@ -16,7 +16,7 @@ from symgrad.backends.torch.conditionals import branches
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.compiler.operation import Variant
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import absent
 from symgrad.ir.traversal import topological
 from symgrad.numerics.machine import machine
 

@@ -15,14 +15,14 @@ from symgrad.backends.fused.narrow import narrowed
 from symgrad.backends.torch.layout import Layout
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import cotangent, tangent
 from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.shapes import declared_shape, extent, shape_sources
 from symgrad.ir.traversal import substitute, topological
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64
 from symgrad.numerics.machine import machine
 from symgrad.numerics.widening import WIDEN
+from symgrad.tensor_ops.shapes import declared_shape, extent, shape_sources
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 

@@ -9,8 +9,8 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.compiler.operation import Variant
+from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import tangent
 from symgrad.numerics.machine import machine
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from symgrad.backends.torch.layout import Layout
 from symgrad.explain.equations import derivatives, with_sizes
 from symgrad.ir.expr import symbol
-from symgrad.ir.formula import formula
 from symgrad.ir.traversal import substitute
 from symgrad.numerics.accuracy import ulp_text
+from symgrad.parse.formula import formula
 
 _WIDTH = 96
 _INDENTED = 90  # characters between the quotes of a docstring that is one line, at one level of indentation

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from symgrad.analysis.integers import WHOLE
 from symgrad.ir.expr import OO, Expr
-from symgrad.ir.integers import WHOLE
-from symgrad.ir.shapes import extent
 from symgrad.ir.traversal import topological
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 from symgrad.tensor_ops.extent import SCALAR
+from symgrad.tensor_ops.shapes import extent
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from functools import cached_property
 from symgrad.backends.naming import Names
 from symgrad.backends.torch.roundings import roundings
 from symgrad.compiler.operation import Body, Operation, Variant
-from symgrad.ir.differentials import absent, cotangent, tangent
+from symgrad.differentiate.symbols import cotangent, tangent
+from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.plan.saving import Saved

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.backends.constants import constant_value
 from symgrad.backends.formatting import format_python
-from symgrad.backends.fused.binding import Fused
 from symgrad.backends.literals import tuple_of
 from symgrad.backends.torch import dispatch, docs, public
 from symgrad.backends.torch.imports import module_imports
@@ -17,8 +16,11 @@ from symgrad.backends.torch.owner import owner
 from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.shape_check import shape_check
 from symgrad.compiler.operation import Operation
-from symgrad.ir.formula import formula
+from symgrad.parse.formula import formula
 from symgrad.resources import environment
+
+if TYPE_CHECKING:
+    from symgrad.backends.fused.binding import Fused
 
 
 def render_module(operation: Operation, fused: Fused | None = None) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from symgrad.ir.expr import ZERO, Expr, symbol
-from symgrad.ir.shapes import extent, shape_sources
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ir.truth import compare
 from symgrad.tensor_ops import TENSOR_OPS, Ref, is_number
 from symgrad.tensor_ops.extent import Dim
+from symgrad.tensor_ops.shapes import extent, shape_sources
 
 if TYPE_CHECKING:
     from symgrad.backends.torch.printer import Printer

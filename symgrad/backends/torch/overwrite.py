@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.printer import ATOM, Printer
 from symgrad.compiler.operation import Variant
+from symgrad.differentiate.symbols import cotangent
 from symgrad.functions import FUNCTIONS
-from symgrad.ir.differentials import cotangent
 from symgrad.ir.expr import Expr
-from symgrad.ir.shapes import absorbed, covers, extent, shape_sources
 from symgrad.ir.traversal import topological
 from symgrad.numerics.cost import is_product
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index, is_number, shaping
 from symgrad.tensor_ops.extent import SCALAR
+from symgrad.tensor_ops.shapes import absorbed, covers, extent, shape_sources
 from symgrad.tensor_ops.shaping import is_matrix
 
 __all__ = ["MayOverwrite", "OverwritingPrinter", "Room", "overwritable", "viewed"]

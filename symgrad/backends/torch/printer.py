@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.analysis.integers import is_integer, is_whole_tensor
 from symgrad.backends.constants import constant_name, constant_value, rational
 from symgrad.backends.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.literals import quoted
@@ -14,7 +15,6 @@ from symgrad.backends.torch.operations import print_operation, print_shape
 from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, ONE, OO, ZERO, Expr
-from symgrad.ir.integers import is_integer, is_whole_tensor
 from symgrad.ir.traversal import topological
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 

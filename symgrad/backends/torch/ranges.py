@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.samples import sampled_range, settings, spread
 from symgrad.differentiate.modes import is_tensor_op
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import FLOAT64, Environment, Exact

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from symgrad.backends.torch.layout import Layout
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr
-from symgrad.ir.shapes import extent, shape_sources
 from symgrad.ir.traversal import topological
 from symgrad.tensor_ops import TENSOR_OPS, Ref
+from symgrad.tensor_ops.shapes import extent, shape_sources
 
 
 def rank_checks(layout: Layout, names: Mapping[str, str]) -> list[tuple[str, str]]:

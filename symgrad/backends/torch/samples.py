@@ -12,8 +12,7 @@ from symgrad.backends.torch.layout import Layout, references
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.differentiate.modes import is_tensor_op
-from symgrad.ir.branches import Split
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import exact

@@ -29,8 +29,8 @@ from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.ties import released
 from symgrad.functions import FUNCTIONS
 from symgrad.ir.expr import ZERO
-from symgrad.ir.formula import formula
 from symgrad.ir.traversal import topological
+from symgrad.parse.formula import formula
 from symgrad.resources import environment
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)

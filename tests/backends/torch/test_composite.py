@@ -10,7 +10,7 @@ import pytest
 import torch
 from compiled import OWN_SPECS, SAMPLE, compiled, compiled_text, results
 
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import absent
 from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import Exact
 from symgrad.tensor_ops import TENSOR_OPS

@@ -12,9 +12,9 @@ from random_expressions import ALPHA, X, Y
 
 from symgrad.backends.torch.overwrite import OverwritingPrinter, Room, _methods, overwritable
 from symgrad.compiler.compile import compile_operation
+from symgrad.differentiate.symbols import cotangent
 from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import cotangent
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.truth import compare, where
 from symgrad.parse import parse_formulas

@@ -9,7 +9,7 @@ from symgrad.backends.torch.methods.common import Common, alike, only_read
 from symgrad.backends.torch.overwrite import Room
 from symgrad.backends.torch.schedule import Scope, Target, joined, statements
 from symgrad.compiler.operation import Variant
-from symgrad.ir.differentials import cotangent
+from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr
 
 _OVERWRITES = re.compile(r"\.\w+_\(")

@@ -13,11 +13,11 @@ from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.schedule import Scope
 from symgrad.compiler.operation import Body, Variant, leaves
 from symgrad.ir import expr as ex
-from symgrad.ir.differentials import absent
+from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr
-from symgrad.ir.shapes import shape_sources
 from symgrad.plan.saving import Saved, read_by
 from symgrad.tensor_ops import data_arguments, is_index
+from symgrad.tensor_ops.shapes import shape_sources
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
 

@@ -11,9 +11,9 @@ from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, make
-from symgrad.ir.shapes import same_shape, shape_sources
 from symgrad.ir.traversal import topological
 from symgrad.tensor_ops import is_number
+from symgrad.tensor_ops.shapes import same_shape, shape_sources
 
 _ROUND = "_round({value}, dtype)"
 

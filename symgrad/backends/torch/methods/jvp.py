@@ -8,8 +8,8 @@ from symgrad.backends.torch.methods.common import Common, only_read
 from symgrad.backends.torch.schedule import Target, statements
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import is_tensor_op
+from symgrad.differentiate.symbols import tangent
 from symgrad.differentiate.ties import released
-from symgrad.ir.differentials import tangent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 

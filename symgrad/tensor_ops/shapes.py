@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symgrad.ir.expr import Expr
-from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import SCALAR, Extent, ShapeConflict, broadcast, extent
+from symgrad.tensor_ops.row import TENSOR_OPS
 
 __all__ = [
     "Extent",

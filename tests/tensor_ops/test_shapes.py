@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symgrad.ir.expr import Expr, symbol
-from symgrad.ir.shapes import Extent, ShapeConflict, extent, same_shape, shape_sources
 from symgrad.parse import FormulaError, parse_expression
+from symgrad.tensor_ops.shapes import Extent, ShapeConflict, extent, same_shape, shape_sources
 
 X, Y = symbol("x"), symbol("y")
 IMAGE = symbol("x", "tensor", ("N", "C", "H", "W"))

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
+from symgrad.analysis.signs import _ODD, _POSITIVE, positive, same_sign
 from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, OO, TRUE, ZERO, Expr, make, symbol
-from symgrad.ir.signs import _ODD, _POSITIVE, positive, same_sign
 from symgrad.ir.truth import compare, where
 from symgrad.spec.interval import Interval
 from symgrad.stabilise.domains import within_domains

@@ -1,11 +1,11 @@
-"""The symbols that stand for cotangents, tangents and absent tensors in every stage."""
+"""The symbols that stand for cotangents and tangents in every stage."""
 
 from __future__ import annotations
 
 from symgrad.ir.expr import Expr, symbol
-from symgrad.ir.shapes import declared_shape
+from symgrad.tensor_ops.shapes import declared_shape
 
-__all__ = ["absent", "cotangent", "tangent"]
+__all__ = ["cotangent", "tangent"]
 
 
 def cotangent(output: str, of: Expr | None = None) -> Expr:
@@ -16,8 +16,3 @@ def cotangent(output: str, of: Expr | None = None) -> Expr:
 def tangent(tensor: str) -> Expr:
     """The symbol of a tensor's tangent."""
     return symbol(f"tangent_{tensor}", "tangent")
-
-
-def absent(tensor: str) -> Expr:
-    """The Python condition that an optional tensor was not given."""
-    return symbol(f"{tensor} is None", "bool")
