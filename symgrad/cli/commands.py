@@ -78,7 +78,12 @@ def _verbosity(command: F) -> F:
         "-q", "--quiet", is_flag=True, expose_value=False, callback=remember(-1), help="Print problems only."
     )
     verbose = click.option(
-        "-v", "--verbose", is_flag=True, expose_value=False, callback=remember(1), help="Print more."
+        "-v",
+        "--verbose",
+        is_flag=True,
+        expose_value=False,
+        callback=remember(1),
+        help="Name what is up to date, too; show where bugs happened.",
     )
     return quiet(verbose(command))
 

@@ -59,7 +59,8 @@ def _compile(program: Program) -> Operation:
     roots: dict[str, Expr] = {**program.outputs, **{f"grad of {t}": g for t, g in program.gradients.items()}}
     for tensor, value in program.optional.items():
         roots = {n: whether_given(r, tensor, value, program.given) for n, r in roots.items()}
-    choices = {program.symbols[h.name]: h.choices or () for h in spec.hyperparameters if h.type == "str"}
-    tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})  # type: ignore[arg-type]
+    texts = [h for h in spec.hyperparameters if h.type == "str"]
+    choices = {program.symbols[h.name]: tuple(map(str, h.choices or ())) for h in texts}
+    tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})
     alone = not isinstance(tree, Split)
     return Operation(program, map_leaves(tree, partial(compile_variant, program, Memory(), alone)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
@@ -73,7 +73,8 @@ class Variant:
         return {key: substitute(value, places) for key, value in derivatives.items() if key[1] != without}
 
 
-Body: TypeAlias = "Split | Variant"
+Body: TypeAlias = "Split[Variant] | Variant"
+End = TypeVar("End")
 
 
 @dataclass(frozen=True)
@@ -111,18 +112,18 @@ def _joined(body: Body, absences: Mapping[Expr, str]) -> Body:
     """Drop the branches on an absent tensor that change nothing but that it has no gradient: nobody wants it then."""
     if isinstance(body, Variant):
         return body
-    then, otherwise = (_joined(b, absences) for b in (body.then, body.otherwise))  # type: ignore[arg-type]
+    then, otherwise = (_joined(b, absences) for b in (body.then, body.otherwise))
     tensor = absences.get(body.condition)
     if tensor and isinstance(then, Variant) and isinstance(otherwise, Variant) and then.is_without(tensor, otherwise):
         return otherwise
-    return Split(body.condition, then, otherwise)  # type: ignore[arg-type]
+    return Split(body.condition, then, otherwise)
 
 
-def map_leaves(tree: Any, visit: Callable[[Any], Variant]) -> Body:
+def map_leaves(tree: Split[End] | End, visit: Callable[[End], Variant]) -> Body:
     """A tree of branches with every end visited."""
     if isinstance(tree, Split):
         then, otherwise = map_leaves(tree.then, visit), map_leaves(tree.otherwise, visit)
-        return Split(tree.condition, then, otherwise)  # type: ignore[arg-type]
+        return Split(tree.condition, then, otherwise)
     return visit(tree)
 
 
@@ -138,8 +139,8 @@ Facts: TypeAlias = "tuple[tuple[Expr, bool], ...]"
 def _leaves(body: Body, facts: Facts) -> list[tuple[Facts, Variant]]:
     if isinstance(body, Variant):
         return [(facts, body)]
-    then = _leaves(body.then, (*facts, (body.condition, True)))  # type: ignore[arg-type]
-    return then + _leaves(body.otherwise, (*facts, (body.condition, False)))  # type: ignore[arg-type]
+    then = _leaves(body.then, (*facts, (body.condition, True)))
+    return then + _leaves(body.otherwise, (*facts, (body.condition, False)))
 
 
 def _described(facts: Facts, spec: Spec) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, TRUE, Expr
@@ -12,29 +12,30 @@ from symgrad.ir.traversal import substitute, topological
 
 _MOST_VARIANTS = 16
 
+End = TypeVar("End")
 Roots: TypeAlias = Mapping[str, Expr]
+"""The formulas of one variant, by name."""
+Choices: TypeAlias = Mapping[Expr, Sequence[str]]
+"""The values that a `str` hyperparameter can have, where they are few."""
 
 
 @dataclass(frozen=True)
-class Split:
-    """`if condition: then else: otherwise`, in Python; the ends hold the formulas of one variant each."""
+class Split(Generic[End]):
+    """`if condition: then else: otherwise`, in Python; at the ends of the tree is one variant each."""
 
     condition: Expr
-    then: Split | Roots
-    otherwise: Split | Roots
+    then: Split[End] | End
+    otherwise: Split[End] | End
 
 
 def split(
-    roots: Roots, choices: Mapping[Expr, Sequence[str]], needed: Collection[Expr] = (), most: int = _MOST_VARIANTS
-) -> Split | Roots:
-    """Split formulas on the Python conditions in them, at most into `most` variants.
-
-    `choices` are the values that a `str` hyperparameter can have. Conditions that are `needed` are split on anyway.
-    """
+    roots: Roots, choices: Choices, needed: Collection[Expr] = (), most: int = _MOST_VARIANTS
+) -> Split[Roots] | Roots:
+    """Split formulas on the Python conditions in them, into `most` variants at most; on those `needed` in any case."""
     return _split(roots, choices, needed, most >> len(needed))
 
 
-def _split(roots: Roots, choices: Choices, needed: Collection[Expr], most: int) -> Split | Roots:
+def _split(roots: Roots, choices: Choices, needed: Collection[Expr], most: int) -> Split[Roots] | Roots:
     found = (c for c in _conditions(roots.values()) if most > 1 or c in needed)
     condition = next(found, None)
     if condition is None:
@@ -48,7 +49,7 @@ def _split(roots: Roots, choices: Choices, needed: Collection[Expr], most: int) 
     )
 
 
-def ends(tree: Split | Roots) -> list[Roots]:
+def ends(tree: Split[Roots] | Roots) -> list[Roots]:
     """The formulas of all variants."""
     return [*ends(tree.then), *ends(tree.otherwise)] if isinstance(tree, Split) else [tree]
 
@@ -78,9 +79,6 @@ def _atom(condition: Expr) -> Expr:
 
 def _under(roots: Roots, facts: Mapping[Expr, Expr]) -> Roots:
     return {name: substitute(root, facts) for name, root in roots.items()}
-
-
-Choices: TypeAlias = Mapping[Expr, Sequence[str]]
 
 
 def _decide(condition: Expr, choices: Choices) -> tuple[dict[Expr, Expr], dict[Expr, Expr], Choices]:

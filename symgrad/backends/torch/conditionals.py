@@ -18,8 +18,8 @@ def branches(body: Body, leaf: Callable[[Variant], list[str]], text: Callable[[E
     node: Body = body
     while isinstance(node, Split):
         tests.append(node.condition)
-        blocks.append((text(node.condition), branches(node.then, leaf, text)))  # type: ignore[arg-type]
-        node = node.otherwise  # type: ignore[assignment]
+        blocks.append((text(node.condition), branches(node.then, leaf, text)))
+        node = node.otherwise
     rest = leaf(node)
     if _exclude_each_other(tests):
         blocks = [b for b in blocks if b[1] != rest]

@@ -11,6 +11,7 @@ from symgrad.ir.expr import symbol
 from symgrad.ir.traversal import substitute
 from symgrad.numerics.accuracy import ulp_text
 from symgrad.parse.formula import formula
+from symgrad.stabilise.candidates import Candidate
 
 _WIDTH = 96
 _INDENTED = 90  # characters between the quotes of a docstring that is one line, at one level of indentation
@@ -144,9 +145,8 @@ def _accuracy(layout: Layout) -> str:
     return wrapped(text + ".")
 
 
-def _ulp(candidates: Sequence[object]) -> str:
-    worst = max(c.float32.ulp for c in candidates)  # type: ignore[attr-defined]
-    return ulp_text(worst)
+def _ulp(candidates: Sequence[Candidate]) -> str:
+    return ulp_text(max(c.float32.ulp for c in candidates))
 
 
 def class_docstring(layout: Layout) -> str:

@@ -327,5 +327,5 @@ def conditions(body: Body) -> frozenset[Expr]:
     """The symbols of the Python conditions in a tree of variants."""
     if isinstance(body, Variant):
         return frozenset()
-    then, otherwise = conditions(body.then), conditions(body.otherwise)  # type: ignore[arg-type]
+    then, otherwise = conditions(body.then), conditions(body.otherwise)
     return body.condition.symbols | then | otherwise

@@ -91,8 +91,8 @@ def _may_be_undefined(node: Expr) -> bool:
 
 def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
     """Values of one hyperparameter; of an attribute such as `dim` only those that any tensor allows."""
-    if is_attribute and h.type == "int" and h.default is not None and not spec.test.values.get(h.name):
-        return [h.default, 0] if h.default < 0 else [h.default]  # type: ignore[operator]
+    if is_attribute and h.type == "int" and isinstance(h.default, int) and not spec.test.values.get(h.name):
+        return [h.default, 0] if h.default < 0 else [h.default]
     return hyperparameter_values(spec, h)
 
 
@@ -109,7 +109,7 @@ def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
     body = layout.operation.body
     while isinstance(body, Split):
         (holds,) = exact([body.condition], environment, 53)
-        body = body.then if holds else body.otherwise  # type: ignore[assignment]
+        body = body.then if holds else body.otherwise
     return body
 
 
