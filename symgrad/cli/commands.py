@@ -124,7 +124,7 @@ _jobs_option = click.option(
 )
 
 _kernels_option = click.option(
-    "--kernels", is_flag=True, help="With fused passes, as `options: {kernels: true}` in a spec asks for."
+    "--kernels", is_flag=True, help="With fused passes, as if each spec had `options: {kernels: true}`."
 )
 
 
@@ -169,7 +169,7 @@ def gen(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: 
 @_jobs_option
 @_verbosity
 def check(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
-    """Tell which files are stale, hand-edited or missing.
+    """Tell which files are stale, hand-edited, missing or left over.
 
     Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
     """
@@ -199,7 +199,13 @@ _DTYPES = ("float32", "float64", "bfloat16", "float16")
 @main.command()
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE...", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--dtype", "dtypes", multiple=True, type=click.Choice(_DTYPES), default=_DTYPES, help="Only for these dtypes."
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="DTYPE",
+    type=click.Choice(_DTYPES),
+    default=_DTYPES,
+    help=f"Only for this dtype ({', '.join(_DTYPES)}); may be given several times.",
 )
 @_verbosity
 def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
@@ -217,17 +223,43 @@ def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
     return build_modules(_terminal(), with_passes, dtypes)
 
 
+def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Callable[[F], F]:
+    """An option that may be given several times, each of which is measured."""
+    shown = ", ".join(map(str, default))
+    return click.option(
+        name,
+        f"{name.strip('-')}s",
+        multiple=True,
+        metavar=name.strip("-").upper(),
+        type=kind,
+        default=default,
+        help=f"{what}; may be given several times.  [default: {shown}]",
+    )
+
+
 @main.command()
 @_specs_argument
-@click.option("--size", "sizes", multiple=True, type=click.IntRange(min=1), default=(1 << 22,), help="Elements.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(_DTYPES), default=("float32",))
-@click.option("--device", "devices", multiple=True, type=click.Choice(("cpu", "cuda")), default=("cpu",))
-@click.option("--threads", type=click.IntRange(min=1), help="Threads; by default torch's number.")
-@click.option("--rounds", type=click.IntRange(min=2), default=11, show_default=True, help="Measurements of each form.")
-@click.option("--natives", type=click.Path(exists=True, path_type=Path), help="Python file with torch's own functions.")
-@click.option("--compile/--no-compile", "compiled", default=True, help="Measure torch.compile too.")
-@click.option("--json", type=click.Path(path_type=Path), help="Write the figures as JSON.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw time over size (PNG, SVG).")
+@_several("--size", click.IntRange(min=1), (1 << 22,), "Elements of the largest tensor")
+@_several("--dtype", click.Choice(_DTYPES), ("float32",), f"Dtype of the tensors: {', '.join(_DTYPES)}")
+@_several("--device", click.Choice(("cpu", "cuda")), ("cpu",), "Where they are: cpu, cuda")
+@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Threads; by default as many as torch takes.")
+@click.option(
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=11,
+    show_default=True,
+    help="Measurements of each form.",
+)
+@click.option(
+    "--natives",
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="Python file with torch's own functions, by the names of the operations.",
+)
+@click.option("--compile/--no-compile", "compiled", default=True, help="Whether to measure torch.compile too.")
+@click.option("--json", metavar="FILE", type=click.Path(path_type=Path), help="Write the figures as JSON.")
+@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw time over size (PNG, SVG).")
 @_verbosity
 def bench(
     specs: list[str | Failed],
