@@ -30,7 +30,7 @@ from random_expressions import (
     well_conditioned,
 )
 
-from symgrad.backends.constants import constant_value, rational
+from symgrad.backends.constants import constant_value
 from symgrad.backends.torch.printer import Printer
 from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
@@ -206,21 +206,6 @@ def test_texts_and_modes() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- constants
-@settings(deadline=None, max_examples=150)
-@given(st.fractions().filter(lambda f: abs(f) < 10**300))
-@example(Fraction(1, 10))
-@example(Fraction("1.0507009873554804934193349852946"))
-@example(Fraction(10**15))
-@example(Fraction(10**15 + 1))
-@example(Fraction(2**53 + 1))
-@example(Fraction(1, 2**1074))
-@example(Fraction(1, 3))
-@example(Fraction(10**22 + 1, 3))
-@example(Fraction(-1, 10**308))
-def test_a_rational_is_correctly_rounded(value: Fraction) -> None:
-    assert float(eval(rational(value))) == float(value)
-
-
 @pytest.mark.parametrize("value", [Fraction(-3), Fraction(-1, 10), Fraction(-2, 3), Fraction(2, 3), Fraction(7)])
 def test_a_rational_keeps_its_value_as_an_operand(value: Fraction) -> None:
     for root in (

@@ -1,0 +1,60 @@
+"""Truth values: comparisons, logical operations and choices fold where they are decided, and mean the same."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import COMPARISONS, Expr, symbol
+from symgrad.numerics.evaluate import exact
+
+X, Y, Z = symbol("x"), symbol("y"), symbol("z")
+POINT = {X: 0.5, Y: 2.0}
+
+
+@pytest.mark.parametrize("op", sorted(COMPARISONS))
+def test_comparisons_mirror_and_negate(op: str) -> None:
+    for left, right in ((1, 2), (2, 2), (3, 2)):
+        holds = {"lt": left < right, "le": left <= right, "gt": left > right, "ge": left >= right}
+        holds |= {"eq": left == right, "ne": left != right}
+        assert truth.compare(op, left, right) is (ex.TRUE if holds[op] else ex.FALSE)
+        point = {**POINT, X: left}
+        assert exact([truth.compare(op, X, right)], point, 60) == [holds[op]]
+        assert exact([truth.compare(truth.MIRRORED[op], right, X)], point, 60) == [holds[op]]
+        assert exact([truth.compare(truth.NEGATED[op], X, right)], point, 60) == [not holds[op]]
+    assert truth.compare(op, ex.num(2), X) is truth.compare(truth.MIRRORED[op], X, 2)
+
+
+def test_truth_values_fold() -> None:
+    p, q = truth.compare("gt", X, 0), truth.compare("lt", Y, 1)
+    assert truth.logical("and", p, ex.TRUE) is p
+    assert truth.logical("and", p, ex.FALSE, q) is ex.FALSE
+    assert truth.logical("or", p, ex.TRUE) is ex.TRUE
+    assert truth.logical("or", p, p) is p
+    assert truth.logical("not", truth.logical("not", p)) is p
+    assert truth.logical("and", truth.logical("and", p, q), p) is truth.logical("and", p, q)
+    assert truth.where(ex.TRUE, X, Y) is X
+    assert truth.where(p, X, X) is X
+    assert truth.where(truth.logical("not", p), X, Y) is truth.where(p, Y, X)
+    q = truth.compare("lt", Y, 0)
+    neither = truth.logical("and", truth.logical("not", p), truth.logical("not", q))
+    assert truth.where(neither, X, Y) is truth.where(truth.logical("or", p, q), Y, X)
+    assert truth.where(p, truth.where(p, X, Z), Y) is truth.where(p, X, Y)
+    assert truth.where(p, X, truth.where(p, Z, Y)) is truth.where(p, X, Y)
+
+
+@pytest.mark.parametrize("op", ["and", "or"])
+def test_logical_operations_mean_what_python_means(op: str) -> None:
+    tests = [truth.compare(c, X, bound) for c in ("lt", "le", "gt", "ge") for bound in (0, 1)]
+    for first, second, third in product(tests, repeat=3):
+        root = truth.logical(op, first, truth.logical("not", second), third)
+        for x in (-1.0, 0.0, 0.5, 1.0, 2.0):
+            a, b, c = (value_at(t, x) for t in (first, second, third))
+            assert value_at(root, x) is ((a and not b and c) if op == "and" else (a or not b or c))
+
+
+def value_at(root: Expr, x: float) -> bool:
+    return bool(exact([root], {X: x}, 60)[0])
