@@ -74,8 +74,8 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
-    def with_(self, taken: Iterable[str]) -> Names:
-        """A copy in which these names are taken too."""
+    def copy(self, taken: Iterable[str] = ()) -> Names:
+        """The names for an inner scope, in which these are taken too."""
         return Names((*self._taken, *taken))
 
     def reserve(self, wish: str) -> str:

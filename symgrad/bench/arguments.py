@@ -14,6 +14,8 @@ from symgrad.parse import parse_formulas
 from symgrad.spec.model import Spec, Tensor
 from symgrad.tensor_ops.shapes import Extent, extent
 
+__all__ = ["arguments"]
+
 _ROW = 1024  # of the last dimension, where there are that many elements
 _MIDDLE = 64
 
@@ -82,6 +84,3 @@ def _count(of: Extent, sizes: Mapping[int | str, int]) -> int:
     """The elements of a value of declared shape; 1 where dimensions were not declared."""
     known = math.prod(d if isinstance(d, int) else sizes.get(d, 1) for d in of.dims if not isinstance(d, tuple))
     return known * sizes.get("...", 1) if of.lead and of.dims else known
-
-
-__all__ = ["arguments"]

@@ -19,6 +19,8 @@ from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec
 from symgrad.spec import Spec
 
+__all__ = ["Contender", "contenders", "natives"]
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -72,6 +74,3 @@ def natives(path: Path | None) -> dict[str, Callable[..., Any]]:
     module = importlib.util.module_from_spec(module_spec)
     module_spec.loader.exec_module(module)
     return {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
-
-
-__all__ = ["Contender", "contenders", "natives"]

@@ -18,6 +18,8 @@ from torch import Tensor
 from symgrad.errors import SymgradError
 from symgrad.resources import template_folder
 
+__all__ = ["limit"]
+
 _FOR_ONE_THREAD = 1 << 18  # bytes that others do not help to move
 
 
@@ -76,6 +78,3 @@ def _copying(size: int, device: torch.device) -> Callable[[], None]:
         target.copy_(source)
 
     return move
-
-
-__all__ = ["limit"]

@@ -21,6 +21,8 @@ from torch.profiler import ProfilerActivity, profile
 from symgrad.bench.contenders import Contender
 from symgrad.bench.limit import limit
 
+__all__ = ["Row", "measure"]
+
 _TURN = 1e-3  # seconds that a turn takes at least, if a call is shorter
 
 
@@ -188,6 +190,3 @@ def _peak(action: Callable[[], None], device: torch.device) -> int:
         now += event.nbytes()
         most = max(most, now)
     return most
-
-
-__all__ = ["Row", "measure"]

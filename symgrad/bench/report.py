@@ -12,6 +12,8 @@ from typing import Any
 from symgrad.bench.measure import Row
 from symgrad.errors import SymgradError
 
+__all__ = ["check_target", "plot", "pyplot", "summary", "table", "write_json"]
+
 _HEAD = (
     "op",
     "form",
@@ -130,6 +132,3 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.flat[0].legend(fontsize="small")
     figure.tight_layout()
     figure.savefig(path)
-
-
-__all__ = ["check_target", "plot", "pyplot", "summary", "table", "write_json"]

@@ -7,7 +7,7 @@ is measured. The chosen forms are remembered, so that forward, backward and jvp 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -253,7 +253,7 @@ class Workbench:
                 mapped[node] = rebuild(node, args)
         return mapped[root]
 
-    def _by_region(self, root: Expr, visit: Any) -> Expr:
+    def _by_region(self, root: Expr, visit: Callable[[Expr], Expr]) -> Expr:
         """Apply `visit` to every region of a formula, innermost first; results of forward stay as they are."""
         root = held(root)
         mapped: dict[Expr, Expr] = {}

@@ -13,6 +13,8 @@ from symgrad.ir.traversal import rebuild, topological
 from symgrad.ir.truth import compare
 from symgrad.tensor_ops import TENSOR_OPS
 
+__all__ = ["held", "released"]
+
 _PLACED = ("unsqueeze", "restore", "expand")
 
 
@@ -47,6 +49,3 @@ def _mapped(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
     for node in topological(root):
         mapped[node] = change(rebuild(node, [mapped[a] for a in node.args]))
     return mapped[root]
-
-
-__all__ = ["held", "released"]

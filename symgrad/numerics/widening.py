@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
 
+__all__ = ["NARROW", "WIDEN", "as_before", "with_wide_angles"]
+
 WIDEN = "widen"
 NARROW = {f"narrow_{name}": name for name in ("sin", "cos", "tan")}  # of an argument in float64, and what it computes
 
@@ -50,6 +52,3 @@ def _widened(angle: Expr) -> Expr:
 def as_before(number: Expr) -> Expr:
     """What follows from hyperparameters alone, which Python and C++ compute in float64 anyway."""
     return substitute(number, {n: n.args[0] for n in topological(number) if n.op == WIDEN})
-
-
-__all__ = ["NARROW", "WIDEN", "as_before", "with_wide_angles"]

@@ -24,6 +24,8 @@ from symgrad.rules.words import (
     tanh,
 )
 
+__all__ = ["ALTERNATIVE_RULES"]
+
 
 def _cos_pi(x: Expr) -> Expr:
     """cos(pi*x) by exact reduction to sin(pi*r), |r| <= 1/2."""
@@ -212,5 +214,3 @@ ALTERNATIVE_RULES = (
     Rule("difference-of-sin-and-cos", 1 - 2 * f("sin", a) * f("cos", a), (f("sin", a) - f("cos", a)) ** 2, "cancels"),
     Rule("cosh-as-exp", f("cosh", a) ** -2, 4 * sigmoid(2 * a) * sigmoid(-2 * a), "cosh overflows"),
 )
-
-__all__ = ["ALTERNATIVE_RULES"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, OO, Expr, sqrt
 from symgrad.rules.rule import Rule
 from symgrad.rules.words import (
@@ -25,6 +24,8 @@ from symgrad.rules.words import (
     t,
     tanh,
 )
+
+__all__ = ["RECOGNISE_RULES"]
 
 
 def _negative_integer(bindings: Mapping[Expr, Expr]) -> bool:
@@ -114,5 +115,3 @@ RECOGNISE_RULES = (
     Rule("exp-power", exp(a) ** n, exp(n * a), "one exponential, no overflow between factors"),
     Rule("half-tangent", (1 - f("cos", a)) / f("sin", a), f("tan", HALF * a), "the difference cancels at 0"),
 )
-
-__all__ = ["RECOGNISE_RULES", "ex"]

@@ -14,6 +14,8 @@ from symgrad.ir.traversal import rebuild
 from symgrad.rules.rule import Transformation
 from symgrad.tensor_ops import TENSOR_OPS, Ref
 
+__all__ = ["TENSORS"]
+
 _OVERFLOWS = "exponentials overflow"
 
 
@@ -149,5 +151,3 @@ TENSORS = (
     Transformation("norm", "pow", root_of_squares, "the derivative is 0 / 0 at zero"),
     Transformation("variance", "add", mean_of_squares_less_square, "the means cancel"),
 )
-
-__all__ = ["TENSORS"]

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from symgrad.ir.expr import Expr
-from symgrad.numerics.accuracy import Score
+from symgrad.numerics.accuracy import ALLOWED, Score
+from symgrad.numerics.evaluate import FLOAT32
 from symgrad.stabilise.rewrite import Step
+
+__all__ = ["ACCEPTABLE", "LENIENT", "Candidate", "Choice", "Effort", "graded"]
 
 ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
 _MOST_EFFORT = 20_000_000  # operations times points for all formulas of an operation: about as many microseconds
@@ -63,8 +66,9 @@ class Choice:
 
 
 def graded(ulp: float) -> float:
-    """Errors that nobody would trade a pass over memory for are equal: up to 2.5 ulp, then in steps of a half more."""
-    return max(0, math.ceil(math.log(ulp / 2.5, 1.5))) if ulp > 2.5 else 0
+    """Errors that nobody would trade a pass over memory for are equal: what is allowed, then steps of a half more."""
+    least = ALLOWED[FLOAT32]
+    return max(0, math.ceil(math.log(ulp / least, 1.5))) if ulp > least else 0
 
 
 class Effort:
@@ -80,6 +84,3 @@ class Effort:
     def is_spent(self) -> bool:
         """Whether what follows must do with the directed rules and the cheap measures."""
         return self._left <= 0
-
-
-__all__ = ["ACCEPTABLE", "LENIENT", "Candidate", "Choice", "Effort", "graded"]

@@ -12,6 +12,8 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.numerics.widening import WIDEN
 
+__all__ = ["CppPrinter"]
+
 # Binding strength of the operators, weakest first.
 _CONDITIONAL, _OR, _AND, _EQUAL, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
 
@@ -141,6 +143,3 @@ def _literal(value: Fraction) -> tuple[str, int]:
     if Fraction(text) == size or float(size) == size or is_decimal(size.denominator):
         return sign + text, _UNARY if sign else _ATOM
     return f"{sign}{size.numerator}. / {size.denominator}", _PRODUCT
-
-
-__all__ = ["CppPrinter"]

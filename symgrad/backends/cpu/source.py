@@ -21,6 +21,8 @@ from symgrad.numerics.machine import machine
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 
+__all__ = ["Written", "render_source"]
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -195,7 +197,7 @@ class _Writer:
         """Statements that compute the roots; values used more than once have names."""
         names = dict(known)
         printer = CppPrinter(names, self.constants)
-        named = name_values(roots, names, Names(self.names._taken), printer)
+        named = name_values(roots, names, self.names.copy(), printer)
         lines = [f"const auto {name} = {text};" for name, text in named]
         for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
             line = template.format(printer.lanes(root))
@@ -209,5 +211,3 @@ _ACCUMULATE = {
     "row_min": "partial[#] = minimum(partial[#], {});",
 }
 _KINDS = {"row_sum": "+", "row_max": ">", "row_min": "<"}
-
-__all__ = ["Written", "render_source"]

@@ -8,6 +8,8 @@ from symgrad.backends.fused.writing import is_structure
 from symgrad.ir.expr import Expr
 from symgrad.numerics.widening import NARROW
 
+__all__ = ["SPELLINGS", "Spelling", "can_spell"]
+
 
 @dataclass(frozen=True)
 class Spelling:
@@ -66,6 +68,3 @@ def can_spell(node: Expr) -> bool:
         return False
     row = SPELLINGS.get(node.op)
     return row is not None and bool(row.number if node.is_static else row.lanes or node.op.startswith("row_"))
-
-
-__all__ = ["SPELLINGS", "Spelling", "can_spell"]

@@ -8,6 +8,8 @@ from symgrad.backends.fused.elements import ELEMENTS, ROW, is_count
 from symgrad.backends.fused.language import Language
 from symgrad.backends.fused.model import Kernel
 
+__all__ = ["TRITON"]
+
 
 def _has(kernel: Kernel) -> bool:
     """Passes that reduce everything, along a row, or to the shape of a tensor."""
@@ -17,5 +19,3 @@ def _has(kernel: Kernel) -> bool:
 
 
 TRITON = Language("_cuda.py", "_CudaKernels", can_spell, _has, render_source)
-
-__all__ = ["TRITON"]

@@ -9,6 +9,8 @@ from functools import cache
 from symgrad.backends.snippets import needed
 from symgrad.resources import template_folder
 
+__all__ = ["plumbing", "reserved", "snippets"]
+
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _PROSE = re.compile(r'"""(?s:.*?)"""|#.*')
 
@@ -42,5 +44,3 @@ def reserved() -> frozenset[str]:
 
 
 _BUILTIN = ("float", "int", "len", "list", "min", "max", "print", "range", "isinstance", "getattr", "hasattr", "math")
-
-__all__ = ["plumbing", "reserved", "snippets"]

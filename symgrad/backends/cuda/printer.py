@@ -14,6 +14,8 @@ from symgrad.backends.fused.writing import PassPrinter
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.numerics.evaluate import exact
 
+__all__ = ["TritonPrinter"]
+
 # Binding strength of Python's operators, weakest first.
 _, _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 
@@ -148,5 +150,3 @@ _SPECIAL: dict[str, Callable[[TritonPrinter, Expr], tuple[str, int]]] = {
     "row_value": TritonPrinter._inner,
     "pow": TritonPrinter._power,
 }
-
-__all__ = ["TritonPrinter"]

@@ -26,6 +26,8 @@ from symgrad.numerics.widening import WIDEN, as_before
 from symgrad.parse.formula import formula
 from symgrad.resources import environment, template_folder
 
+__all__ = ["Written", "render_source"]
+
 
 @dataclass(frozen=True)
 class Function:
@@ -293,7 +295,7 @@ class _Writer:
         wishes = {root: name for name, root in roots if len(roots) > 1}
         texts = [n.strip("()").partition(" ")[0] for n in names.values()]
         printer = TritonPrinter(names, self.constants, typed or texts[0])
-        named = name_values(values, names, Names(self.names._taken), printer.block, wishes)
+        named = name_values(values, names, self.names.copy(), printer.block, wishes)
         lines = [f"{name} = {text}" for name, text in named]
         returned = ", ".join(map(printer.block, values))
         words = frozenset(re.findall(r"\w+", "\n".join([*lines, returned])))
@@ -313,5 +315,3 @@ _WORDS = {"row_sum": "row_total", "row_max": "largest", "row_min": "smallest"}
 _NEUTRAL = {"row_sum": "0.0", "row_max": 'float("-inf")', "row_min": 'float("inf")'}
 _COMBINED = {"row_sum": "{} + {}", "row_max": "maximum({}, {})", "row_min": "minimum({}, {})"}
 assert set(ROW_OPS) == set(_WORDS)
-
-__all__ = ["Written", "render_source"]

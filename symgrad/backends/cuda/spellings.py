@@ -12,6 +12,8 @@ from symgrad.backends.fused.writing import is_structure
 from symgrad.ir.expr import Expr
 from symgrad.numerics.widening import NARROW
 
+__all__ = ["SPELLINGS", "Spelling", "can_spell"]
+
 
 @dataclass(frozen=True)
 class Spelling:
@@ -60,6 +62,3 @@ def can_spell(node: Expr) -> bool:
     if node.is_static or is_structure(node):
         return True
     return node.op in SPELLINGS
-
-
-__all__ = ["SPELLINGS", "Spelling", "can_spell"]

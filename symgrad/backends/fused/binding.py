@@ -20,6 +20,8 @@ from symgrad.ir.branches import absent
 from symgrad.ir.traversal import topological
 from symgrad.numerics.machine import machine
 
+__all__ = ["Fused", "fused"]
+
 
 @dataclass(frozen=True)
 class Fused:
@@ -273,6 +275,3 @@ def _types(kernel: Kernel) -> str:
     flags = "u" if len(kernel.subsets) > 1 else ""
     pointers = "p" * sum(map(len, (kernel.operands, kernel.known, kernel.results, kernel.keeps)))
     return f'"{flags}{pointers}{"d" * len(kernel.numbers)}pi"'
-
-
-__all__ = ["Fused", "fused"]

@@ -19,6 +19,20 @@ from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.extent import SCALAR, Dim, extent
 
+__all__ = [
+    "ELEMENTS",
+    "ROW",
+    "ROW_OPS",
+    "Elements",
+    "Unsupported",
+    "Value",
+    "View",
+    "is_count",
+    "length",
+    "of_elements",
+    "size_of",
+]
+
 ELEMENTS = symbol("elements", "int")  # how many elements a pass has
 ROW = symbol("row_length", "int")  # how many of them a row has
 ROWS = ELEMENTS / ROW  # how many rows it has
@@ -176,9 +190,10 @@ class Elements:
         leaves = [s for s in value.symbols if s.tensors]
         if any(n.op in ROW_OPS for n in topological(value)) or any(self.views[s].dims for s in leaves):
             raise Unsupported("a view of a view")
-        return substitute(value, {s: self._lifted_leaf(s, dims) for s in leaves})
+        return substitute(value, {s: self.lifted_leaf(s, dims) for s in leaves})
 
-    def _lifted_leaf(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
+    def lifted_leaf(self, leaf: Expr, dims: tuple[int, ...]) -> Expr:
+        """A leaf of the remaining dimensions as a view that has those of `dims` too, each of size 1."""
         tensor = self.views[leaf].tensor
         known = extent(tensor)
         if known == SCALAR and not tensor.is_differential:
@@ -374,17 +389,3 @@ _RULES: dict[str, Callable[[Elements, Expr], Value]] = {
     **dict.fromkeys(_ROWS, Elements._reduction),
     **dict.fromkeys(_NORMALISED, Elements._normalised),
 }
-
-__all__ = [
-    "ELEMENTS",
-    "ROW",
-    "ROW_OPS",
-    "Elements",
-    "Unsupported",
-    "Value",
-    "View",
-    "is_count",
-    "length",
-    "of_elements",
-    "size_of",
-]

@@ -25,6 +25,8 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.numerics.evaluate import exact
 
+__all__ = ["Factor", "rational_forms", "with_equal_arguments", "with_reciprocals", "with_row_values"]
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -227,6 +229,3 @@ def _is_moderate(value: Expr) -> bool:
     if value.op == "num":
         return bool(value["value"] > 0)
     return value.op in ("add", "mul") and all(map(_is_moderate, value.args))
-
-
-__all__ = ["Factor", "rational_forms", "with_equal_arguments", "with_reciprocals", "with_row_values"]

@@ -19,10 +19,12 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import substitute, topological
-from symgrad.numerics.evaluate import FLOAT32, FLOAT64
+from symgrad.numerics.accuracy import ALLOWED
 from symgrad.numerics.machine import machine
 from symgrad.numerics.widening import WIDEN
 from symgrad.tensor_ops.shapes import declared_shape, extent, shape_sources
+
+__all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 
@@ -218,7 +220,7 @@ class _Passes:
                 if any(n.op in ROW_OPS for n in topological(before)):  # which are not measured
                     return apart
                 judge = bench.judge(before)
-                for format_, bound in ((FLOAT32, 2.5), (FLOAT64, 8.0)):
+                for format_, bound in ALLOWED.items():
                     old, new = judge.score(before, format_), judge.score(after, format_)
                     if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
                         return apart
@@ -294,7 +296,7 @@ def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: S
         raise Unsupported("sums over different dimensions")
     view = View(own)
     if dims != {()}:
-        view = elements.views[elements._lifted_leaf(elements.leaf(own), dims.pop())]
+        view = elements.views[elements.lifted_leaf(elements.leaf(own), dims.pop())]
     value = ex.add(*(v.expr for v in values))
     along_row = any(-1 in (v.dims or ()) for v in values)
     if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
@@ -384,6 +386,3 @@ def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr])
             raise Unsupported("a tensor of integers")
         found.append(Operand(leaf, given.index(view.tensor), view.dims))
     return tuple(sorted(found, key=lambda o: (o.place, o.dims)))
-
-
-__all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]

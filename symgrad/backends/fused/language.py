@@ -9,6 +9,8 @@ from symgrad.backends.fused.model import Kernel
 from symgrad.backends.torch.layout import Layout
 from symgrad.ir.expr import Expr
 
+__all__ = ["Language"]
+
 
 @dataclass(frozen=True)
 class Language:
@@ -22,6 +24,3 @@ class Language:
     can_spell: Callable[[Expr], bool]
     has: Callable[[Kernel], bool]
     render: Callable[[Layout, Sequence[Kernel]], str]
-
-
-__all__ = ["Language"]

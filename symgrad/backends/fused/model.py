@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from symgrad.ir.expr import Expr
 
+__all__ = ["Kernel", "Kernels", "Operand", "Result", "Second"]
+
 _MOST_SPECIAL = 2  # results up to which a pass is compiled for every choice of them
 
 
@@ -115,6 +117,3 @@ class Kernels:
         """All passes, those of plain calls first."""
         plain = [k for k in (self.forward, self.backward) if k is not None]
         return [*plain, *self.tangents.values(), *(s.kernel for s in self.second.values())]
-
-
-__all__ = ["Kernel", "Kernels", "Operand", "Result", "Second"]

@@ -15,6 +15,8 @@ from symgrad.numerics.evaluate import FLOAT32
 from symgrad.numerics.widening import with_wide_angles
 from symgrad.stabilise.candidates import ACCEPTABLE
 
+__all__ = ["narrowed"]
+
 
 def narrowed(values: Sequence[Expr], layout: Layout) -> list[Expr] | None:
     """The values of a pass for float32, with their angles in float64; None if they are not accurate enough so."""
@@ -47,6 +49,3 @@ def _coefficients(value: Expr) -> Iterator[Expr]:
         if found:
             yield from found
             return
-
-
-__all__ = ["narrowed"]

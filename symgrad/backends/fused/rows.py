@@ -13,6 +13,8 @@ from symgrad.backends.fused.model import Operand
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 
+__all__ = ["Stage", "kept", "spans", "stages"]
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -91,6 +93,3 @@ def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[Vi
             if not (len(lengths) == 1 and lengths & known) and not {v.tensor for v in long} <= set(along):
                 found[tuple(sorted(places[n] for n in along))] = None
     return tuple(found)
-
-
-__all__ = ["Stage", "kept", "spans", "stages"]

@@ -10,6 +10,8 @@ from symgrad.backends.torch.schedule import choose_temporaries
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr
 from symgrad.ir.traversal import topological
 
+__all__ = ["PassPrinter", "is_structure", "name_values"]
+
 _STRUCTURE = frozenset({"sym", "num", "const", "true", "false", "add", "sub", "mul", "div", "neg", "pow", "where"})
 
 
@@ -85,6 +87,3 @@ def name_values(
             names[node] = own.get(node) or local.for_value(node, described)
             found.append((names[node], text))
     return found
-
-
-__all__ = ["PassPrinter", "is_structure", "name_values"]

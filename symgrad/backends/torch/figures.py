@@ -22,6 +22,8 @@ from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Environment
 from symgrad.resources import template_folder
 from symgrad.stabilise.candidates import Choice
 
+__all__ = ["ALLOWANCE", "Figure", "figures", "shortest"]
+
 ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
 _LUCK = 8  # times what is allowed
 _LARGE = 16  # ulp
@@ -184,6 +186,3 @@ def _upward(figure: float) -> float:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(figure)) - 1)
     return float(f"{math.ceil(figure / unit) * unit:.3g}")
-
-
-__all__ = ["ALLOWANCE", "Figure", "figures", "shortest"]

@@ -161,7 +161,7 @@ class Layout:
     def names(self) -> Names:
         """Fresh names for one method, none of which is an argument."""
         taken, arguments, outputs = self._names
-        return taken.with_((*arguments.values(), *outputs.values()))
+        return taken.copy((*arguments.values(), *outputs.values()))
 
     def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
         """Python names of all symbols; for one variant, of its cotangents and of tensors that it may read."""

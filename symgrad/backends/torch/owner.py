@@ -14,6 +14,8 @@ from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.public import hyperparameter_type, may_be_left_out
 from symgrad.spec.model import Module, Spec
 
+__all__ = ["MEMBERS", "Owner", "owner"]
+
 # What an nn.Module has already, beside names that begin with an underscore; a test holds it to torch.
 _MEMBERS = """
     T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches
@@ -122,6 +124,3 @@ def _signature(own: Owner) -> str:
     if parameters:
         optional += ["device: torch.device | str | None = None", "dtype: torch.dtype | None = None"]
     return ", ".join(["self", *required, *optional])
-
-
-__all__ = ["MEMBERS", "Owner", "owner"]

@@ -21,6 +21,8 @@ from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops.extent import Extent, extent
 
+__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]
+
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
@@ -337,6 +339,3 @@ def refused(spec: Spec) -> list[tuple[str, str, str]]:
             if not whole:
                 found.append((h.name, "math.nan", "ValueError"))
     return found
-
-
-__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]

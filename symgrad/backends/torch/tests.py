@@ -33,6 +33,8 @@ from symgrad.ir.traversal import topological
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 
+__all__ = ["render_test"]
+
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
@@ -395,6 +397,3 @@ def _ones(shape: Sequence[int | str] | None) -> tuple[int, ...]:
     if shape is None:
         return (16,)
     return tuple(d if isinstance(d, int) else 1 for d in shape)
-
-
-__all__ = ["render_test"]
