@@ -179,19 +179,11 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
     def conv_weight(node: Expr, x: Expr, g: Expr, like: Expr) -> Expr:
         return make(f"{name}_weight", x, g, like, **dict(node.attrs))
 
-    def conv_bias(node: Expr, g: Expr, like: Expr) -> Expr:
-        """The sum over everything but channels."""
-        last, of = tuple(range(-dims, 0)), extent(node)
-        if of.exact and extent(like).dims not in ((), (1,)):
-            batch = tuple(range(len(of.dims) - dims - 1))
-            return make("sum", g, dim=(*batch, *last), keepdim=False)
-        return squeeze(sum_to(g, unsqueeze(like, *last)), *last)
-
     product, left, right = trilinear(conv, conv_input, conv_weight)
 
     def vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
         x, weight, *bias = node.args
-        grads = [conv_bias(node, g, b) for b in bias]
+        grads = [_bias_gradient(dims, node, g, b) for b in bias]
         return conv_input(node, g, weight, x), conv_weight(node, x, g, weight), *grads
 
     def jvp(node: Expr, t: Tangents) -> Expr | None:
@@ -222,6 +214,15 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
         TensorOp(f"{name}_input", operands=("grad", "weight", "like"), **left, **internal),
         TensorOp(f"{name}_weight", operands=("input", "grad", "like"), **right, **internal),
     )
+
+
+def _bias_gradient(dims: int, node: Expr, g: Expr, like: Expr) -> Expr:
+    """The cotangent of a convolution summed over everything but channels."""
+    last, of = tuple(range(-dims, 0)), extent(node)
+    if of.exact and extent(like).dims not in ((), (1,)):
+        batch = tuple(range(len(of.dims) - dims - 1))
+        return make("sum", g, dim=(*batch, *last), keepdim=False)
+    return squeeze(sum_to(g, unsqueeze(like, *last)), *last)
 
 
 def _convolution_extent(dims: int, node: Expr, operands: tuple[Extent, ...]) -> Extent:
