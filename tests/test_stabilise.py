@@ -76,6 +76,9 @@ FORMULAS: dict[str, tuple[str, ...]] = {  # with the domains of x and y; all rea
     "exp(x) / (exp(x) + exp(y))": ("", ""),
     "(x - y)**2 / (x + y)": ("(0, oo)", "(0, oo)"),
     "1 / x - 1 / y": ("(0, oo)", "(0, oo)"),
+    "-xlogy(x, x) - xlogy(1 - x, 1 - x)": ("[0, 1]",),
+    "log(1 / (1 + exp(-x - y)) - 1 / (1 + exp(-x)))": ("", "(0, oo)"),
+    "(1 - where(y > 0, x, 1 - x))**2 * log(where(y > 0, x, 1 - x))": ("(0, 1)", ""),
 }
 
 # What no form found so far evaluates accurately: domains, and the worst that value and derivative may reach.

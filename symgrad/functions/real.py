@@ -93,6 +93,10 @@ def xlogy(x: Any, y: Any) -> Any:
     return mp.mpf(0) if x == 0 else x * log(y)
 
 
+def xlog1py(x: Any, y: Any) -> Any:
+    return mp.mpf(0) if x == 0 else x * log1p(y)
+
+
 def sin(x: Any) -> Any:
     return mp.sin(x) if abs(x) < _LARGEST else mp.nan
 

@@ -50,6 +50,7 @@ _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
 _MOST_CHEAPER = 24
+_MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
@@ -124,7 +125,7 @@ class _Search:
         if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
-            for measure in (self.develop, self.join, self.approximate, self.join):
+            for measure in (self.take_apart, self.develop, self.join, self.approximate, self.join):
                 if self.settled:
                     break
                 measure()
@@ -233,6 +234,17 @@ class _Search:
             bounded = substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
             why = "beyond the bounds it has reached its limit, in every format"
             self.add(bounded, (*steps, Step("saturated", form, bounded, why)))
+
+    def take_apart(self) -> None:
+        """A choice inside the best form as one between two forms, in each of which the rules see what was chosen."""
+        best = self.best.form
+        inside = (n.args[0] for n in topological(best) if n.op == "where" and n is not best)
+        for condition in list(dict.fromkeys(c for c in inside if not c.is_static))[:_MOST_CASES]:
+            cases = [self.direct(substitute(best, {condition: case})) for case in (ex.TRUE, ex.FALSE)]
+            form = truth.where(condition, *(case for case, _ in cases))
+            steps = dict.fromkeys(step for _, taken in cases for step in taken)
+            why = "each case for itself"
+            self.add(form, (*self.origin[best], Step("cases", best, form, why), *steps))
 
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:

@@ -65,7 +65,13 @@ def _variables(forms: Iterable[Expr], formula: Expr) -> list[Expr]:
                     _, rest = ex.split_coefficient(argument)
                     if rest.op != "abs" and rest.size < formula.size:
                         found[rest] = None
-    return list(found)[:_MOST_VARIABLES]
+    return [v for v in found if v not in _scales(formula)][:_MOST_VARIABLES]
+
+
+def _scales(formula: Expr) -> frozenset[Expr]:
+    """The variables that only scale the formula: a form is as accurate for one value of them as for another."""
+    terms = formula.args if formula.op == "add" else (formula,)
+    return frozenset(s for s in formula.tensors if all(s not in ex.mul(t, ex.power(s, -1)).symbols for t in terms))
 
 
 def _floats(formula: Expr) -> frozenset[Expr]:
