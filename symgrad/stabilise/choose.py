@@ -20,7 +20,7 @@ from symgrad.numerics.accuracy import ALLOWED, Judge, Score
 from symgrad.numerics.cost import cost, total
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
-from symgrad.stabilise.approximate import Interval, Target, V, near, readings
+from symgrad.stabilise.approximate import Interval, Target, near, readings
 from symgrad.stabilise.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
 from symgrad.stabilise.exponentials import rational_forms
 from symgrad.stabilise.guards import may_need_guard
@@ -55,7 +55,7 @@ _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
-_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
+_POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
@@ -307,8 +307,7 @@ class _Search:
             for part in self.cancelling(form):
                 for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
                     for point in _POINTS:
-                        moved = substitute(function, {V: V + ex.num(point)})
-                        self._try(form, part, factor, Target(moved, variable, point))
+                        self._try(form, part, factor, Target.about(point, function, variable))
                         if self.settled:
                             return
 
@@ -339,6 +338,10 @@ class _Search:
         if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
             return []
         radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
+        if target.point is None:
+            sides = [s for s in (1, -1) if s * max(close, key=lambda d: s * d) > 0]
+            far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in (2, 8, 16) for side in sides]
+            return [Interval.around(radius), *far] if len(sides) == 2 else far
         low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
         return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
 
