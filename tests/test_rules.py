@@ -19,7 +19,7 @@ from symgrad.rules.algebra import larger_exp_difference
 from symgrad.rules.constants import merged_roots
 from symgrad.rules.mixtures import log_of_exponentials, log_of_logistic_interval
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
-from symgrad.rules.products import GATHERED
+from symgrad.rules.products import GATHERED, log_of_varying_power, logarithms_apart
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
 
@@ -178,6 +178,24 @@ def test_what_cancels_leaves_a_fraction_and_nothing_else_does(name: str, given: 
 )
 def test_a_power_of_a_quotient_takes_in_what_it_is_multiplied_by(given: Expr, result: Expr | None) -> None:
     assert GATHERED.apply(given) is result
+
+
+@pytest.mark.parametrize(
+    ("given", "result"),
+    [
+        (log(X * Y**3 / exp(X)), log(X) + 3 * log(Y) - log(exp(X))),
+        (log((X / Y) ** (Y - 1) * 2), (Y - 1) * log(X / Y) + log(2)),
+        (log(X**Y), Y * log(X)),
+        (log(1 + X), None),
+    ],
+)
+def test_the_logarithm_of_a_product_is_taken_apart(given: Expr, result: Expr | None) -> None:
+    assert logarithms_apart(given) is result
+    varies = any(n.op == "pow" and n.args[1].number is None for n in topological(given))
+    assert log_of_varying_power(given) is (result if varies else None), "numbers as exponents are no danger before"
+    if result is not None:
+        before, after = exact([given, result], {X: 1.7, Y: 2.3}, 300)
+        assert abs(before - after) <= mp.mpf(2) ** -200
 
 
 @pytest.mark.parametrize("row", OUTPUT_REUSE, ids=[r.output.op for r in OUTPUT_REUSE])

@@ -8,7 +8,7 @@ from symgrad.rules.choices import CHOICES
 from symgrad.rules.constants import CONSTANTS
 from symgrad.rules.kinks import KINKS
 from symgrad.rules.mixtures import MIXTURES
-from symgrad.rules.products import CANCELLED_PRODUCTS, GATHERED
+from symgrad.rules.products import CANCELLED_PRODUCTS, GATHERED, LOGARITHMS, VARYING_POWER
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
@@ -27,13 +27,19 @@ __all__ = [
 ]
 
 # Before differentiation, so that derivatives are those of the atoms.
-RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX, SCALED_ERFC, *MIXTURES)
+RECOGNISE: tuple[Rule | Transformation, ...] = (
+    *with_negatives(RECOGNISE_RULES),
+    SOFTMAX,
+    SCALED_ERFC,
+    VARYING_POWER,
+    *MIXTURES,
+)
 
 # After it, to each value and partial derivative on its own.
 STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT, *CONSTANTS)
 
 # Offered as candidates, and kept where they measure better.
-ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA, GATHERED)
+ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA, GATHERED, LOGARITHMS)
 
 CANCELLED = (*CANCELLED_PRODUCTS, *CANCELLED_SUMS)
 

@@ -39,6 +39,20 @@ def gathered_powers(node: Expr) -> Expr | None:
     return None
 
 
+def logarithms_apart(node: Expr) -> Expr | None:
+    """log(a * b**n / c) as log(a) + n * log(b) - log(c), in one step: each part may over- or underflow."""
+    factors = _factors(node.args[0])
+    if len(factors) < 2 and factors[0].op != "pow":
+        return None
+    return ex.add(*(ex.mul(n, ex.make("log", base)) for base, n in map(ex.split_power, factors)))
+
+
+def log_of_varying_power(node: Expr) -> Expr | None:
+    """The same where an exponent is no number, so that the power is never computed, nor in the derivatives."""
+    exponents = [ex.split_power(factor)[1] for factor in _factors(node.args[0])]
+    return None if all(n.number is not None for n in exponents) else logarithms_apart(node)
+
+
 def _split(factor: Expr) -> tuple[Expr, Fraction | None]:
     base, exponent = ex.split_power(factor)
     return base, exponent.number
@@ -53,3 +67,5 @@ CANCELLED_PRODUCTS = (
     Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again"),
 )
 GATHERED = Transformation("gathered-powers", "mul", gathered_powers, "one product for two, of one size with the whole")
+VARYING_POWER = Transformation("log-of-varying-power", "log", log_of_varying_power, "the power over- or underflows")
+LOGARITHMS = Transformation("logarithms-apart", "log", logarithms_apart, "factors over- or underflow")
