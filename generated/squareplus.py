@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 9dbceb53691ac5a3c97f523e14e1e1e1d696cdb901b7ce1b4312ef2b098f9a11
+# body-sha256: 1bdaa7d445ef30745a94803117bf9b65bf6ad0b72f3c7ff1f38ef8f0210bccf0
 """Algebraic relative of softplus.
 
     y = (x + sqrt(x**2 + b)) / 2
@@ -42,8 +42,10 @@ def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
     Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
     where b is out of range.
     """
-    if not _is_real(x):
-        raise TypeError(f"squareplus: expected a real tensor, not {_kind(x)}")
+    if not _is_float(x):
+        if not _is_real(x):
+            raise TypeError(f"squareplus: expected a real tensor, not {_kind(x)}")
+        x = x.to(torch.get_default_dtype())
     _typed("squareplus", "b", b, (float, int))
     if not b > 0:
         raise ValueError(f"squareplus: b must be in (0, oo), not {b}")
@@ -158,6 +160,11 @@ def _is_real(value: Any) -> bool:
 def _kind(value: Any) -> Any:
     """Return what an error message calls ``value``."""
     return getattr(value, "dtype", type(value))
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _typed(op: str, name: str, value: Any, types: Any) -> None:

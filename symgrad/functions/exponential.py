@@ -148,4 +148,16 @@ ROWS = (
         sample=(0.1, 3),
         safe=Fraction(1),
     ),
+    Function(
+        "xlog1py",
+        ("x", "y"),
+        torch="torch.special.xlog1py({0}, {1})",
+        python="(({0}) * math.log1p({1}) if ({0}) else 0.0)",
+        partials=lambda x, y: (make("log1p", y), x / (1 + y)),
+        meaning=real.xlog1py,
+        cost=7.0,
+        domain=(-1, math.inf),
+        sample=(-0.9, 3),
+        safe=Fraction(0),
+    ),
 )

@@ -93,6 +93,10 @@ def xlogy(x: Any, y: Any) -> Any:
     return mp.mpf(0) if x == 0 else x * log(y)
 
 
+def xlog1py(x: Any, y: Any) -> Any:
+    return mp.mpf(0) if x == 0 else x * log1p(y)
+
+
 def sin(x: Any) -> Any:
     return mp.sin(x) if abs(x) < _LARGEST else mp.nan
 
@@ -143,20 +147,34 @@ def erfc(x: Any) -> Any:
 
 def erfcx(x: Any) -> Any:
     """exp(x**2) * erfc(x)."""
+    if x > 0 and x * x > mp.mp.prec:
+        return _far_erfcx(x)
     if x * x > _HUGE:
-        return 1 / (mp.sqrt(mp.pi) * x) if x > 0 else mp.inf
+        return mp.inf
     with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
         result = mp.exp(x * x) * mp.erfc(x)
     return +result
 
 
+def _far_erfcx(x: Any) -> Any:
+    """The asymptotic series, whose terms vanish in the precision before they grow."""
+    with mp.extraprec(10):
+        total = term = mp.mpf(1)
+        n = 0
+        while abs(term) > mp.eps:
+            n += 1
+            term *= -(2 * n - 1) / (2 * x * x)
+            total += term
+        result = total / (mp.sqrt(mp.pi) * x)
+    return +result
+
+
 def log_ndtr(x: Any) -> Any:
     """The logarithm of the normal distribution function."""
-    if x * x > _HUGE:
-        return -x * x / 2 if x < 0 else mp.mpf(0)
-    if x < 0:
-        return mp.log(mp.erfc(-x / mp.sqrt(2)) / 2)
-    return log1p(-mp.erfc(x / mp.sqrt(2)) / 2)
+    y = x / mp.sqrt(2)
+    if y < 0:
+        return mp.log(_far_erfcx(-y) / 2) - y * y if y * y > mp.mp.prec else mp.log(mp.erfc(-y) / 2)
+    return log1p(-mp.erfc(y) / 2) if x * x < _HUGE else mp.mpf(0)
 
 
 def erfinv(x: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from symgrad.rules.algebra import ALGEBRA, CANCELLED, CONTENT, SCALED_ERFC, SOFTMAX
+from symgrad.rules.algebra import ALGEBRA, CANCELLED_SUMS, CONTENT, SCALED_ERFC, SOFTMAX
 from symgrad.rules.alternatives import ALTERNATIVE_RULES
 from symgrad.rules.choices import CHOICES
 from symgrad.rules.constants import CONSTANTS
 from symgrad.rules.kinks import KINKS
 from symgrad.rules.mixtures import MIXTURES
+from symgrad.rules.products import CANCELLED_PRODUCTS, GATHERED, LOGARITHMS, VARYING_POWER
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
@@ -26,17 +27,26 @@ __all__ = [
 ]
 
 # Before differentiation, so that derivatives are those of the atoms.
-RECOGNISE: tuple[Rule | Transformation, ...] = (*with_negatives(RECOGNISE_RULES), SOFTMAX, SCALED_ERFC, *MIXTURES)
+RECOGNISE: tuple[Rule | Transformation, ...] = (
+    *with_negatives(RECOGNISE_RULES),
+    SOFTMAX,
+    SCALED_ERFC,
+    VARYING_POWER,
+    *MIXTURES,
+)
 
 # After it, to each value and partial derivative on its own.
 STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT, *CONSTANTS)
 
 # Offered as candidates, and kept where they measure better.
-ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA)
+ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA, GATHERED, LOGARITHMS)
+
+CANCELLED = (*CANCELLED_PRODUCTS, *CANCELLED_SUMS)
 
 # Those that may save operations where nothing is to be gained in accuracy.
 CHEAPER: tuple[Rule | Transformation, ...] = (
     *CANCELLED,
+    GATHERED,
     *CHOICES,
     *(r for r in ALTERNATIVES if "factor" in r.name or r.name == "paired-squares"),
 )

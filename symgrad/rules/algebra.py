@@ -96,7 +96,7 @@ def _of_exp_difference(node: Expr, form: Callable[[Expr, Expr, Expr], Expr]) -> 
             if a.size > b.size:
                 a, b, shared = b, a, ex.mul(-1, shared)
             rest = [t for t in node.args if t is not first and t is not second]
-            return ex.add(*rest, ex.mul(shared, form(a, b, _shortened(a - b))))
+            return ex.add(*rest, ex.mul(shared, form(a, b, shortened(a - b))))
     return None
 
 
@@ -108,7 +108,7 @@ def _exponential(term: Expr) -> tuple[Expr | None, Expr]:
     return None, term
 
 
-def _shortened(node: Expr) -> Expr:
+def shortened(node: Expr) -> Expr:
     """A sum multiplied out and factored, where terms cancel in that."""
     flat = expanded(node.args) if node.op == "add" else None
     if flat is None or flat is node:
@@ -208,19 +208,6 @@ def paired_squares(node: Expr) -> Expr | None:
         return None
     root = ex.mul(*(ex.power(f.args[0], ex.num(_exponent(f) / 2)) for f in squares))
     return ex.mul(*others, make("pow", root, ex.num(2)))
-
-
-def cancelled_factors(node: Expr) -> Expr | None:
-    """a*b / (a*c) as b/c, and a / (a/b) as b: a divisor that is a product, apart where factors of it cancel."""
-    for divisor in node.args:
-        base, exponent = ex.split_power(divisor)
-        n = exponent.number
-        if base.op == "mul" and n is not None and n < 0 and n.denominator == 1:
-            others = [f for f in node.args if f is not divisor]
-            result = ex.mul(*others, *(ex.power(part, exponent) for part in base.args))
-            if len(_factors(result)) < len(others) + len(base.args):
-                return result
-    return None
 
 
 def cancelled_divisors(node: Expr) -> Expr | None:
@@ -380,8 +367,7 @@ ALGEBRA = (
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
 )
 
-CANCELLED = (
-    Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again"),
+CANCELLED_SUMS = (
     Transformation("cancelled-divisors", "mul", cancelled_divisors, "what is divided by is multiplied by again"),
     Transformation("cancelled-terms", "add", shorter_together, "over one denominator terms cancel"),
 )

@@ -129,6 +129,19 @@ ALTERNATIVE_RULES = (
         POSITIVE,
     ),
     Rule("acosh-near-one", f("acosh", 1 + a), 2 * f("asinh", sqrt(a / 2)), "1 + a loses a", domain=POSITIVE),
+    Rule(
+        "logaddexp-difference",
+        f("logaddexp", a, b) - f("logaddexp", a, c),
+        log1p(expm1(b - c) * sigmoid(c - a)),
+        "the logarithms cancel",
+    ),
+    Rule(
+        "softplus-minus-logaddexp",
+        softplus(a) - f("logaddexp", a, b),
+        -log1p(expm1(b) * sigmoid(-a)),
+        "the logarithms cancel",
+    ),
+    Rule("saturated-difference", sigmoid(a) - tanh(b), 2 * sigmoid(-2 * b) - sigmoid(-a), "both are near 1"),
     Rule("softplus-difference", softplus(a) - softplus(b), log1p(expm1(a - b) * sigmoid(b)), "cancels"),
     Rule("atan-difference", f("atan", a) - f("atan", b), f("atan2", a - b, 1 + a * b), "cancels", domain=(0.1, 4)),
     Rule(

@@ -1,4 +1,4 @@
-"""The logarithm of a sum of weighted exponentials: a mixture of densities, of which all may underflow."""
+"""Logarithms of probabilities that may all underflow: of mixtures of densities, and of intervals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import reduce
 from symgrad.analysis.signs import positive
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
+from symgrad.rules.algebra import shortened
 from symgrad.rules.rule import Transformation
 from symgrad.spec.interval import Interval
 
@@ -47,4 +48,24 @@ def _is_exponential(term: Expr) -> bool:
     return any(f.op == "exp" for f in _factors(term))
 
 
-MIXTURES = (Transformation("log-of-exponentials", "log", log_of_exponentials, "exp under- or overflows"),)
+def log_of_logistic_interval(node: Expr) -> Expr | None:
+    """``log(c*sigmoid(a) - c*sigmoid(b))`` as ``logsigmoid(a) + logsigmoid(-b) + log(1 - exp(b - a)) + log(c)``.
+
+    No term is positive but the last: nothing cancels, and nothing underflows.
+    """
+    terms = [ex.split_coefficient(term) for term in node.args[0].args] if node.args[0].op == "add" else []
+    if len(terms) != 2 or any(part.op != "sigmoid" for _, part in terms):
+        return None
+    (low, lower), (high, upper) = sorted(terms, key=lambda term: term[0])
+    if low + high != 0:
+        return None
+    (b,), (a,) = lower.args, upper.args
+    width = make("log", ex.mul(-1, make("expm1", shortened(b - a))))
+    size = ex.ZERO if high == 1 else make("log", ex.num(high))
+    return ex.add(make("logsigmoid", a), make("logsigmoid", -b), width, size)
+
+
+MIXTURES = (
+    Transformation("log-of-exponentials", "log", log_of_exponentials, "exp under- or overflows"),
+    Transformation("log-of-logistic-interval", "log", log_of_logistic_interval, "the difference cancels or underflows"),
+)

@@ -71,6 +71,7 @@ STABLE_RULES = (
         "log-of-expm1", log(expm1(a)), a + _log_one_minus_exp(-a), "expm1 overflows", domain=POSITIVE, family="log1mexp"
     ),
     Rule("log1p", log(1 + a), log1p(a), "1 + a loses a", domain=(-0.9, 4.0)),
+    Rule("xlog1py", f("xlogy", a, 1 + b), f("xlog1py", a, b), "1 + b loses b", domain=(-0.9, 4.0)),
     Rule("log-cosh", log(f("cosh", a)), _log_cosh(a), "cosh overflows"),
     Rule(
         "power-minus-one", (1 + a) ** n - 1, expm1(n * log1p(a)), "the difference cancels at 0", fractional(n), POSITIVE

@@ -2,6 +2,7 @@
 
 With v the distance from the point, the formula is v**k * p(z) / q(z), z = v or v**2, interpolated at Chebyshev nodes to
 the precision of float64. The leading coefficient is the exact limit, so that the value at the point itself is right.
+The point may be infinity, from which 1/x is the distance.
 """
 
 from __future__ import annotations
@@ -40,15 +41,30 @@ V = symbol("_v")
 
 @dataclass(frozen=True)
 class Target:
-    """A function `of` the symbol V, where V is the distance of `variable` from `point`."""
+    """A function `of` the symbol V, where V is the distance of `variable` from `point`, which is infinity if None."""
 
     of: Expr
     variable: Expr
-    point: Fraction
+    point: Fraction | None
+
+    @classmethod
+    def about(cls, point: Fraction | None, function: Expr, variable: Expr) -> Target:
+        """A function of V, where V is the variable itself."""
+        moved = ex.power(V, -1) if point is None else V + ex.num(point)
+        return cls(substitute(function, {V: moved}), variable, point)
 
     @property
     def distance(self) -> Expr:
-        return self.variable - ex.num(self.point)
+        return ex.power(self.variable, -1) if self.point is None else self.variable - ex.num(self.point)
+
+    def within(self, interval: Interval) -> Expr:
+        """The condition that the variable lies at the distances of an interval."""
+        if self.point is not None:
+            return interval.holds(self.distance)
+        if interval.low == -interval.high:
+            return compare("gt", make("abs", self.variable), ex.num(1 / interval.high))
+        bound = interval.high or interval.low
+        return compare("gt" if bound > 0 else "lt", self.variable, ex.num(1 / bound))
 
     def values(self, at: Sequence[Any], bits: int = _BITS) -> list[Any]:
         """Exact values at distances."""
@@ -80,7 +96,7 @@ class Interval:
 def approximation(target: Target, interval: Interval) -> Expr | None:
     """An approximation in an interval to the precision of float64, as an expression in `target.variable`."""
     with mp.workprec(_SOLVE):
-        shape = _shape(target)
+        shape = _shape(target, interval)
         if shape is None or (shape.even and interval.low != -interval.high):
             return None
         own = target.distance
@@ -128,11 +144,12 @@ class _Shape:
         return v**2 if self.even else v
 
 
-def _shape(target: Target) -> _Shape | None:
+def _shape(target: Target, interval: Interval) -> _Shape | None:
     h = _NEAR
     at = [h, 2 * h, -h, -2 * h]
     ahead, twice, behind, twice_behind = target.values(at, _SO_NEAR)
-    sides = tuple(s for s, pair in ((1, (ahead, twice)), (-1, (behind, twice_behind))) if all(map(_usable, pair)))
+    beside = ((1, interval.high, (ahead, twice)), (-1, -interval.low, (behind, twice_behind)))
+    sides = tuple(side for side, reach, pair in beside if reach > 0 and all(map(_usable, pair)))
     if not sides:
         return None
     first, second = (ahead, twice) if sides[0] == 1 else (behind, twice_behind)
@@ -258,7 +275,7 @@ def _fraction(value: Any) -> Fraction:
 def near(target: Target, interval: Interval, factor: Expr, otherwise: Expr) -> Expr | None:
     """The approximation times `factor` in an interval, and `otherwise` beyond."""
     inside = approximation(target, interval)
-    return None if inside is None else where(interval.holds(target.distance), ex.mul(factor, inside), otherwise)
+    return None if inside is None else where(target.within(interval), ex.mul(factor, inside), otherwise)
 
 
 def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:

@@ -20,7 +20,7 @@ from symgrad.numerics.accuracy import ALLOWED, Judge, Score
 from symgrad.numerics.cost import cost, total
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
-from symgrad.stabilise.approximate import Interval, Target, V, near, readings
+from symgrad.stabilise.approximate import Interval, Target, near, readings
 from symgrad.stabilise.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
 from symgrad.stabilise.exponentials import rational_forms
 from symgrad.stabilise.guards import may_need_guard
@@ -50,11 +50,12 @@ _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
 _MOST_CHEAPER = 24
+_MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
 _MOST_WIDE = 4
 _MOST_SHOWN = 12
 _FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
-_POINTS = (Fraction(0), Fraction(1), Fraction(-1))
+_POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
 
 _DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
 _ALTERNATIVES = by_operation(ALTERNATIVES)
@@ -124,7 +125,7 @@ class _Search:
         if _operands(self.formula) <= _LARGEST:
             self.exponentials(form, steps)
             self.saturate(form, steps)
-            for measure in (self.develop, self.join, self.approximate, self.join):
+            for measure in (self.take_apart, self.develop, self.join, self.approximate, self.join):
                 if self.settled:
                     break
                 measure()
@@ -234,6 +235,17 @@ class _Search:
             why = "beyond the bounds it has reached its limit, in every format"
             self.add(bounded, (*steps, Step("saturated", form, bounded, why)))
 
+    def take_apart(self) -> None:
+        """A choice inside the best form as one between two forms, in each of which the rules see what was chosen."""
+        best = self.best.form
+        inside = (n.args[0] for n in topological(best) if n.op == "where" and n is not best)
+        for condition in list(dict.fromkeys(c for c in inside if not c.is_static))[:_MOST_CASES]:
+            cases = [self.direct(substitute(best, {condition: case})) for case in (ex.TRUE, ex.FALSE)]
+            form = truth.where(condition, *(case for case, _ in cases))
+            steps = dict.fromkeys(step for _, taken in cases for step in taken)
+            why = "each case for itself"
+            self.add(form, (*self.origin[best], Step("cases", best, form, why), *steps))
+
     # ------------------------------------------------------------------------------------------ single rewrites
     def develop(self) -> None:
         """Rewrite the best forms where they err, a few rounds long."""
@@ -295,8 +307,7 @@ class _Search:
             for part in self.cancelling(form):
                 for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
                     for point in _POINTS:
-                        moved = substitute(function, {V: V + ex.num(point)})
-                        self._try(form, part, factor, Target(moved, variable, point))
+                        self._try(form, part, factor, Target.about(point, function, variable))
                         if self.settled:
                             return
 
@@ -327,6 +338,10 @@ class _Search:
         if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
             return []
         radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
+        if target.point is None:
+            sides = [s for s in (1, -1) if s * max(close, key=lambda d: s * d) > 0]
+            far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in (2, 8, 16) for side in sides]
+            return [Interval.around(radius), *far] if len(sides) == 2 else far
         low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
         return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
 

@@ -65,7 +65,19 @@ def _variables(forms: Iterable[Expr], formula: Expr) -> list[Expr]:
                     _, rest = ex.split_coefficient(argument)
                     if rest.op != "abs" and rest.size < formula.size:
                         found[rest] = None
-    return list(found)[:_MOST_VARIABLES]
+    scales = _scales(formula)
+    return [v for v in found if v not in scales][:_MOST_VARIABLES]
+
+
+def _scales(formula: Expr) -> frozenset[Expr]:
+    """The variables that only scale the formula: a form is as accurate for one value of them as for another."""
+    terms = formula.args if formula.op == "add" else (formula,)
+    powers = dict(map(ex.split_power, terms[0].args if terms[0].op == "mul" else terms[:1]))
+    return frozenset(
+        base
+        for base, n in powers.items()
+        if base.op == "sym" and all(base not in ex.mul(term, ex.power(base, -n)).symbols for term in terms)
+    )
 
 
 def _floats(formula: Expr) -> frozenset[Expr]:

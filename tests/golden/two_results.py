@@ -36,8 +36,10 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex.
     """
-    if not (_is_real(x) and _is_real(y)):
+    if not (_is_float(x) and _is_float(y)):
         x, y = _tensors("two_results", (), x=x, y=y)
+        if not (x.is_floating_point() or y.is_floating_point()):
+            x, y = x.to(torch.get_default_dtype()), y.to(torch.get_default_dtype())
     return _apply(x, y)
 
 
@@ -153,15 +155,14 @@ class _TwoResultsPlain(Function):
 
 # ----------------------------------------------------------------------------------------- plumbing
 _HALF = frozenset((torch.float16, torch.bfloat16))
-_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
 _forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
 
 
-def _is_real(value: Any) -> bool:
-    """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
+def _is_float(value: Any) -> bool:
+    """Tell whether ``value`` is a tensor of real numbers that are not whole by their type."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:

@@ -68,6 +68,7 @@ IN_PYTHON: dict[str, Any] = {
     "logsigmoid": lambda x: -math.log1p(math.exp(-x)),
     "logaddexp": lambda a, b: math.log(math.exp(a) + math.exp(b)),
     "xlogy": lambda x, y: x * math.log(y) if x else 0.0,
+    "xlog1py": lambda x, y: x * math.log1p(y) if x else 0.0,
     "sinc": lambda x: math.sin(math.pi * x) / (math.pi * x) if x else 1.0,
     "heaviside": lambda x, at_zero: float(x > 0) if x else at_zero,
     "add": lambda *a: math.fsum(a),

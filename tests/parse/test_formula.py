@@ -116,7 +116,7 @@ NUMBERS = st.fractions(-20, 20, max_denominator=60) | st.sampled_from(
     [Fraction("0.044715"), Fraction("1e-7"), Fraction(10**9), Fraction(3, 10**8), Fraction(-1), Fraction(1, 2)]
 )
 UNARY = sorted(name for name, row in FUNCTIONS.items() if len(row.parameters) == 1 and not row.internal)
-BINARY = ["maximum", "minimum", "atan2", "hypot", "logaddexp", "xlogy", "heaviside"]
+BINARY = ["maximum", "minimum", "atan2", "hypot", "logaddexp", "xlogy", "xlog1py", "heaviside"]
 DIMS = st.sampled_from([None, 0, -1, (0, 1), Ref("n"), (0, Ref("n"))])
 
 

@@ -17,8 +17,9 @@ from symgrad.numerics.evaluate import exact
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import larger_exp_difference
 from symgrad.rules.constants import merged_roots
-from symgrad.rules.mixtures import log_of_exponentials
+from symgrad.rules.mixtures import log_of_exponentials, log_of_logistic_interval
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
+from symgrad.rules.products import GATHERED, log_of_varying_power, logarithms_apart
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
 
@@ -166,6 +167,37 @@ def test_what_cancels_leaves_a_fraction_and_nothing_else_does(name: str, given: 
     assert rule.apply(given) is result
 
 
+@pytest.mark.parametrize(
+    ("given", "result"),
+    [
+        (X * (X / Y) ** 5 / Y**2, (X / Y) ** 6 / Y),
+        (exp(X) * (X * Y) ** 3 * X**2 * Y, exp(X) * (X * Y) ** 4 * X),
+        (X * (X / Y) ** 5, None),
+        ((X / Y) ** 5 * X * Y, None),
+    ],
+)
+def test_a_power_of_a_quotient_takes_in_what_it_is_multiplied_by(given: Expr, result: Expr | None) -> None:
+    assert GATHERED.apply(given) is result
+
+
+@pytest.mark.parametrize(
+    ("given", "result"),
+    [
+        (log(X * Y**3 / exp(X)), log(X) + 3 * log(Y) - log(exp(X))),
+        (log((X / Y) ** (Y - 1) * 2), (Y - 1) * log(X / Y) + log(2)),
+        (log(X**Y), Y * log(X)),
+        (log(1 + X), None),
+    ],
+)
+def test_the_logarithm_of_a_product_is_taken_apart(given: Expr, result: Expr | None) -> None:
+    assert logarithms_apart(given) is result
+    varies = any(n.op == "pow" and n.args[1].number is None for n in topological(given))
+    assert log_of_varying_power(given) is (result if varies else None), "numbers as exponents are no danger before"
+    if result is not None:
+        before, after = exact([given, result], {X: 1.7, Y: 2.3}, 300)
+        assert abs(before - after) <= mp.mpf(2) ** -200
+
+
 @pytest.mark.parametrize("row", OUTPUT_REUSE, ids=[r.output.op for r in OUTPUT_REUSE])
 def test_a_derivative_in_terms_of_the_output_is_that_derivative(row: Reuse) -> None:
     for values in ((0.4, 1.7), (1.3, 0.2), (2.9, 2.2)):
@@ -195,3 +227,16 @@ def test_a_mixture_of_densities_that_all_underflow_has_a_logarithm() -> None:
     assert log_of_exponentials(log(exp(X) * Y + exp(-X))) is None, "at Y = 0 its derivative would be no number"
     assert log_of_exponentials(log(exp(X) - exp(Y))) is None
     assert log_of_exponentials(log(1 + exp(X))) is None, "softplus is one function"
+
+
+def test_the_probability_of_a_logistic_interval_has_a_logarithm_where_it_underflows() -> None:
+    width = ex.num(Fraction(1, 255))
+    found = log_of_logistic_interval(log(2 * sigmoid(Y * (X + width)) - 2 * sigmoid(Y * (X - width))))
+    assert found is not None
+    for x, y in ((-3.0, 7.0), (0.0, 0.01), (900.0, 4.0)):
+        before = log(2 * sigmoid(Y * (X + width)) - 2 * sigmoid(Y * (X - width)))
+        want, got = exact([before, found], {X: x, Y: y}, 8000)
+        assert abs(want - got) <= abs(want) * mp.mpf(2) ** -200
+    assert any(n.op == "expm1" and X not in n.symbols for n in topological(found)), "the width is what is left"
+    assert log_of_logistic_interval(log(sigmoid(X) + sigmoid(Y))) is None
+    assert log_of_logistic_interval(log(sigmoid(X) - sigmoid(Y) / 2)) is None

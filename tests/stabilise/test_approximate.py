@@ -56,6 +56,28 @@ def test_an_interval_may_reach_farther_on_the_side_without_a_pole() -> None:
     assert exact([form, form], {X: -0.26, Y: 7.0}, 300) == exact([form, form], {X: 1.13, Y: 7.0}, 300) == [7, 7]
 
 
+FAR: dict[str, tuple[Expr, Interval]] = {
+    "both sides": (1 - V * f("atan", 1 / V), Interval.around(Fraction(1, 4))),
+    "angle": (V * (f("atan", V) - ex.PI / 2), Interval(Fraction(0), Fraction(1, 4))),
+    "digamma": (f("digamma", V) - f("log", V), Interval(Fraction(0), Fraction(1, 4))),
+    "tail": (V * f("erfcx", V) - 1 / ex.sqrt(ex.PI), Interval(Fraction(0), Fraction(1, 8))),
+    "other tail": (-V * f("erfcx", -V) - 1 / ex.sqrt(ex.PI), Interval(Fraction(-1, 8), Fraction(0))),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_what_cancels_at_infinity_is_a_function_of_the_reciprocal(name: str) -> None:
+    function, interval = FAR[name]
+    target = Target.about(None, function, X)
+    form = near(target, interval, ex.ONE, Y)
+    assert form is not None
+    for v in (-1e30, -1e4, -30.0, -8.1, 8.1, 30.0, 1e4, 1e30):
+        inside = interval.low < Fraction(1 / v) < interval.high
+        (own,) = exact([form], {X: v, Y: 7.0}, 600)
+        (true,) = exact([function], {V: v}, 900) if inside else (mp.mpf(7),)
+        assert abs(own - true) <= abs(true) * mp.mpf(2) ** -51, v
+
+
 @pytest.mark.parametrize("name", CANCELLING)
 def test_the_limit_itself_is_right(name: str) -> None:
     function, limit = CANCELLING[name]

@@ -107,3 +107,12 @@ def test_a_nan_variable_gives_no_threshold() -> None:
     formula = make("log", X) * 0 + X
     for condition, _, _ in joined([formula, X + 1], judge(X, {X: ALL_REALS})):
         assert condition.args[0] is not make("log", X)
+
+
+def test_no_threshold_is_put_on_what_only_scales_the_formula() -> None:
+    """A form that errs where the scale is large, as it happens, errs there for another reason."""
+    tensors = {X: ALL_REALS, Y: POSITIVE}
+    for formula, scaled in ((X * make("log1p", Y), True), (X**2 * make("log1p", Y), True), (X - Y, False)):
+        low, high = (truth.where(truth.compare(op, X, 3), formula, formula * ex.num(2)) for op in ("lt", "ge"))
+        thresholds = {condition.args[0] for condition, _, _ in joined([low, high], judge(formula, tensors))}
+        assert (X in thresholds) is not scaled

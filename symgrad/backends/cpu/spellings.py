@@ -42,6 +42,7 @@ SPELLINGS = {
     "hypot": Spelling("hypot({0}, {1})", "std::hypot({0}, {1})"),
     "logaddexp": Spelling("logaddexp({0}, {1})"),
     "xlogy": Spelling("xlogy({0}, {1})"),
+    "xlog1py": Spelling("xlog1py({0}, {1})"),
     "heaviside": Spelling("heaviside({0}, {1})"),
     "maximum": Spelling("maximum({0}, {1})", "std::fmax({0}, {1})"),
     "minimum": Spelling("minimum({0}, {1})", "std::fmin({0}, {1})"),

@@ -40,7 +40,7 @@ SPELLINGS = {
     },
     **{name: Spelling(f"tl.{name}({{0}})", strict=True) for name in ("abs", "floor", "ceil")},
     **{name: Spelling(f"libdevice.{name}({{0}}, {{1}})", strict=True) for name in ("atan2", "hypot")},
-    **{name: Spelling(f"{name}({{0}}, {{1}})", strict=True) for name in ("logaddexp", "xlogy", "heaviside")},
+    **{name: Spelling(f"{name}({{0}}, {{1}})", strict=True) for name in ("logaddexp", "xlogy", "xlog1py", "heaviside")},
     "round": Spelling("libdevice.rint({0})", strict=True),
     "maximum": Spelling("maximum({0}, {1})"),
     "minimum": Spelling("minimum({0}, {1})"),

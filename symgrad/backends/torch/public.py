@@ -9,6 +9,7 @@ from symgrad.backends.literals import literal, quoted
 from symgrad.backends.naming import Names
 from symgrad.backends.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.backends.torch.docs import escaped, listed, summary, wrapped
+from symgrad.backends.torch.floats import read_as_floats
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.rank_check import rank_checks
 from symgrad.backends.torch.shape_check import shape_check
@@ -204,23 +205,8 @@ _PYTHON_TYPES = {"float": "(float, int)", "int": "int", "bool": "bool", "str": "
 def _body(layout: Layout, op: str, apply: str, original: Layout) -> list[str]:
     spec = layout.spec
     renamed = dict(zip(original.argument_names, layout.argument_names, strict=True))
-    names = [t.name for t in spec.tensors]
-    lines = []
-    if _is_number_friendly(layout):
-        fits = [
-            f"({t.name} is None or _is_real({t.name}))" if t.default is not None else f"_is_real({t.name})"
-            for t in spec.tensors
-        ]
-        everyone = f"({' and '.join(fits)})"
-        if len(names) > 3 and not layout.optional:
-            everyone = f"all(map(_is_real, ({', '.join(names)})))"
-        lines.append(f"if not {everyone}:")
-        optional = "".join(f'"{t.name}", ' for t in spec.tensors if t.default is not None)
-        values = ", ".join(f"{n}={n}" for n in names)
-        lines.append(f'    {", ".join(names)} = _tensors("{op}", ({optional.rstrip()}), {values})')
-    else:
-        lines.append(f"if not _is_real({names[0]}):")
-        lines.append(f'    raise TypeError(f"{op}: expected a real tensor, not {{_kind({names[0]})}}")')
+    groups = [] if op != original.spec.op else [[renamed[t] for t in g] for g in read_as_floats(original.operation)]
+    lines = _tensor_checks(layout, op, groups)
     lines += _dtype_checks(layout, op)
     for h in spec.hyperparameters:
         lines += _hyperparameter_checks(h, op)
@@ -231,6 +217,37 @@ def _body(layout: Layout, op: str, apply: str, original: Layout) -> list[str]:
         lines.append(f'_refuse_compilers("{op}")')
     arguments = ", ".join(layout.argument_names)
     return [*lines, f"return {apply}({arguments})"]
+
+
+def _tensor_checks(layout: Layout, op: str, groups: list[list[str]]) -> list[str]:
+    """What is no tensor becomes one or is refused; of each of the groups, one tensor at least is made a float."""
+    spec = layout.spec
+    names = [t.name for t in spec.tensors]
+    floats = {t for group in groups for t in group}
+    kinds = {t: "_is_float" if t in floats else "_is_real" for t in names}
+    casts = []
+    for group in groups:
+        cast = f"{', '.join(group)} = {', '.join(f'{t}.to(torch.get_default_dtype())' for t in group)}"
+        asked = " or ".join(f"{t}.is_floating_point()" for t in group)
+        guard = f"if not ({asked}):" if len(group) > 1 else f"if not {asked}:"
+        casts += [f"    {guard}", f"        {cast}"] if len(names) > 1 else [f"    {cast}"]
+    if not _is_number_friendly(layout):
+        (name,) = names
+        refusal = f'raise TypeError(f"{op}: expected a real tensor, not {{_kind({name})}}")'
+        if not casts:
+            return [f"if not _is_real({name}):", f"    {refusal}"]
+        return [f"if not _is_float({name}):", f"    if not _is_real({name}):", f"        {refusal}", *casts]
+    fits = [
+        f"({t.name} is None or _is_real({t.name}))" if t.default is not None else f"{kinds[t.name]}({t.name})"
+        for t in spec.tensors
+    ]
+    everyone = f"({' and '.join(fits)})"
+    if len(names) > 3 and not layout.optional and not casts:
+        everyone = f"all(map(_is_real, ({', '.join(names)})))"
+    optional = "".join(f'"{t.name}", ' for t in spec.tensors if t.default is not None)
+    values = ", ".join(f"{n}={n}" for n in names)
+    made = f'    {", ".join(names)} = _tensors("{op}", ({optional.rstrip()}), {values})'
+    return [f"if not {everyone}:", made, *casts]
 
 
 def _dtype_checks(layout: Layout, op: str) -> list[str]:

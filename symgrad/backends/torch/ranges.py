@@ -1,8 +1,9 @@
 """The ranges that generated tests draw the values of tensors from: where the formulas are defined.
 
-A spec need not say that `x * log(x)` wants positive numbers: without a domain or a range of its own, a tensor gets the
-first of some ranges in which what is computed of the tensors, up to the tensor operations, is finite, and not so large
-that finite differences say nothing; in float64 and operation by operation too, as the composite computes it.
+A spec need not say that `x * log(x)` wants positive numbers, nor that `sqrt(x - y)` wants x above y: without a range of
+its own, a tensor gets the first of some ranges, inside its domain if it has one, in which what is computed of the
+tensors, up to the tensor operations, is finite, and not so large that finite differences say nothing; in float64 and
+operation by operation too, as the composite computes it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from symgrad.ir.traversal import topological
 from symgrad.numerics.evaluate import FLOAT64, Environment, Exact
 from symgrad.numerics.machine import machine_form
 from symgrad.numerics.simulate import Simulation
+from symgrad.spec.model import Spec, Tensor
 
 Range: TypeAlias = "tuple[float, float]"
 
@@ -37,9 +39,8 @@ def sampled_ranges(layout: Layout) -> list[Range]:
     """A range for each tensor: the spec's, or one where the formulas are defined, if there is one."""
     spec = layout.spec
     usual = [sampled_range(t, spec) for t in spec.tensors]
-    free = [t.dtype == "float" and t.domain is None and t.name not in spec.test.ranges for t in spec.tensors]
     regions = list(_regions(f for v in layout.variants for f in v.formulas.values()))
-    choices = [_RANGES if is_free else (own,) for is_free, own in zip(free, usual, strict=True)]
+    choices = [_choices(t, spec, own) for t, own in zip(spec.tensors, usual, strict=True)]
     defined: list[Range] | None = None
     for ranges in islice(product(*choices), _MOST_TRIED):
         largest = _largest(regions, layout, ranges)
@@ -48,6 +49,20 @@ def sampled_ranges(layout: Layout) -> list[Range]:
         if defined is None and math.isfinite(largest):
             defined = list(ranges)
     return defined or usual
+
+
+def _choices(tensor: Tensor, spec: Spec, usual: Range) -> tuple[Range, ...]:
+    """The ranges that a tensor may get, in the order in which they are tried."""
+    if tensor.dtype != "float" or tensor.name in spec.test.ranges:
+        return (usual,)
+    if tensor.domain is None:
+        return _RANGES
+    low, high = usual
+    middle, width = (low + high) / 2, high - low
+    parts = [(low, middle), (middle, high)]
+    parts += [(high, high + width)] if math.isinf(tensor.domain.upper) else []
+    parts += [(low - width, low)] if math.isinf(tensor.domain.lower) else []
+    return (usual, *parts)
 
 
 def _regions(roots: Iterable[Expr]) -> Iterator[Expr]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -45,6 +47,25 @@ def test_a_domain_stays() -> None:
     ((low, high),) = ranges('{x: {domain: "(0, oo)"}}', "log(x - 1)")
     assert low > 0
     assert high > 1
+
+
+@pytest.mark.parametrize(
+    ("tensors", "formula"),
+    [
+        ('{x: {domain: "(0, oo)"}}', "log(x - 3)"),
+        ('{x: {domain: "(0, oo)"}, y: {domain: "(0, oo)"}}', "sqrt(x - y)"),
+        ('{x: {domain: "(0, 1)"}, y: {domain: "(0, 1)"}}', "log(x - y)"),
+        ('{x: {domain: "(-oo, 2)"}}', "acosh(-x)"),
+    ],
+)
+def test_inside_a_domain_too(tensors: str, formula: str) -> None:
+    spec = compiled_text(f"op: f\ntensors: {tensors}\noutputs: {{out: '{formula}'}}\n").spec
+    found = ranges(tensors, formula)
+    assert all(end in t.domain for t, own in zip(spec.tensors, found, strict=True) for end in own)
+    scope = {"log": math.log, "sqrt": math.sqrt, "acosh": math.acosh}
+    inner = [[low + 0.01 * (high - low), high - 0.01 * (high - low)] for low, high in found]
+    for values in product(*inner):  # raises ValueError outside of the domain of a function
+        assert math.isfinite(eval(formula, scope, dict(zip("xy", values, strict=False))))
 
 
 @pytest.mark.parametrize(

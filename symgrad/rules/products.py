@@ -1,0 +1,71 @@
+"""Transformations of products with powers of products in them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.rules.rule import Transformation
+
+
+def cancelled_factors(node: Expr) -> Expr | None:
+    """a*b / (a*c) as b/c, and a / (a/b) as b: a divisor that is a product, apart where factors of it cancel."""
+    for divisor in node.args:
+        base, exponent = ex.split_power(divisor)
+        n = exponent.number
+        if base.op == "mul" and n is not None and n < 0 and n.denominator == 1:
+            others = [f for f in node.args if f is not divisor]
+            result = ex.mul(*others, *(ex.power(part, exponent) for part in base.args))
+            if len(_factors(result)) < len(others) + len(base.args):
+                return result
+    return None
+
+
+def _factors(node: Expr) -> tuple[Expr, ...]:
+    return node.args if node.op == "mul" else (node,)
+
+
+def gathered_powers(node: Expr) -> Expr | None:
+    """a * (a/b)**n / b**2 as (a/b)**(n+1) / b: one operation less, and nothing smaller or larger on the way."""
+    exponents = dict(map(_split, node.args))
+    for factor in node.args:
+        base, n = _split(factor)
+        if base.op == "mul" and n is not None and n > 0:
+            parts = dict(map(_split, base.args))
+            if all(_reaches(exponents.get(part), m) for part, m in parts.items()):
+                rest = (f for f in node.args if f is not factor)
+                return ex.mul(ex.power(base, ex.num(n + 1)), *rest, *(ex.power(part, -1) for part in base.args))
+    return None
+
+
+def logarithms_apart(node: Expr) -> Expr | None:
+    """log(a * b**n / c) as log(a) + n * log(b) - log(c), in one step: each part may over- or underflow."""
+    factors = _factors(node.args[0])
+    if len(factors) < 2 and factors[0].op != "pow":
+        return None
+    return ex.add(*(ex.mul(n, ex.make("log", base)) for base, n in map(ex.split_power, factors)))
+
+
+def log_of_varying_power(node: Expr) -> Expr | None:
+    """The same where an exponent is no number, so that the power is never computed, nor in the derivatives."""
+    exponents = [ex.split_power(factor)[1] for factor in _factors(node.args[0])]
+    return None if all(n.number is not None for n in exponents) else logarithms_apart(node)
+
+
+def _split(factor: Expr) -> tuple[Expr, Fraction | None]:
+    base, exponent = ex.split_power(factor)
+    return base, exponent.number
+
+
+def _reaches(exponent: Fraction | None, least: Fraction | None) -> bool:
+    """Whether a power can be divided by one of this exponent and is not turned over by it."""
+    return exponent is not None and least is not None and exponent / least >= 1
+
+
+CANCELLED_PRODUCTS = (
+    Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again"),
+)
+GATHERED = Transformation("gathered-powers", "mul", gathered_powers, "one product for two, of one size with the whole")
+VARYING_POWER = Transformation("log-of-varying-power", "log", log_of_varying_power, "the power over- or underflows")
+LOGARITHMS = Transformation("logarithms-apart", "log", logarithms_apart, "factors over- or underflow")
