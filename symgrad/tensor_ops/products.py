@@ -128,7 +128,7 @@ MATMUL = TensorOp(
     extent=_matmul_extent,
     cost=100.0,
     recompute=False,
-    saves="x",
+    saves="o",
 )
 
 # The helpers of these two know all ranks when they are called.
@@ -142,7 +142,7 @@ MATMUL_INTERNAL = (
         shape_only=frozenset({2}),
         cost=100.0,
         recompute=False,
-        saves="x",
+        saves="o",
     ),
     TensorOp(
         "matmul_right",
@@ -153,7 +153,7 @@ MATMUL_INTERNAL = (
         shape_only=frozenset({2}),
         cost=100.0,
         recompute=False,
-        saves="x",
+        saves="o",
     ),
 )
 
