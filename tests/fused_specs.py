@@ -100,3 +100,9 @@ tensors: {x: }
 outputs: {p: 'softmax(x, dim=-1)', h: '-sum(softmax(x, dim=-1) * log_softmax(x, dim=-1), dim=-1)'}
 """
 WAVES = "op: waves\ntensors: {x: , w: }\noutputs: {y: 'sum(sin(w * x), dim=-1)'}\n"
+SPREAD = """
+op: spread
+tensors: {x: }
+hyperparameters: {c: {type: int, default: 1}}
+outputs: {y: 'var(x, dim=-1, correction=c)'}
+"""

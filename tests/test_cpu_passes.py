@@ -34,6 +34,7 @@ from fused_specs import (
     SHIFTED,
     SIGNED,
     SOFT,
+    SPREAD,
     TWO,
     WAVES,
 )
@@ -44,7 +45,7 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES),
+    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD),
 )
 
 
@@ -331,6 +332,15 @@ def test_angles_in_a_reduction_of_a_row(modules):
     x, w = torch.randn(3, 5), torch.tensor(3e4)
     agree(*both(modules["waves"], (x, w)))
     torch.testing.assert_close(modules["waves"].waves(x, w), (x.double() * w.double()).sin().sum(-1).float())
+
+
+@pytest.mark.filterwarnings("ignore:var")
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("correction", [0, 1, 2, 3])
+def test_a_correction_beyond_the_degrees_of_freedom(modules, size, correction):
+    """Nothing is divided by a negative number, as in torch."""
+    fused, eager = both(modules["spread"], (torch.randn(4, size),), (correction,))
+    torch.testing.assert_close(fused, eager, equal_nan=True)
 
 
 def test_what_passes_decline(modules):

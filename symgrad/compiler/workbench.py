@@ -15,6 +15,7 @@ from typing import Any
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import Expr, make
+from symgrad.ir.shapes import covers, shape_sources
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.numerics.accuracy import Judge, Sample
 from symgrad.numerics.cost import cost
@@ -32,7 +33,7 @@ from symgrad.stabilise.choose import choose, recognise
 from symgrad.stabilise.domains import within_domains
 from symgrad.stabilise.guards import guard
 from symgrad.stabilise.rewrite import Step, rewrite
-from symgrad.tensor_ops import TENSOR_OPS, is_number
+from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
 
 __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 
@@ -259,7 +260,8 @@ class Workbench:
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
             if is_tensor_op(node) and node not in self._forward:
-                mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
+                operands = [_of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
+                mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
         result = visit(root) if not is_tensor_op(root) else root
         return released(substitute(result, mapped))
 
@@ -279,6 +281,13 @@ class Workbench:
                 if flat in self.slopes:
                     choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
+
+
+def _of_shape(form: Expr, operand: Expr, lends_shape: bool) -> Expr:
+    """The form of an operand with the shape of the operand, of which tensors may have dropped out."""
+    if form is operand or covers(shape_sources(form), shape_sources(operand)):
+        return form
+    return operand if lends_shape else make("expand", form, operand)
 
 
 def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:
