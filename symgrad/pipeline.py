@@ -44,6 +44,8 @@ def compile_spec(spec: Spec) -> Compiled:
     program = parse_formulas(spec)
     operation = compile_operation(program)
     passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels else None
+    if spec.options.kernels and passes is None:  # what a pass would compute once more is kept for eager operations
+        operation = compile_operation(parse_formulas(spec.without_kernels()))
     files = passes.files if passes else {}
     names = [f"{spec.op}{language.suffix}" for language in _LANGUAGES]
     return Compiled(

@@ -107,3 +107,9 @@ def test_a_mistake_in_a_formula_is_a_spec_error() -> None:
     with pytest.raises(SpecError) as caught:
         compile_spec(parse_spec("\nop: wrong\ntensors: {x: }\noutputs: {y: sin(z), w: 'cos(x, x)'}\n"))
     assert len(caught.value.mistakes) == 2
+
+
+def test_an_operation_without_passes_is_the_same_with_kernels() -> None:
+    """Its products are not computed again in backward, as what stands in a register would be."""
+    spec = parse_spec("op: layers\ntensors: {x: , w: , v: }\noutputs: {y: 'tanh(x @ w) @ v'}\n")
+    assert compile_spec(spec.with_kernels()).module == compile_spec(spec).module

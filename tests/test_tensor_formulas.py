@@ -71,6 +71,16 @@ FORMULAS = {
         outputs:
           loss: mean(relu(1 - sqrt(var(a, dim=0) + 0.0001)))
     """,
+    "what drops out of an operand where a domain decides": """
+        op: decided
+        tensors:
+          x: {shape: [N, D]}
+          s: {shape: [D], domain: "(0, oo)"}
+        outputs:
+          m: mean(where(s > 0, s, x), dim=0)
+          n: sum(x * (sqrt(s**2) - s), dim=0)
+          t: where(s > 0, s, x) @ x.T
+    """,
     "the number of elements of a tensor that was not saved": """
         op: softmax_and_mean
         tensors: {x: }

@@ -32,7 +32,8 @@ from symgrad.stabilise.choose import choose, recognise
 from symgrad.stabilise.domains import within_domains
 from symgrad.stabilise.guards import guard
 from symgrad.stabilise.rewrite import Step, rewrite
-from symgrad.tensor_ops import TENSOR_OPS, is_number
+from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
+from symgrad.tensor_ops.shapes import covers, shape_sources
 
 __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 
@@ -259,7 +260,8 @@ class Workbench:
         mapped: dict[Expr, Expr] = {}
         for node in topological(root):
             if is_tensor_op(node) and node not in self._forward:
-                mapped[node] = rebuild(node, [substitute(visit(a), mapped) for a in node.args])
+                operands = [_of_shape(visit(a), a, k in shape_only(node)) for k, a in enumerate(node.args)]
+                mapped[node] = rebuild(node, [substitute(a, mapped) for a in operands])
         result = visit(root) if not is_tensor_op(root) else root
         return released(substitute(result, mapped))
 
@@ -279,6 +281,13 @@ class Workbench:
                 if flat in self.slopes:
                     choices[name, leaf.name] = Slope(self.slopes[flat], {op: s for s, op in back.items()})
         return forms, choices
+
+
+def _of_shape(form: Expr, operand: Expr, lends_shape: bool) -> Expr:
+    """The form of an operand with the shape of the operand, of which tensors may have dropped out."""
+    if form is operand or covers(shape_sources(form), shape_sources(operand)):
+        return form
+    return operand if lends_shape else make("expand", form, operand)
 
 
 def isolate(region: Expr) -> tuple[Expr, dict[Expr, Expr]]:

@@ -155,8 +155,8 @@ def vjp(outputs: Mapping[Expr, Expr], wrt: Iterable[Expr], settle: Settle = as_d
         leaves = [leaf for leaf in region_leaves(root) if leaf in relevant]
         sources = shape_sources(root)
         for leaf, partial in partials(root, leaves).items():
-            if partial is not ZERO:
-                slope = settle(partial)
+            slope = ZERO if partial is ZERO else settle(partial)
+            if slope is not ZERO:
                 term = _product(slope, _spread(cotangent, slope))
                 pending.setdefault(leaf, {}).setdefault(sources, []).append(term)
 

@@ -179,10 +179,12 @@ class Builder:
         if isinstance(node, ast.Name):
             bound = self.scope.names.get(node.id)
             return bound.fields if bound else None
-        if isinstance(node, ast.Call) and (called := calls.plain_name(self, node.func)):
-            name = calls.operation_with_fields(called, node)
-            if name is not None:
-                return calls.results(self, name, node)
+        if isinstance(node, ast.Call):
+            call = calls.as_function(self, node)
+            called = calls.plain_name(self, call.func)
+            name = called and calls.operation_with_fields(called, call)
+            if name:
+                return calls.results(self, name, call)
         return None
 
     def suggestion(self, word: str, *candidates: Iterable[str]) -> str:
@@ -299,6 +301,7 @@ class Builder:
         return value
 
     def _call(self, node: ast.Call) -> Expr:
+        node = calls.as_function(self, node)
         return calls.call(self, calls.called(self, node), node)
 
     def _sequence(self, node: ast.expr) -> Expr:

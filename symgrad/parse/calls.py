@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SPECIAL",
     "apply",
+    "as_function",
     "call",
     "called",
     "operation_with_fields",
@@ -42,6 +43,13 @@ _DEFAULTS: Mapping[str, Mapping[str, Expr]] = {
     "heaviside": {"values": HALF},
 }
 _MODULES = frozenset({"torch", "torch.special", "torch.nn.functional", "nn.functional", "F", "sympy", "sp"})
+# Torch's methods whose arguments are not those of the function after its first.
+_OTHER_METHODS: Mapping[str, str] = {
+    "max": "max(a, b) or max(a, dim=...)",
+    "min": "min(a, b) or min(a, dim=...)",
+    "polygamma": "polygamma(n, x)",
+    "where": "where(condition, a, b)",
+}
 _FEWEST = {"clamp": 2}  # arguments that must be given, though it is free which
 _LARGEST_ORDER = 100
 
@@ -56,12 +64,26 @@ def plain_name(builder: Builder, function: ast.expr) -> str | None:
     return function.attr if module in _MODULES and module.partition(".")[0] not in builder.scope.names else None
 
 
+def as_function(builder: Builder, node: ast.Call) -> ast.Call:
+    """``sum(x, 1)`` for ``x.sum(1)``; any other call as it is."""
+    function = node.func
+    if not isinstance(function, ast.Attribute) or plain_name(builder, function) is not None:
+        return node
+    name, owner = function.attr, function.value
+    if isinstance(owner, ast.Name) and owner.id not in builder.scope.names:
+        return node
+    if name in _OTHER_METHODS and node.args:
+        builder.fail(function, f"as a method {name!r} reads its arguments in another way; write {_OTHER_METHODS[name]}")
+    plain = ast.copy_location(ast.Name(name), function)
+    return ast.copy_location(ast.Call(plain, [owner, *node.args], node.keywords), node)
+
+
 def called(builder: Builder, node: ast.Call) -> str:
     """The name of the function that a call calls."""
     name = plain_name(builder, node.func)
     if name is None and isinstance(node.func, ast.Attribute):
         _check_known(builder, node.func.attr, node)
-        builder.fail(node.func, f"methods have no place in a formula; write {node.func.attr}(...)")
+        builder.fail(node.func, f"functions are called by their plain name; write {node.func.attr}(...)")
     if name is None:
         builder.fail(node, "only functions can be called, by their name")
     return name

@@ -62,6 +62,9 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
         return ()
     if "i" in row.saves:
         return (make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs)),)
+    if "o" in row.saves:
+        others = [(*node.args[:k], *node.args[k + 1 :]) for k in range(len(node.args))]
+        return tuple(a for a, own in zip(node.args, others, strict=True) if not varying.isdisjoint(own))
     return (*(node.args if "x" in row.saves else ()), *((node,) if "y" in row.saves else ()))
 
 

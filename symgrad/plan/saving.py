@@ -8,7 +8,7 @@ forward, which backward uses only where nothing differentiates it and recomputes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -103,8 +103,8 @@ def plan(
         saved = (*(s for s in base if s.value in read), *own)
         kept = frozenset(s.value for s in saved)
         spent = remaining_cost(gradients, kept, sizes)
-        repeated = sum(is_product(n) and _carries_data(n) for n in read_by(gradients, kept) if n not in kept)
-        return Plan(saved, _rounded(total(s.bytes for s in saved)), composite_bytes, spent, composite_cost, repeated)
+        bytes_ = _rounded(total(s.bytes for s in saved))
+        return Plan(saved, bytes_, composite_bytes, spent, composite_cost, len(_repeated(gradients, kept)))
 
     plans = []
     for masks in (False,) if fused else (True, False):
@@ -127,7 +127,40 @@ def plan(
         base, own = (frozenset(s.value for s in part) for part in (plan.base, plan.extras))
         return rank(replace(plan, cost=plan.cost + _TWICE * _repeated_cost(gradients, base, own, sizes)), policy)
 
-    return min(plans, key=preference)
+    best = min(plans, key=preference)
+    if policy == "memory" or fused or not extras:
+        return best
+    forward = frozenset(topological(*outputs.values()))
+    starts = (best, *(p for p in plans if not p.extras))
+    return min((_with_products(p, gradients, forward, assess, preference) for p in starts), key=preference)
+
+
+def _with_products(
+    plan: Plan,
+    gradients: Sequence[Expr],
+    forward: frozenset[Expr],
+    assess: Callable[[Sequence[Saved], Sequence[Expr]], Plan],
+    preference: Callable[[Plan], tuple[float, ...]],
+) -> Plan:
+    """The plan that keeps more, as long as fewer products are repeated, in the composite's bytes.
+
+    What it keeps are products of forward and sums with these, one after the other.
+    """
+    while True:
+        own, kept = [s.value for s in plan.extras], frozenset(s.value for s in plan.saved)
+        again = set(_repeated(gradients, kept))
+        sums = [n for n in read_by(gradients, kept) - kept if n.op == "add" and not again.isdisjoint(n.args)]
+        spare = forward.intersection([*again, *sums])
+        more = (assess(plan.base, [*own, value]) for value in sorted(spare, key=lambda n: n.order))
+        fewer = [p for p in more if p.repeated < plan.repeated and p.bytes <= p.composite_bytes]
+        if not fewer:
+            return plan
+        plan = min(fewer, key=preference)
+
+
+def _repeated(gradients: Sequence[Expr], kept: frozenset[Expr]) -> list[Expr]:
+    """The products and the like that backward computes once more where `kept` values are at hand."""
+    return [n for n in read_by(gradients, kept) if n not in kept and is_product(n) and _carries_data(n)]
 
 
 def _reduced_outputs(gradients: Sequence[Expr], names: Mapping[Expr, str], cut: Sequence[Expr]) -> list[Expr]:

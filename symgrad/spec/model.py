@@ -166,6 +166,10 @@ class Spec:
         """The same operation with the option `kernels` turned on, or as it is."""
         return replace(self, options=replace(self.options, kernels=True)) if on else self
 
+    def without_kernels(self) -> Spec:
+        """The same operation with the option `kernels` turned off."""
+        return replace(self, options=replace(self.options, kernels=False))
+
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""
         location = formula.locate(offset)

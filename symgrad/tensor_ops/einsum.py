@@ -182,6 +182,6 @@ ROW = TensorOp(
     linear=True,
     cost=100.0,
     recompute=False,
-    saves="x",
+    saves="o",
     definition=einsum,
 )

@@ -129,7 +129,7 @@ MATMUL = TensorOp(
     extent=_matmul_extent,
     cost=100.0,
     recompute=False,
-    saves="x",
+    saves="o",
 )
 
 # The helpers of these two know all ranks when they are called.
@@ -143,7 +143,7 @@ MATMUL_INTERNAL = (
         shape_only=frozenset({2}),
         cost=100.0,
         recompute=False,
-        saves="x",
+        saves="o",
     ),
     TensorOp(
         "matmul_right",
@@ -154,7 +154,7 @@ MATMUL_INTERNAL = (
         shape_only=frozenset({2}),
         cost=100.0,
         recompute=False,
-        saves="x",
+        saves="o",
     ),
 )
 

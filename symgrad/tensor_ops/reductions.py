@@ -81,16 +81,17 @@ def _norm_slope(node: Expr) -> Expr:
     direction = x / where(compare("eq", length, 0), ONE, length)
     if p == 2:
         return direction
-    return make("sign", x) * power(make("abs", direction), _value(p) - 1)
+    return make("sign", x) * power(make("abs", direction), as_number(p) - 1)
 
 
 def _var_slope(node: Expr) -> Expr:
     x = node.args[0]
     centred = x - make("mean", x, dim=node["dim"], keepdim=node["dim"] is not None)
-    return 2 * centred / (count(node) - _value(node["correction"]))
+    return 2 * centred / (count(node) - as_number(node["correction"]))
 
 
-def _value(attribute: int | Ref) -> Expr:
+def as_number(attribute: int | Ref) -> Expr:
+    """An attribute that a formula calculates with."""
     return symbol(attribute.name, "int") if isinstance(attribute, Ref) else num(attribute)
 
 

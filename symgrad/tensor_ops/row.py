@@ -56,7 +56,8 @@ class TensorOp:
         shape_of: index of the operand whose shape the result has; None for a shape of its own.
         shape_only: indices of operands of which only the shape is read.
         cost: time of one pass, in units of an addition; `recompute` is False where it must never be repeated.
-        saves: what torch's autograd keeps: `x` the operands, `y` the result, `i` the indices.
+        saves: what torch's autograd keeps: `x` the operands, `o` each where another one has a gradient, `y` the
+            result, `i` the indices.
         aliases: other accepted spellings.
         method: accepted as an attribute of a tensor expression, such as `x.T`.
         differentiable: False for results without derivatives, such as indices.

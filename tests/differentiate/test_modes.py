@@ -223,6 +223,11 @@ def test_the_form_of_each_partial_is_asked_for_once_and_used() -> None:
     assert as_derived(root) is root
 
 
+def test_a_slope_that_turns_out_to_be_zero_contributes_nothing() -> None:
+    root = make("sum", X * Y, dim=0, keepdim=False)
+    assert vjp({root: G}, [X, Y], lambda slope: ZERO if slope is Y else slope).keys() == {Y}
+
+
 def test_regions_end_at_tensor_operations() -> None:
     total = make("sum", X * Y, dim=None, keepdim=False)
     root = make("exp", total) * Z + total

@@ -89,3 +89,20 @@ outputs: {y: 'mean((p - softmax(x, dim=-1))**2)'}
 """
 LENGTHS = "op: lengths\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) * mean(b, dim=-1)'}\n"
 PARTS = "op: parts\ntensors: {a: , b: }\noutputs: {y: 'sum(a, dim=-1) + logsumexp(a * b, dim=-1)'}\n"
+OPTIONAL = """
+op: optional
+tensors: {x: , w: {shape: [C]}, b: {shape: [C], default: 0}}
+outputs: {y: tanh(x) * w + b}
+"""
+CONFIDENT = """
+op: confident
+tensors: {x: }
+outputs: {p: 'softmax(x, dim=-1)', h: '-sum(softmax(x, dim=-1) * log_softmax(x, dim=-1), dim=-1)'}
+"""
+WAVES = "op: waves\ntensors: {x: , w: }\noutputs: {y: 'sum(sin(w * x), dim=-1)'}\n"
+SPREAD = """
+op: spread
+tensors: {x: }
+hyperparameters: {c: {type: int, default: 1}}
+outputs: {y: 'var(x, dim=-1, correction=c)'}
+"""

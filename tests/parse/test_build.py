@@ -191,6 +191,26 @@ def sources_kept(text: str) -> str:
     return repr(parse(text))
 
 
+@pytest.mark.parametrize(
+    "method, function",
+    [
+        ("x.exp()", "exp(x)"),
+        ("(x * y).sum(1)", "sum(x * y, dim=1)"),
+        ("x.sum(dim=-1, keepdim=True)", "sum(x, dim=-1, keepdim=True)"),
+        ("x.softmax(-1).log()", "log(softmax(x, dim=-1))"),
+        ("x.clamp(min=0)", "clamp(x, min=0)"),
+        ("x.max()", "max(x)"),
+        ("x.max(dim=0).indices", "max(x, dim=0).indices"),
+        ("x.sort(1, descending=True).values", "sort(x, dim=1, descending=True).values"),
+        ("x.norm(1, -1)", "norm(x, p=1, dim=-1)"),
+        ("x.transpose(0, 1).matmul(y)", "transpose(x, 0, 1) @ y"),
+        ("torch.exp(x).abs()", "abs(exp(x))"),
+    ],
+)
+def test_a_method_is_the_function_of_the_same_name(method: str, function: str) -> None:
+    assert parse(method) is parse(function)
+
+
 def test_the_shape_of_what_cancels() -> None:
     assert sources_kept("x - x + 1") == "expand(1, x + 1)"
     assert sources_kept("y + 0 * x") == "expand(y, x + y)"
@@ -264,10 +284,11 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "х + 1": (0, "unknown name 'х'; 'x' looks like it, and one of them has U+0445 (cyrillic small letter ha)"),
     "where(true, x, y)": (6, "unknown name 'true'; did you mean 'True'?"),
     "math.pi * x": (5, "'math.pi': write pi"),
-    "np.exp(x)": (0, "methods have no place in a formula; write exp(...)"),
+    "np.exp(x)": (0, "functions are called by their plain name; write exp(...)"),
+    "x.max(1)": (0, "as a method 'max' reads its arguments in another way; write max(a, b) or max(a, dim=...)"),
+    "x.where(x > 0, y)": (0, "as a method 'where' reads its arguments in another way; write where(condition, a, b)"),
+    "x.sum(axis=1)": (6, "sum(input, dim=..., keepdim=...) has no argument 'axis'; did you mean 'dim'?"),
     "torch.exq(x)": (0, "unknown function 'exq'; did you mean 'exp'?"),
-    "x.exp()": (0, "methods have no place in a formula; write exp(...)"),
-    "x.sum(dim=1)": (0, "methods have no place in a formula; write sum(...)"),
     "x.unsqueeze(1)": (0, "unknown function 'unsqueeze'; dimensions meet by their names under 'shape'"),
     "unsqueeze(x, 1)": (0, "unknown function 'unsqueeze'; dimensions meet by their names under 'shape'"),
     "x.flip()": (0, "unknown function 'flip'; did you mean 'clip'?"),

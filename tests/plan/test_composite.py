@@ -44,3 +44,20 @@ def test_a_choice_keeps_its_condition() -> None:
     condition = truth.compare("gt", X, 0)
     assert composite_saves([truth.where(condition, Y, Z)]) == {condition}
     assert composite_saves([truth.where(condition, ex.ONE, ex.ZERO)]) == frozenset()
+
+
+@pytest.mark.parametrize("op", ["matmul", "conv1d", "einsum"])
+@pytest.mark.parametrize("wanted", [(0,), (1,), (0, 1)], ids=["left", "right", "both"])
+def test_what_torch_keeps_of_a_product(op: str, wanted: tuple[int, ...]) -> None:
+    """An operand of a matrix product only for the gradient of the other one; those of a convolution always."""
+    size = {"conv1d": (3, 3, 3), "matmul": (3, 4), "einsum": (3, 4)}[op]
+    names = [symbol("a", "tensor", size), symbol("b", "tensor", (*size[:-2], *size[:-3:-1]))]
+    root = make(op, *names, **({"equation": "ij,jk->ik"} if op == "einsum" else {}))
+    operands = [torch.randn(s["shape"], requires_grad=k in wanted) for k, s in enumerate(names)]
+    kept: set[int] = set()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.add(t.data_ptr()), lambda t: t):
+        {"matmul": torch.matmul, "conv1d": torch.conv1d, "einsum": torch.einsum}[op](
+            *(["ij,jk->ik"] if op == "einsum" else []), *operands
+        )
+    found = composite_saves([root], frozenset(s for k, s in enumerate(names) if k not in wanted))
+    assert {operands[names.index(s)].data_ptr() for s in found} == kept

@@ -362,3 +362,21 @@ def test_what_is_computed_in_float64_is_not_kept() -> None:
     ((_, variant),) = compiled(path).operation.variants()
     assert variant.wide_values and not variant.wide_slopes
     assert not variant.plan.extras
+
+
+DEEP = {
+    "layers": ("N,A A,B B,C C,D D,E", "tanh(tanh(tanh(a @ b) @ c) @ d) @ e"),
+    "a product in a long formula": ("N,A A,B B,A", "(a @ b) * tanh(softplus(a @ b)) @ c"),
+    "attention": ("T,D D,E D,E D,E", "softmax((a @ b) @ (a @ c).T, dim=-1) @ (a @ d)"),
+    "gates": ("N,I I,H N,H H,H", "sigmoid(a @ b + c @ d) * tanh(2 * (a @ b) + (sigmoid(c @ d) * c) @ d)"),
+}
+
+
+@pytest.mark.parametrize("shapes, formula", DEEP.values(), ids=DEEP)
+def test_no_product_is_repeated_however_many_there_are(shapes: str, formula: str) -> None:
+    tensors = ", ".join(f"{name}: {{shape: [{own}]}}" for name, own in zip("abcde", shapes.split(), strict=False))
+    ((_, variant),) = compiled_text(
+        f"op: deep\ntensors: {{{tensors}}}\noutputs: {{y: '{formula}'}}\n"
+    ).operation.variants()
+    assert variant.plan.repeated == 0
+    assert variant.plan.bytes <= variant.plan.composite_bytes

@@ -94,6 +94,7 @@ class _Binding:
                     for t, optional in self._tensors()
                 ]
             ),
+            "inferred": self._inferred(),
             "returned": self._returned(),
             "numbers_on_ctx": self._read_from_ctx([k.backward for k in all_]),
             "numbers_of_second": self._read_from_ctx([s.kernel for k in all_ for s in k.second.values()]),
@@ -194,6 +195,11 @@ class _Binding:
         parts = [f"fused[{at[k]}]" if k in at else "None" for k in range(len(spec.tensors))]
         parts += ["None"] * len(spec.hyperparameters)
         return [f"return None if fused is None else {tuple_of(parts)}"]
+
+    def _inferred(self) -> str:
+        """The outputs alone: nothing is kept of rows where nothing is differentiated."""
+        count = len(self.layout.outputs)
+        return "fused[0]" if count == 1 else f"tuple(fused[:{count}])" if self.kept else "tuple(fused)"
 
     def _returned(self) -> str:
         outputs = list(self.layout.outputs.values())

@@ -18,6 +18,7 @@ from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments
 from symgrad.tensor_ops.extent import SCALAR, Dim, extent
+from symgrad.tensor_ops.reductions import as_number
 
 __all__ = [
     "ELEMENTS",
@@ -339,8 +340,12 @@ def _row_mean(value: Expr, node: Expr) -> Expr:
 
 
 def _row_var(value: Expr, node: Expr) -> Expr:
+    """Torch divides by no negative number of degrees of freedom."""
     centred = value - make("row_sum", value) / ROW
-    freedom: Expr = ROW - node["correction"]
+    correction = as_number(node["correction"])
+    freedom: Expr = ROW - correction
+    if correction not in (ex.ZERO, ex.ONE):  # a row has one element at least
+        freedom = make("maximum", freedom, ex.ZERO)
     return make("row_sum", centred**2) / freedom
 
 

@@ -287,8 +287,8 @@ class Layout:
 
     @cached_property
     def absences_on_ctx(self) -> list[str]:
-        """Optional tensors whose absence backward and jvp must know."""
-        used = conditions(self.operation.derivative_body)
+        """Optional tensors whose absence backward and jvp must know: their fused passes are those of each variant."""
+        used = conditions(self.operation.body if self.spec.options.kernels else self.operation.derivative_body)
         return [t.name for t in self.spec.tensors if absent(t.name) in used]
 
 

@@ -10,6 +10,7 @@ import torch
 from fused import agree, all_written, compiled, needs_compiler
 from fused_specs import (
     CHANNEL,
+    CONFIDENT,
     DISTANCE,
     ENTROPY,
     GAMMA,
@@ -23,6 +24,7 @@ from fused_specs import (
     MASKED,
     MEAN,
     NORM,
+    OPTIONAL,
     PARTS,
     ROWS,
     SCALE,
@@ -32,7 +34,9 @@ from fused_specs import (
     SHIFTED,
     SIGNED,
     SOFT,
+    SPREAD,
     TWO,
+    WAVES,
 )
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,7 +45,7 @@ pytestmark = needs_compiler
 
 TEXTS = (
     *(GATE, CHANNEL, LOSS, NORM, LAYER, ROWS, GAMMA, TWO, SHIFTED, MEAN, KEPT, LAST, SCORED, SCALE, HEADS, MASKED),
-    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS),
+    *(SOFT, ENTROPY, PARTS, DISTANCE, LENGTHS, OPTIONAL, CONFIDENT, WAVES, SPREAD),
 )
 
 
@@ -299,6 +303,44 @@ def declined(module, act):
     module._kernels.walks.clear()
     act()
     return not any(module._kernels.walks.values())
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "absent"])
+def test_an_optional_tensor(modules, given):
+    """Each variant has passes of its own, also where its derivatives are those of another one."""
+    module = modules["optional"]
+    x, w, b = (torch.randn(s, dtype=torch.double, requires_grad=True) for s in ((3, 4), (4,), (4,)))
+    tensors = (x, w, b) if given else (x, w)
+    assert torch.autograd.gradcheck(module.optional, tensors)
+    assert torch.autograd.gradgradcheck(module.optional, tensors)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones(3, 4, dtype=torch.double))
+        _, pushed = torch.autograd.forward_ad.unpack_dual(module.optional(dual, *(t.detach() for t in tensors[1:])))
+    torch.testing.assert_close(pushed, (1 - x.tanh() ** 2) * w)
+
+
+def test_nothing_is_kept_where_nothing_is_differentiated(modules):
+    """The numbers of rows that forward keeps for backward are no outputs."""
+    module, x = modules["confident"], torch.randn(3, 5)
+    outputs = module.confident(x)
+    assert len(outputs) == 2
+    agree(list(outputs), list(module.confident(x.requires_grad_())))
+
+
+def test_angles_in_a_reduction_of_a_row(modules):
+    """They are not measured by themselves: the whole pass is in float64."""
+    x, w = torch.randn(3, 5), torch.tensor(3e4)
+    agree(*both(modules["waves"], (x, w)))
+    torch.testing.assert_close(modules["waves"].waves(x, w), (x.double() * w.double()).sin().sum(-1).float())
+
+
+@pytest.mark.filterwarnings("ignore:var")
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("correction", [0, 1, 2, 3])
+def test_a_correction_beyond_the_degrees_of_freedom(modules, size, correction):
+    """Nothing is divided by a negative number, as in torch."""
+    fused, eager = both(modules["spread"], (torch.randn(4, size),), (correction,))
+    torch.testing.assert_close(fused, eager, equal_nan=True)
 
 
 def test_what_passes_decline(modules):
