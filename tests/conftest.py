@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import once
 import pytest
+import torch
 from hypothesis import settings
 
 # Expressions and modules live as long as the process: looking through them for garbage takes a tenth of the run.
@@ -36,6 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
         for cache in ("SYMGRAD_CACHE", "TRITON_CACHE_DIR"):  # a pass is built once, and none for the user
             os.environ[cache] = os.path.join(folder.name, cache.lower())
         config.add_cleanup(folder.cleanup)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Random tensors are the same in every run, whatever ran before in this process."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture
