@@ -70,7 +70,7 @@ def test_what_is_not_wanted_is_removed_where_it_is_as_it_was_written(tmp_path):
         ({"path": "other/swish2.yaml"}, "it comes from specs/swish.yaml"),
     ],
 )
-def test_stale(tmp_path, monkeypatch, change, reason):
+def test_a_stale_file_is_told_why_and_written_anew(tmp_path, monkeypatch, change, reason):
     monkeypatch.chdir(tmp_path)
     files.update(tmp_path, texts())
     state = files.check(tmp_path, texts(**change))[0]

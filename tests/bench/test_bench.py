@@ -59,7 +59,7 @@ def row(op: str, form: str, total: float) -> Row:
     return Row(op, form, 10, "float32", 0.0, total / 2, total, (total, total), total, 40, 80)
 
 
-def test_the_report():
+def test_the_report_sums_up_in_geometric_means():
     rows = [row("a", "kernels", 1.0), row("a", "native", 2.0), row("b", "kernels", 4.0), row("b", "native", 32.0)]
     lines = report.summary(rows)
     assert lines[0] == "float32, 10 elements, cpu: kernels take 2.00 times the limit"
@@ -68,7 +68,7 @@ def test_the_report():
 
 
 @needs_compiler
-def test_the_command(tmp_path):
+def test_bench_measures_every_form_and_writes_its_figures(tmp_path):
     (tmp_path / "gate.yaml").write_text(GATE)
     (tmp_path / "natives.py").write_text("def gate(x, beta):\n    return x * (beta * x).sigmoid()\n")
     target = tmp_path / "rows.json"
@@ -84,7 +84,7 @@ def test_the_command(tmp_path):
 
 
 @needs_compiler
-def test_build(tmp_path, monkeypatch):
+def test_build_compiles_what_modules_look_for(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "gate.yaml").write_text(GATE)
     run = CliRunner().invoke
@@ -147,7 +147,7 @@ def test_what_bench_lacks_is_told_before_it_measures(tmp_path, monkeypatch):
         assert result.exit_code == 1 and said in result.output and "| gate" not in result.output
 
 
-def test_the_plot(tmp_path):
+def test_a_plot_is_drawn_and_other_suffixes_are_refused(tmp_path):
     pytest.importorskip("matplotlib")
     report.plot([row("a", "kernels", 1.0), row("a", "limit", 0.5)], tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size
@@ -156,7 +156,7 @@ def test_the_plot(tmp_path):
             report.check_target(tmp_path / name, plotted=True)
 
 
-def test_devices(tmp_path):
+def test_a_device_that_is_not_there_is_told(tmp_path):
     (tmp_path / "gate.yaml").write_text(GATE)
     assert CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), "--device", "tpu"]).exit_code == 2
     if not torch.cuda.is_available():

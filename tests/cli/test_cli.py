@@ -78,7 +78,7 @@ def generated(folder: str = "generated") -> list[str]:
     return sorted(path.name for path in Path(folder).iterdir()) if Path(folder).exists() else []
 
 
-def test_kernels():
+def test_gen_with_kernels_writes_and_checks_the_passes():
     path = write("specs/a.yaml")
     assert run("gen", path, "--kernels").exit_code == 0
     assert generated() == ["a.py", "a_cpu.cpp", "a_cuda.py", "test_a.py"]
@@ -294,7 +294,7 @@ def test_control_characters_do_not_reach_the_terminal():
     assert "\x1b" not in run("gen", ".").output
 
 
-def test_explain():
+def test_explain_shows_the_derivation_as_it_is():
     write("specs/a.yaml", SPEC + "summary: '[bold]Twice[/bold]'\n")
     result = run("explain", "specs")
     assert result.exit_code == 0
@@ -305,7 +305,7 @@ def test_explain():
     assert run("explain", write("bad.yaml", BAD)).exit_code == 1
 
 
-def test_new():
+def test_new_writes_a_spec_once():
     result = run("new", "my_op")
     assert result.exit_code == 0
     path = Path("specs/my_op.yaml")

@@ -283,12 +283,12 @@ NOT_LINEAR = [
 
 
 @pytest.mark.parametrize("root", LINEAR, ids=repr)
-def test_linear(root: Expr) -> None:
+def test_what_is_linear_is_found_so(root: Expr) -> None:
     assert is_linear(root, frozenset({G, H}))
 
 
 @pytest.mark.parametrize("root", NOT_LINEAR, ids=repr)
-def test_not_linear(root: Expr) -> None:
+def test_what_is_not_linear_is_found_so(root: Expr) -> None:
     assert not is_linear(root, frozenset({G, H}))
 
 

@@ -34,7 +34,7 @@ def test_scalars_and_leaves_cost_nothing() -> None:
     assert cost(make("exp", ALPHA) * X) == cost(ALPHA * X)
 
 
-def test_order_of_costs() -> None:
+def test_what_takes_longer_costs_more() -> None:
     assert cost(X + Y) < cost(make("exp", X)) < cost(make("erf", X)) < cost(make("lgamma", X))
     assert cost(X * X) < cost(X**5)
     assert cost(make("sigmoid", X)) < cost(1 / (1 + make("exp", -X)))

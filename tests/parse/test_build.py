@@ -388,7 +388,7 @@ def test_mistake(text: str) -> None:
         "`x`",
     ],
 )  # fmt: skip
-def test_refused(text: str) -> None:
+def test_what_is_not_part_of_the_language_is_refused(text: str) -> None:
     assert faults(text)
 
 

@@ -205,7 +205,7 @@ def check_policies_keep_their_promises(path: Path) -> None:
             assert round(auto.bytes) == round(memory.bytes)  # one number for each row is free
 
 
-def test_ranks() -> None:
+def test_each_policy_ranks_plans_by_what_it_minimises() -> None:
     def made(size: int, spent: float, limit: int = 12) -> Plan:
         return Plan((), size, limit, spent, 10.0)
 

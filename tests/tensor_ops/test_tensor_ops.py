@@ -178,7 +178,7 @@ def test_max_sends_the_cotangent_to_the_index_it_returned() -> None:
     check("min(x, dim=0, keepdim=True).values", {"x": x})
 
 
-def test_zeros() -> None:
+def test_products_and_norms_have_gradients_at_zeros() -> None:
     x = torch.tensor([[0.0, 3.0, 2.0], [0.0, 0.0, 2.0]], dtype=torch.float64)
     check("prod(x, dim=1)", {"x": x})
     check("prod(x)", {"x": x})
@@ -186,7 +186,7 @@ def test_zeros() -> None:
 
 
 @pytest.mark.parametrize("p", ["1", "2", "3", "4", "oo", "n"])
-def test_norms(p: str) -> None:
+def test_norms_of_every_order(p: str) -> None:
     for dim in ("", ", dim=0", ", dim=-1, keepdim=True"):
         check(f"norm(x, {p}{dim})", {"x": rand(2, 3)}, {"n": 3})
 
@@ -227,7 +227,7 @@ def test_extrema_with_indices(call: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["sort(x)", "sort(x, dim=0)", "sort(x, dim=n, descending=True)", "sort(x, stable=k)"])
-def test_sort(call: str) -> None:
+def test_sorted_values_carry_gradients_to_their_places(call: str) -> None:
     check(f"{call}.values", {"x": rand(2, 3)}, {"n": 0, "k": True})
     check(f"{call}.values * w", {"x": rand(3, 3), "w": rand(3)}, {"n": 1, "k": False})
 

@@ -83,7 +83,7 @@ def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
     assert modules["gate"]._cache_folder() == Path.home() / "own"
 
 
-def test_no_compiler(modules, monkeypatch, tmp_path):
+def test_without_a_compiler_eager_bodies_serve_after_one_warning(modules, monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
@@ -121,7 +121,7 @@ def test_a_source_that_was_changed(modules, tmp_path, more):
         module.gate(torch.randn(3), torch.tensor(1.0))
 
 
-def test_turned_off(modules, monkeypatch):
+def test_passes_are_turned_off_by_the_environment(modules, monkeypatch):
     monkeypatch.setenv("SYMGRAD_KERNELS", "0")
     module = imported(modules["gate"]._kernels.source.with_name("gate.py"))
     module.gate(torch.randn(3), torch.tensor(1.0))

@@ -117,7 +117,7 @@ CASES = [
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
-def test_shapes(modules, op, shapes, dtype):
+def test_passes_of_any_shape_agree_with_the_eager_bodies(modules, op, shapes, dtype):
     generator = torch.Generator().manual_seed(0)
     tensors = [(0.5 + torch.rand(s, generator=generator)).to(dtype) for s in shapes]
     modules[op]._kernels.walks.clear()
@@ -127,7 +127,7 @@ def test_shapes(modules, op, shapes, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("shapes", [((40, 33), ()), ((70000,), ()), ((4, 5), (5,))], ids=str)
-def test_half_precision(modules, shapes, dtype):
+def test_half_precision_is_computed_in_float32_and_rounded_once(modules, shapes, dtype):
     fused, eager = both(modules["gate"], [torch.randn(s).to(dtype) for s in shapes])
     agree(fused, eager)
     assert (fused[0] == eager[0]).double().mean() > 0.99  # computed in float32, rounded once
@@ -216,7 +216,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_strides(modules, layout):
+def test_any_strides_give_the_values_and_strides_of_the_eager_bodies(modules, layout):
     x = LAYOUTS[layout](torch.randn(4, 3, 6, 5))
     fused, eager = both(modules["gate"], [x, torch.tensor(0.5)])
     agree(fused, eager)
@@ -260,7 +260,7 @@ def test_the_threads_change_nothing(modules):
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
-def test_special_values(modules):
+def test_infinities_nan_and_signed_zeros_are_those_of_the_eager_bodies(modules):
     inf, nan = float("inf"), float("nan")
     x = torch.tensor([nan, inf, -0.0, 0.0, 100.0, -100.0, 1e-40, -3e38])
     fused, eager = both(modules["gate"], [x, torch.ones(8)])

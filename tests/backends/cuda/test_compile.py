@@ -51,7 +51,7 @@ DTYPES = [(*CASES[k], dtype) for k in (0, 7) for dtype in (torch.float64, torch.
 @pytest.mark.parametrize(
     ("op", "shapes", "settings", "dtype"), [*((*case, torch.float32) for case in CASES), *DTYPES], ids=str
 )
-def test_passes(compiled, op, shapes, settings, dtype):
+def test_passes_compile_without_approximations_and_atomic_operations(compiled, op, shapes, settings, dtype):
     found = compiled(op, [torch.rand(s).to(dtype) for s in shapes], settings)
     assert len(found) == 2
     for text in found.values():

@@ -135,7 +135,7 @@ CASES = [
     ("dtype", "sizes"), [(torch.float32, None), (torch.float64, SMALL)], ids=["usual tiles", "small tiles"]
 )
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
-def test_shapes(both, op, shapes, dtype, sizes):
+def test_passes_of_any_shape_agree_with_the_eager_bodies(both, op, shapes, dtype, sizes):
     generator = torch.Generator().manual_seed(0)
     tensors = [(0.5 + torch.rand(s, generator=generator)).to(dtype) for s in shapes]
     fused, eager, served = both(op, tensors, sizes=sizes)
@@ -150,7 +150,7 @@ def test_shapes(both, op, shapes, dtype, sizes):
     [("gate", [(40, 33), ()]), ("gate", [(4, 5), (5,)]), ("layer", [(4, 33), (33,), (33,)]), ("gelu_tanh", [(40,)])],
     ids=str,
 )
-def test_half_precision(both, op, shapes, dtype):
+def test_half_precision_agrees_with_the_eager_bodies(both, op, shapes, dtype):
     fused, eager, served = both(op, [torch.randn(s).to(dtype) for s in shapes])
     agree(fused, eager)
     assert served == 2
@@ -204,7 +204,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_strides(both, layout):
+def test_any_strides_give_the_values_and_strides_of_the_eager_bodies(both, layout):
     x = LAYOUTS[layout](torch.randn(4, 3, 6, 5))
     fused, eager, _ = both("gate", [x, torch.tensor(0.5)])
     agree(fused, eager)
@@ -218,7 +218,7 @@ def test_a_gradient_that_is_summed_where_its_last_dimension_is_not_the_innermost
     agree(*both("gate", [x, torch.rand(size)])[:2])
 
 
-def test_special_values(both):
+def test_infinities_nan_and_signed_zeros_are_those_of_the_eager_bodies(both):
     inf, nan = float("inf"), float("nan")
     x = torch.tensor([nan, inf, -0.0, 0.0, 100.0, -100.0, 1e-40, -3e38])
     fused, eager, _ = both("gate", [x, torch.ones(8)])
@@ -331,7 +331,7 @@ def test_a_pass_that_triton_refuses(paths):
         torch.testing.assert_close(module.gate(x, beta), x * torch.sigmoid(beta * x))
 
 
-def test_turned_off(paths, monkeypatch):
+def test_passes_are_turned_off_by_the_environment(paths, monkeypatch):
     monkeypatch.setenv("SYMGRAD_KERNELS", "0")
     module = serving_cpu_tensors(paths["gate"])
     module.gate(torch.randn(3), torch.tensor(1.0))
@@ -340,7 +340,7 @@ def test_turned_off(paths, monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize(("op", "shapes"), CASES, ids=str)
-def test_on_a_device(paths, op, shapes):
+def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes):
     module = imported(paths[op])
     kernels = module._kernels.elsewhere
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):

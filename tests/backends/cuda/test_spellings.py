@@ -134,7 +134,7 @@ def arguments(name: str, dtype: torch.dtype) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_value(interpret, path, name: str, dtype: torch.dtype) -> None:
+def test_a_spelling_has_the_value_of_its_function(interpret, path, name: str, dtype: torch.dtype) -> None:
     node, _ = EXPRESSIONS[name]
     symbols = [s for s in (P, Q, R) if s in node.symbols]
     tensors, eps = arguments(name, dtype), torch.finfo(dtype).eps

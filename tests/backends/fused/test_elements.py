@@ -59,7 +59,7 @@ def test_a_gradient_of_a_mean_knows_the_number_of_elements():
     assert value.expr is G / ELEMENTS and value.dims == ()
 
 
-def test_rows():
+def test_reductions_along_the_last_dimension_stay_with_their_row():
     _, value = lowered(X / make("mean", X**2, dim=-1, keepdim=True))
     assert value.expr is X / (make("row_sum", X**2) / ROW)
     _, value = lowered(make("sum", X, dim=(2,), keepdim=False))
@@ -122,6 +122,6 @@ def test_a_sum_to_another_shape_in_the_middle_is_refused():
     ],
     ids=str,
 )
-def test_unsupported(root, message):
+def test_what_has_no_place_in_a_pass_is_refused_by_name(root, message):
     with pytest.raises(Unsupported, match=message):
         lowered(root)

@@ -44,7 +44,7 @@ SCALED = "op: scaled\ntensors: {x: , t: }\noutputs: {y: 'sum(x, dim=-1, keepdim=
 
 
 def printed(value: Expr, dying: frozenset[Expr] = frozenset()) -> str:
-    return OverwritingPrinter(NAMES, {}, {}, lambda value, other: True, dying)(value)
+    return OverwritingPrinter(NAMES, {}, {}, {}, lambda value, other: True, dying)(value)
 
 
 def test_each_method_exists() -> None:

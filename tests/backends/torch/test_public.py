@@ -145,7 +145,7 @@ def test_an_optional_tensor_may_be_left_out() -> None:
 @pytest.mark.parametrize(
     "formula", ["2 * x + shift", "x * shift", "exp(x) + shift", "sin(x) * shift", "x + 1 + 0 * shift"]
 )
-def test_in_place(formula: str) -> None:
+def test_the_function_in_place_overwrites_its_argument_and_has_the_gradients(formula: str) -> None:
     item = compiled_text(
         f"\nop: changing\ntensors: {{x: , shift: }}\noutputs: {{y: '{formula}'}}\noptions: {{inplace: x}}\n"
     )
