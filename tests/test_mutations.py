@@ -162,8 +162,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # precision, nothing for the composite to save, a gradient of its own for a tensor that may be absent, sizes as numbers,
 # infinity minus infinity in the formula's derivative and not in autograd's, errors that cancel, a function that torch
 # has in no more than float32's accuracy, sums that may be of everything, an underflow in the composite, a derivative in
-# float64 for the sake of another, functions of integers in float64 (in float32 in the composite), a difference in which
-# the composite loses digits in float32.
+# float64 for the sake of another, functions of integers in float64 (in float32 in the composite), a function that torch
+# has not in half precision, a difference in which the composite loses digits in float32.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -198,6 +198,7 @@ UNUSUAL = (
     " outputs: {nll: -log(k/lam) - (k - 1)*log(t/lam) + (t/lam)**k}}",
     "{op: counted, tensors: {k: {dtype: int, domain: '[0, oo)'}, a: {domain: '(0, oo)'}},"
     " outputs: {y: exp(a*k) - cosh(k)}}",
+    "{op: tail, tensors: {x: , y: }, outputs: {z: log_ndtr(x) * y}}",
     "{op: in_a_floored_bin, tensors: {x: {shape: [N, 1], grad: false}, mean: {shape: [N, K]},"
     " log_scale: {shape: [N, K]}},"
     " let: {p: 'sigmoid((x - mean + 0.004)*exp(-log_scale)) - sigmoid((x - mean - 0.004)*exp(-log_scale))'},"

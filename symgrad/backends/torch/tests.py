@@ -36,6 +36,7 @@ from symgrad.resources import environment
 __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
+_NOT_IN_HALF = frozenset({"erfcx", "log_ndtr"})  # which torch has on no CPU
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
@@ -144,6 +145,7 @@ class _Facts:
             "live": live,
             "differentiable": differentiable,
             "derived": derived,
+            "halfless": any(n.op in _NOT_IN_HALF for f in self.formulas for n in topological(f)),
             "several": len(differentiable) > 1,
             "subsets": literal(_subsets(differentiable)),
             "dispensable": all(spec.tensors[i].default is not None for i in differentiable),
