@@ -203,6 +203,8 @@ UNUSUAL = (
     " log_scale: {shape: [N, K]}},"
     " let: {p: 'sigmoid((x - mean + 0.004)*exp(-log_scale)) - sigmoid((x - mean - 0.004)*exp(-log_scale))'},"
     " outputs: {nll: '-mean(logsumexp(log(max(p, 1e-12)), dim=-1))'}}",
+    "{op: attended, tensors: {s: {shape: [N, K]}, mask: {shape: [N, K], dtype: bool}},"
+    " outputs: {p: 'softmax(where(mask, s, -oo), dim=-1)'}, test: {shapes: {s: [3, 2], mask: [3, 2]}}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers", "torch_func", "gradgradcheck", "rounded", "autocast"}

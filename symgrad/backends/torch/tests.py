@@ -96,6 +96,7 @@ class _Facts:
             "tensors": literal([t.name for t in tensors]),
             "many": len(tensors) > 1,
             "kinds": "" if self.plain else tuple_of(kinds),
+            "masks": any(t.dtype == "bool" for t in tensors),
             "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
             "optional": any(t.default is not None for t in tensors),
             "head": next(i for i, t in enumerate(tensors) if t.default is None),
