@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-WORKER = Path(__file__).with_name("distributed_worker.py")
+WORKER = Path(__file__).with_name("helpers") / "distributed_worker.py"
 
 
 @pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo")

@@ -130,7 +130,7 @@ class _HostPrinter(Printer):
 
     def _constant(self, node: Expr) -> tuple[str, int]:
         text, strength = super()._constant(node)
-        return (f"{text}.value" if node in self.constants else text), strength
+        return (f"{text}.value" if text in self.constants.values() else text), strength
 
 
 class _Writer:
