@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/bce_with_logits.yaml
 # spec-sha256: 9b14a0f75093388554f7d53ee2e88c0d2ee7ba5e6f1ba4f728497f207c144153
-# body-sha256: b93fec2499285dd1afc791a9275c3ba450e9dd4fd5951abd8bb022a0e43ac555
+# body-sha256: 52a36d960f4aea0473cd75d0ba3a83d04ca53b7f42f53f6f63fed9ad06bc35e2
 """Binary cross-entropy, from logits.
 
     loss = -(pos_weight * target * log(sigmoid(logits))
@@ -45,8 +45,7 @@ def bce_with_logits(
     """
     if not (_is_float(logits) and _is_real(target)):
         logits, target = _tensors("bce_with_logits", (), logits=logits, target=target)
-        if not logits.is_floating_point():
-            logits = logits.to(torch.get_default_dtype())
+        (logits,) = _promoted(logits)
     _typed("bce_with_logits", "pos_weight", pos_weight, (float, int))
     if not pos_weight > 0:
         raise ValueError(f"bce_with_logits: pos_weight must be in (0, oo), not {pos_weight}")
@@ -185,6 +184,13 @@ def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
         except TypeError:
             raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
     return found
+
+
+def _promoted(*tensors: Any) -> Any:
+    """Return the tensors, in the default dtype if none of them is of floats."""
+    if any(t.is_floating_point() for t in tensors):
+        return tensors
+    return [t.to(torch.get_default_dtype()) for t in tensors]
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/cross_entropy_smoothed.yaml
 # spec-sha256: 4d0c0747dca5925e2fb3357edc729810db772b41f20ead41113695d33f1314d6
-# body-sha256: 6a5fcd56acef944099f139167af3ee65ff1c0b354ccbe452636378ba60457afb
+# body-sha256: d64af40035cf6baaf7dc9e03ab8e37dfad57848b75ed83e79f89a85a00363780
 """Cross-entropy of logits and class probabilities, with label smoothing.
 
     log_p = logits - log(sum(exp(logits), dim=-1, keepdim=True))
@@ -50,8 +50,7 @@ def cross_entropy_smoothed(
     """
     if not (_is_float(logits) and _is_real(target)):
         logits, target = _tensors("cross_entropy_smoothed", (), logits=logits, target=target)
-        if not logits.is_floating_point():
-            logits = logits.to(torch.get_default_dtype())
+        (logits,) = _promoted(logits)
     _typed("cross_entropy_smoothed", "smoothing", smoothing, (float, int))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"cross_entropy_smoothed: smoothing must be in [0, 1], not {smoothing}")
@@ -206,6 +205,13 @@ def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
         except TypeError:
             raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
     return found
+
+
+def _promoted(*tensors: Any) -> Any:
+    """Return the tensors, in the default dtype if none of them is of floats."""
+    if any(t.is_floating_point() for t in tensors):
+        return tensors
+    return [t.to(torch.get_default_dtype()) for t in tensors]
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

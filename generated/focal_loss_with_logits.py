@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/focal_loss_with_logits.yaml
 # spec-sha256: fd13de2e1afa13ebf4548023812ab992428d980c24f0b9270bd9efec94b5074f
-# body-sha256: d75ff2e93f6621149bb83e4e3e322bda0a4ea0e9c86886f0e4fb23327e8331d0
+# body-sha256: 302e54c11d462b418f6d53a58e212442f1f81291f6d847555fbd227b3a066a57
 """Focal loss of binary labels, from logits.
 
     p    = sigmoid(logits)
@@ -55,8 +55,7 @@ def focal_loss_with_logits(
     """
     if not (_is_float(logits) and _is_real(target)):
         logits, target = _tensors("focal_loss_with_logits", (), logits=logits, target=target)
-        if not logits.is_floating_point():
-            logits = logits.to(torch.get_default_dtype())
+        (logits,) = _promoted(logits)
     _typed("focal_loss_with_logits", "alpha", alpha, (float, int))
     if not 0 <= alpha <= 1:
         raise ValueError(f"focal_loss_with_logits: alpha must be in [0, 1], not {alpha}")
@@ -227,6 +226,13 @@ def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
         except TypeError:
             raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
     return found
+
+
+def _promoted(*tensors: Any) -> Any:
+    """Return the tensors, in the default dtype if none of them is of floats."""
+    if any(t.is_floating_point() for t in tensors):
+        return tensors
+    return [t.to(torch.get_default_dtype()) for t in tensors]
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

@@ -38,8 +38,7 @@ def two_results(x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor, T
     """
     if not (_is_float(x) and _is_float(y)):
         x, y = _tensors("two_results", (), x=x, y=y)
-        if not (x.is_floating_point() or y.is_floating_point()):
-            x, y = x.to(torch.get_default_dtype()), y.to(torch.get_default_dtype())
+        x, y = _promoted(x, y)
     return _apply(x, y)
 
 
@@ -180,6 +179,13 @@ def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
         except TypeError:
             raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
     return found
+
+
+def _promoted(*tensors: Any) -> Any:
+    """Return the tensors, in the default dtype if none of them is of floats."""
+    if any(t.is_floating_point() for t in tensors):
+        return tensors
+    return [t.to(torch.get_default_dtype()) for t in tensors]
 
 
 def _number(value: Any, tensors: list[Tensor]) -> Tensor:

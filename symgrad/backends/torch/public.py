@@ -227,16 +227,15 @@ def _tensor_checks(layout: Layout, op: str, groups: list[list[str]]) -> list[str
     kinds = {t: "_is_float" if t in floats else "_is_real" for t in names}
     casts = []
     for group in groups:
-        cast = f"{', '.join(group)} = {', '.join(f'{t}.to(torch.get_default_dtype())' for t in group)}"
-        asked = " or ".join(f"{t}.is_floating_point()" for t in group)
-        guard = f"if not ({asked}):" if len(group) > 1 else f"if not {asked}:"
-        casts += [f"    {guard}", f"        {cast}"] if len(names) > 1 else [f"    {cast}"]
+        targets = ", ".join(group) if len(group) > 1 else f"({group[0]},)"
+        casts.append(f"    {targets} = _promoted({', '.join(group)})")
     if not _is_number_friendly(layout):
         (name,) = names
         refusal = f'raise TypeError(f"{op}: expected a real tensor, not {{_kind({name})}}")'
         if not casts:
             return [f"if not _is_real({name}):", f"    {refusal}"]
-        return [f"if not _is_float({name}):", f"    if not _is_real({name}):", f"        {refusal}", *casts]
+        cast = f"{name} = {name}.to(torch.get_default_dtype())"
+        return [f"if not _is_float({name}):", f"    if not _is_real({name}):", f"        {refusal}", f"    {cast}"]
     fits = [
         f"({t.name} is None or _is_real({t.name}))" if t.default is not None else f"{kinds[t.name]}({t.name})"
         for t in spec.tensors
