@@ -191,3 +191,19 @@ def test_gradients_from_several_outputs_are_rounded_once() -> None:
         gradients.append(torch.autograd.grad([re, im], leaves, [leaves[0].detach(), leaves[1].detach()]))
     for one, exact in zip(*gradients, strict=True):
         torch.testing.assert_close(one, exact.half(), rtol=0, atol=0)
+
+
+def test_truth_values_are_not_asked_for_a_dtype() -> None:
+    item = compiled_text("\nop: f\ntensors: {x: , mask: {dtype: bool}}\noutputs: {y: 'where(mask, sin(x) * x, 0)'}\n")
+    assert "x, dtype = _widen(x)" in item.text and "mask.dtype" not in item.text
+
+
+@pytest.mark.parametrize("kinds", [(torch.float16, torch.float16), (torch.float16, torch.float32)], ids=str)
+def test_a_choice_between_numbers_by_truth_values_alone_is_rounded_to_the_dtype_it_is_lent(kinds: Any) -> None:
+    item = compiled_text(
+        "\nop: f\ntensors: {x: , t: {grad: false}, mask: {dtype: bool}}\n"
+        "outputs: {l: 'where(mask, (x - t)**2, 0)', n: {expr: 'where(mask, 1, 0)', grad: false}}\n"
+    )
+    x, t = (torch.ones(3, dtype=kind) for kind in kinds)
+    _, n = item.function(x, t, torch.tensor([True, False, True]))
+    assert n.dtype == t.dtype and n.tolist() == [1, 0, 1]

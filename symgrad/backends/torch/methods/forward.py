@@ -88,11 +88,17 @@ class Forward(Common):
         rounded = {n: f for n, f in variant.formulas.items() if n not in layout.pivots}
         sources = {name: promoted(formula) for name, formula in rounded.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
-        everyone = {layout.symbol(t.name) for t in layout.spec.tensors if t.default is None} | present
-        names = [
-            n for t, n in zip(layout.spec.tensors, layout.tensors, strict=True) if layout.symbol(t.name) in everyone
-        ]
-        if all(operands == everyone for operands in sources.values()):
+        everyone = {
+            layout.symbol(t.name): name
+            for t, name in zip(layout.spec.tensors, layout.tensors, strict=True)
+            if t.dtype != "bool" and (t.default is None or layout.symbol(t.name) in present)
+        }
+        names = list(everyone.values())
+        lent = min((s for s in everyone if s["kind"] == "tensor"), key=lambda s: s.name, default=None)
+        for name, formula in rounded.items():  # a choice between numbers has the dtype that the printer lends it
+            if lent is not None and formula.tensors and all(s.is_boolean for s in formula.tensors):
+                sources[name] = sources[name] or frozenset({lent})
+        if all(operands == everyone.keys() for operands in sources.values()):
             lines = widening(names, "dtype", layout.wide_values, given=given)
             rounding = {name: _ROUND if name in sources else self._for_backward("dtype") for name in variant.outputs}
             return _Widening(tuple(lines), rounding, "dtype")
