@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: 65789560afb2b5ffeee384341609803ee81b411a56bba1d2ea4b811d599bf0aa
+# body-sha256: d7ff491592a8e42481602a668a58dd7fcb1e1c6f7b7bdc0159a5e74794b903f2
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -15,22 +15,21 @@
     v                  = sqrt(1 / (2 * pi))
     w                  = -rate * time
     r                  = exp(w - d2**2 / 2)
-    s                  = exp(-(u * (u / spread**2 + 1) + time * volatility**2 / 4) / 2)
-    t                  = -time * volatility**2 / 8
+    s                  = -time * volatility**2 / 8
+    t                  = exp(s - u * (u / spread**2 + 1) / 2)
     p                  = -u * volatility / 2 / spread**2 / sqrt(time)
-    q                  = erfc(-d2 / sqrt(2))
-    dprice/dspot       = v * (spot * exp(t - u * (u / spread**2 + 1) / 2) / strike - r) / spread
-                         / (spot / strike) + erfc(-d1 / sqrt(2)) / 2
-    dprice/dstrike     = v * (r * strike - s * spot) / spread / strike - q * exp(w) / 2
-    dprice/dtime       = strike * (q * rate * exp(w) / 2 - r * v
-                         * (rate / spread + p - volatility / (4 * sqrt(time))))
-                         + s * spot * v * (rate / spread + volatility / (4 * sqrt(time)) + p)
+    q                  = (u / spread)**2
+    dprice/dspot       = v * (t - r / (spot / strike)) / spread + erfc(-d1 / sqrt(2)) / 2
+    dprice/dstrike     = v * (r - spot * exp(-(time * (volatility**2 / 4 + rate)
+                         + log(spot / strike) + q) / 2) / strike) / spread
+                         - exp(w) * erfc(-d2 / sqrt(2)) / 2
+    dprice/dtime       = strike * (rate * exp(w) * erfc(-d2 / sqrt(2)) / 2
+                         - r * v * (rate / spread + p - volatility / (4 * sqrt(time))))
+                         + spot * t * v * (rate / spread + volatility / (4 * sqrt(time)) + p)
     dprice/drate       = time * (v * (spot * exp(-d1**2 / 2) - r * strike) / spread
-                         + q * strike * exp(w) / 2)
-    dprice/dvolatility = sqrt(time) * v * (spot * (1/2 - u / spread**2)
-                         * exp(t - (u / spread)**2 / 2 - u / 2)
-                         - strike * (-u / spread**2 - 1/2) * exp(t + u / 2 + w
-                         - (u / spread)**2 / 2))
+                         + strike * exp(w) * erfc(-d2 / sqrt(2)) / 2)
+    dprice/dvolatility = sqrt(time) * v * (spot * (1/2 - u / spread**2) * exp(s - q / 2 - u / 2)
+                         - strike * (-u / spread**2 - 1/2) * exp(s + u / 2 + w - q / 2))
 
 Saved for backward: spot, strike, time, rate and volatility.
 
@@ -129,8 +128,9 @@ class BlackScholesCallFunction(Function):
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
+        log = torch.log(ratio)
         rate_time = rate * time
-        total = torch.log(ratio) + rate_time
+        total = log + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
         ratio2 = total / spread
@@ -138,56 +138,55 @@ class BlackScholesCallFunction(Function):
             product = 0.5 * spread
             d2 = ratio2 - product
             exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
-        if wants_spot or wants_strike or wants_time or wants_volatility:
+        if wants_spot or wants_time or wants_volatility:
             ratio3 = ratio2 / spread
-            product2 = time * volatility * volatility
-        if wants_spot or wants_strike or wants_time:
-            product3 = total * (ratio3 + 1)
+            product2 = 0.125 * time * volatility * volatility
         if wants_spot or wants_rate:
             d1 = ratio2 + product
-        if wants_spot or wants_volatility:
-            product4 = 0.125 * product2
+        if wants_spot or wants_time:
+            exp2 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2)
         if wants_spot:
-            product5 = 0.5 * torch.erfc(-d1 / _SQRT_2)
-            diff = torch.exp(-0.5 * product3 - product4) * spot / strike - exp
-            total2 = torch.add(product5, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+            product3 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+            total2 = torch.add(product3, (exp2 - exp / ratio) / spread, alpha=_SQRT_1_2_PI)
             grad_spot = _fit(total2 * grad_price, saved[0].shape, saved[0].dtype)
         if wants_strike or wants_time or wants_rate:
-            product6 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
-        if wants_strike or wants_rate:
-            exp_strike = exp * strike
-        if wants_strike or wants_time:
-            product7 = torch.exp(-0.5 * torch.add(product3, product2, alpha=0.25)) * spot
+            product4 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
+        if wants_strike or wants_volatility:
+            square = ratio2 * ratio2
         if wants_strike:
-            ratio4 = (exp_strike - product7) / strike / spread
-            diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product6, alpha=0.5)
-            grad_strike = _fit(diff2 * grad_price, saved[1].shape, saved[1].dtype)
+            total3 = (
+                torch.addcmul(square, torch.add(rate, volatility * volatility, alpha=0.25), time)
+                + log
+            )
+            ratio4 = (exp - torch.exp(-0.5 * total3) * spot / strike) / spread
+            diff = torch.sub(_SQRT_1_2_PI * ratio4, product4, alpha=0.5)
+            grad_strike = _fit(diff * grad_price, saved[1].shape, saved[1].dtype)
         if wants_time:
             ratio5 = rate / spread
             ratio6 = 0.5 * total * volatility / root_time / spread / spread
             ratio7 = 0.25 * volatility / root_time
-            product8 = exp * (ratio5 - ratio6 - ratio7)
-            diff3 = torch.sub(0.5 * product6 * rate, product8, alpha=_SQRT_1_2_PI)
-            total3 = torch.addcmul(
-                diff3 * strike, product7, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
-            )
-            grad_time = _fit(total3 * grad_price, saved[2].shape, saved[2].dtype)
+            product5 = exp * (ratio5 - ratio6 - ratio7)
+            diff2 = torch.sub(0.5 * product4 * rate, product5, alpha=_SQRT_1_2_PI)
+            product6 = exp2 * (ratio5 + ratio7 - ratio6)
+            total4 = torch.addcmul(diff2 * strike, product6, spot, value=_SQRT_1_2_PI)
+            grad_time = _fit(total4 * grad_price, saved[2].shape, saved[2].dtype)
         if wants_rate:
-            ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
-            product9 = _SQRT_1_2_PI * ratio8
+            ratio8 = (
+                torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp, strike, value=-1) / spread
+            )
+            product7 = _SQRT_1_2_PI * ratio8
             grad_rate = _fit(
-                grad_price * time * torch.addcmul(product9, product6, strike, value=0.5),
+                grad_price * time * torch.addcmul(product7, product4, strike, value=0.5),
                 saved[3].shape,
                 saved[3].dtype,
             )
         if wants_volatility:
-            square = ratio2 * ratio2
-            product10 = 0.5 * total
-            product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
-            exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
-            diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
+            product8 = 0.5 * total
+            product9 = torch.exp(-0.5 * square - product8 - product2) * (0.5 - ratio3)
+            exp3 = torch.exp(torch.sub(product8, square, alpha=0.5) - product2 - rate_time)
+            diff3 = torch.addcmul(product9 * spot, exp3 * (-ratio3 - 0.5), strike, value=-1)
             grad_volatility = _fit(
-                _SQRT_1_2_PI * (grad_price * root_time * diff4), saved[4].shape, saved[4].dtype
+                _SQRT_1_2_PI * (grad_price * root_time * diff3), saved[4].shape, saved[4].dtype
             )
         return grad_spot, grad_strike, grad_time, grad_rate, grad_volatility
 
@@ -207,8 +206,9 @@ class BlackScholesCallFunction(Function):
             )
             terms = []
             ratio = spot / strike
+            log = torch.log(ratio)
             rate_time = rate * time
-            total = torch.log(ratio) + rate_time
+            total = log + rate_time
             root_time = torch.sqrt(time)
             spread = root_time * volatility
             ratio2 = total / spread
@@ -223,57 +223,58 @@ class BlackScholesCallFunction(Function):
                 exp = torch.exp(-0.5 * (d2 * d2) - rate_time)
             if (
                 tangent_spot is not None
-                or tangent_strike is not None
                 or tangent_time is not None
                 or tangent_volatility is not None
             ):
                 ratio3 = ratio2 / spread
-                product2 = time * volatility * volatility
-            if tangent_spot is not None or tangent_strike is not None or tangent_time is not None:
-                product3 = total * (ratio3 + 1)
+                product2 = 0.125 * time * volatility * volatility
             if tangent_spot is not None or tangent_rate is not None:
                 d1 = ratio2 + product
-            if tangent_spot is not None or tangent_volatility is not None:
-                product4 = 0.125 * product2
+            if tangent_spot is not None or tangent_time is not None:
+                exp2 = torch.exp(-0.5 * (total * (ratio3 + 1)) - product2)
             if tangent_spot is not None:
-                product5 = 0.5 * torch.erfc(-d1 / _SQRT_2)
-                diff = torch.exp(-0.5 * product3 - product4) * spot / strike - exp
-                total2 = torch.add(product5, diff / spread / ratio, alpha=_SQRT_1_2_PI)
+                product3 = 0.5 * torch.erfc(-d1 / _SQRT_2)
+                total2 = torch.add(product3, (exp2 - exp / ratio) / spread, alpha=_SQRT_1_2_PI)
                 terms.append(total2 * tangent_spot)
             if tangent_strike is not None or tangent_time is not None or tangent_rate is not None:
-                product6 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
-            if tangent_strike is not None or tangent_rate is not None:
-                exp_strike = exp * strike
-            if tangent_strike is not None or tangent_time is not None:
-                product7 = torch.exp(-0.5 * torch.add(product3, product2, alpha=0.25)) * spot
+                product4 = torch.exp(-rate_time) * torch.erfc(-d2 / _SQRT_2)
+            if tangent_strike is not None or tangent_volatility is not None:
+                square = ratio2 * ratio2
             if tangent_strike is not None:
-                ratio4 = (exp_strike - product7) / strike / spread
-                diff2 = torch.sub(_SQRT_1_2_PI * ratio4, product6, alpha=0.5)
-                terms.append(diff2 * tangent_strike)
+                total3 = (
+                    torch.addcmul(
+                        square, torch.add(rate, volatility * volatility, alpha=0.25), time
+                    )
+                    + log
+                )
+                ratio4 = (exp - torch.exp(-0.5 * total3) * spot / strike) / spread
+                diff = torch.sub(_SQRT_1_2_PI * ratio4, product4, alpha=0.5)
+                terms.append(diff * tangent_strike)
             if tangent_time is not None:
                 ratio5 = rate / spread
                 ratio6 = 0.5 * total * volatility / root_time / spread / spread
                 ratio7 = 0.25 * volatility / root_time
-                product8 = exp * (ratio5 - ratio6 - ratio7)
-                diff3 = torch.sub(0.5 * product6 * rate, product8, alpha=_SQRT_1_2_PI)
-                total3 = torch.addcmul(
-                    diff3 * strike, product7, ratio5 + ratio7 - ratio6, value=_SQRT_1_2_PI
-                )
-                terms.append(total3 * tangent_time)
+                product5 = exp * (ratio5 - ratio6 - ratio7)
+                diff2 = torch.sub(0.5 * product4 * rate, product5, alpha=_SQRT_1_2_PI)
+                product6 = exp2 * (ratio5 + ratio7 - ratio6)
+                total4 = torch.addcmul(diff2 * strike, product6, spot, value=_SQRT_1_2_PI)
+                terms.append(total4 * tangent_time)
             if tangent_rate is not None:
-                ratio8 = (torch.exp(-0.5 * (d1 * d1)) * spot - exp_strike) / spread
-                product9 = _SQRT_1_2_PI * ratio8
+                ratio8 = (
+                    torch.addcmul(torch.exp(-0.5 * (d1 * d1)) * spot, exp, strike, value=-1)
+                    / spread
+                )
+                product7 = _SQRT_1_2_PI * ratio8
                 terms.append(
-                    torch.addcmul(product9, product6, strike, value=0.5) * tangent_rate * time
+                    torch.addcmul(product7, product4, strike, value=0.5) * tangent_rate * time
                 )
             if tangent_volatility is not None:
-                square = ratio2 * ratio2
-                product10 = 0.5 * total
-                product11 = torch.exp(-0.5 * square - product10 - product4) * (0.5 - ratio3)
-                exp2 = torch.exp(torch.sub(product10, square, alpha=0.5) - product4 - rate_time)
-                diff4 = torch.addcmul(product11 * spot, exp2 * (-ratio3 - 0.5), strike, value=-1)
-                product12 = diff4 * tangent_volatility * root_time
-                terms.append(_SQRT_1_2_PI * product12)
+                product8 = 0.5 * total
+                product9 = torch.exp(-0.5 * square - product8 - product2) * (0.5 - ratio3)
+                exp3 = torch.exp(torch.sub(product8, square, alpha=0.5) - product2 - rate_time)
+                diff3 = torch.addcmul(product9 * spot, exp3 * (-ratio3 - 0.5), strike, value=-1)
+                product10 = diff3 * tangent_volatility * root_time
+                terms.append(_SQRT_1_2_PI * product10)
             return _total(ctx, terms)
 
 
@@ -295,8 +296,9 @@ class _BlackScholesCallPlain(Function):
         )
         grad_spot = grad_strike = grad_time = grad_rate = grad_volatility = None
         ratio = spot / strike
+        log = torch.log(ratio)
         rate_time = rate * time
-        total = torch.log(ratio) + rate_time
+        total = log + rate_time
         root_time = torch.sqrt(time)
         spread = root_time * volatility
         ratio2 = total / spread
@@ -304,58 +306,61 @@ class _BlackScholesCallPlain(Function):
             product = 0.5 * spread
             d2 = ratio2 - product
             exp = (d2 * d2).mul_(-0.5).sub_(rate_time).exp_()
-        if wants_spot or wants_strike or wants_time or wants_volatility:
+        if wants_spot or wants_time or wants_volatility:
             ratio3 = ratio2 / spread
-            product2 = time * volatility * volatility
-        if wants_spot or wants_strike or wants_time:
-            product3 = (ratio3 + 1).mul_(total)
+            product2 = 0.125 * time * volatility * volatility
         if wants_spot or wants_rate:
             d1 = ratio2 + product
-        if wants_spot or wants_volatility:
-            product4 = 0.125 * product2
+        if wants_spot or wants_time:
+            exp2 = (ratio3 + 1).mul_(total).mul_(-0.5).sub_(product2).exp_()
         if wants_spot:
-            product5 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
-            diff = (-0.5 * product3).sub_(product4).exp_().mul_(spot).div_(strike).sub_(exp)
-            total2 = product5.add_(diff.div_(spread).div_(ratio), alpha=_SQRT_1_2_PI)
+            product3 = (-d1).div_(_SQRT_2).erfc_().mul_(0.5)
+            total2 = product3.add_((exp / ratio).neg_().add_(exp2).div_(spread), alpha=_SQRT_1_2_PI)
             grad_spot = _fit(total2.mul_(grad_price), saved[0].shape, saved[0].dtype)
         if wants_strike or wants_time or wants_rate:
-            product6 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
-        if wants_strike or wants_rate:
-            exp_strike = exp * strike
-        if wants_strike or wants_time:
-            product7 = product3.add_(product2, alpha=0.25).mul_(-0.5).exp_().mul_(spot)
+            product4 = d2.neg_().div_(_SQRT_2).erfc_().mul_(torch.exp(-rate_time))
+        if wants_strike or wants_volatility:
+            square = ratio2.square_()
         if wants_strike:
-            ratio4 = (exp_strike - product7).div_(strike).div_(spread)
-            diff2 = ratio4.mul_(_SQRT_1_2_PI).sub_(product6, alpha=0.5)
-            grad_strike = _fit(diff2.mul_(grad_price), saved[1].shape, saved[1].dtype)
+            total3 = torch.addcmul(
+                square, torch.add(rate, volatility * volatility, alpha=0.25), time
+            ).add_(log)
+            ratio4 = total3.mul_(-0.5).exp_().mul_(spot).div_(strike).neg_().add_(exp).div_(spread)
+            diff = ratio4.mul_(_SQRT_1_2_PI).sub_(product4, alpha=0.5)
+            grad_strike = _fit(diff.mul_(grad_price), saved[1].shape, saved[1].dtype)
         if wants_time:
             ratio5 = rate / spread
             ratio6 = (total * volatility).mul_(0.5).div_(root_time).div_(spread).div_(spread)
             ratio7 = 0.25 * volatility / root_time
-            product8 = exp.mul_((ratio5 - ratio6).sub_(ratio7))
-            diff3 = (product6 * rate).mul_(0.5).sub_(product8, alpha=_SQRT_1_2_PI)
-            total3 = diff3.mul_(strike).addcmul_(
-                product7, ratio6.neg_().add_(ratio5 + ratio7), value=_SQRT_1_2_PI
-            )
-            grad_time = _fit(total3.mul_(grad_price), saved[2].shape, saved[2].dtype)
+            product5 = (ratio5 - ratio6).sub_(ratio7).mul_(exp)
+            diff2 = (product4 * rate).mul_(0.5).sub_(product5, alpha=_SQRT_1_2_PI)
+            product6 = exp2.mul_(ratio6.neg_().add_(ratio5 + ratio7))
+            total4 = diff2.mul_(strike).addcmul_(product6, spot, value=_SQRT_1_2_PI)
+            grad_time = _fit(total4.mul_(grad_price), saved[2].shape, saved[2].dtype)
         if wants_rate:
-            ratio8 = d1.square_().mul_(-0.5).exp_().mul_(spot).sub_(exp_strike).div_(spread)
-            product9 = ratio8.mul_(_SQRT_1_2_PI)
+            ratio8 = (
+                d1.square_()
+                .mul_(-0.5)
+                .exp_()
+                .mul_(spot)
+                .addcmul_(exp, strike, value=-1)
+                .div_(spread)
+            )
+            product7 = ratio8.mul_(_SQRT_1_2_PI)
             grad_rate = _fit(
-                (grad_price * time).mul_(product9.addcmul_(product6, strike, value=0.5)),
+                (grad_price * time).mul_(product7.addcmul_(product4, strike, value=0.5)),
                 saved[3].shape,
                 saved[3].dtype,
             )
         if wants_volatility:
-            square = ratio2.square_()
-            product10 = 0.5 * total
-            product11 = (-0.5 * square).sub_(product10).sub_(product4).exp_().mul_(0.5 - ratio3)
-            exp2 = torch.sub(product10, square, alpha=0.5).sub_(product4).sub_(rate_time).exp_()
-            diff4 = product11.mul_(spot).addcmul_(
-                exp2.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
+            product8 = 0.5 * total
+            product9 = (-0.5 * square).sub_(product8).sub_(product2).exp_().mul_(0.5 - ratio3)
+            exp3 = torch.sub(product8, square, alpha=0.5).sub_(product2).sub_(rate_time).exp_()
+            diff3 = product9.mul_(spot).addcmul_(
+                exp3.mul_(ratio3.neg_().sub_(0.5)), strike, value=-1
             )
             grad_volatility = _fit(
-                (grad_price * root_time).mul_(diff4).mul_(_SQRT_1_2_PI),
+                (grad_price * root_time).mul_(diff3).mul_(_SQRT_1_2_PI),
                 saved[4].shape,
                 saved[4].dtype,
             )

@@ -8,7 +8,7 @@ from symgrad.rules.choices import CHOICES
 from symgrad.rules.constants import CONSTANTS
 from symgrad.rules.kinks import KINKS
 from symgrad.rules.mixtures import MIXTURES
-from symgrad.rules.products import CANCELLED_PRODUCTS, GATHERED, LOGARITHMS, VARYING_POWER
+from symgrad.rules.products import CANCELLED_PRODUCTS, CANCELLED_WHOLE, GATHERED, LOGARITHMS, VARYING_POWER
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
@@ -36,7 +36,7 @@ RECOGNISE: tuple[Rule | Transformation, ...] = (
 )
 
 # After it, to each value and partial derivative on its own.
-STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CONTENT, *CONSTANTS)
+STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CANCELLED_WHOLE, CONTENT, *CONSTANTS)
 
 # Offered as candidates, and kept where they measure better.
 ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA, GATHERED, LOGARITHMS)

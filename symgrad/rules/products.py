@@ -22,6 +22,18 @@ def cancelled_factors(node: Expr) -> Expr | None:
     return None
 
 
+def cancelled_whole(node: Expr) -> Expr | None:
+    """a/b / (a/b) as 1: a divisor that is a product, of which every factor cancels."""
+    exponents = dict(map(_split, node.args))
+    for divisor in node.args:
+        base, n = _split(divisor)
+        if base.op == "mul" and n is not None and n < 0:
+            parts = dict(map(_split, base.args))
+            if all(m is not None and exponents.get(part) == -n * m for part, m in parts.items()):
+                return ex.mul(*(f for f in node.args if f is not divisor and _split(f)[0] not in parts))
+    return None
+
+
 def _factors(node: Expr) -> tuple[Expr, ...]:
     return node.args if node.op == "mul" else (node,)
 
@@ -66,6 +78,7 @@ def _reaches(exponent: Fraction | None, least: Fraction | None) -> bool:
 CANCELLED_PRODUCTS = (
     Transformation("cancelled-factors", "mul", cancelled_factors, "what is multiplied by is divided by again"),
 )
+CANCELLED_WHOLE = Transformation("cancelled-whole", "mul", cancelled_whole, "what is multiplied by is divided by again")
 GATHERED = Transformation("gathered-powers", "mul", gathered_powers, "one product for two, of one size with the whole")
 VARYING_POWER = Transformation("log-of-varying-power", "log", log_of_varying_power, "the power over- or underflows")
 LOGARITHMS = Transformation("logarithms-apart", "log", logarithms_apart, "factors over- or underflow")

@@ -48,9 +48,9 @@ class IntAndBoolFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, count: Tensor, mask: Tensor, n: int) -> Tensor:
-        dtype = _result_dtype(count, x)
-        if x.dtype in _HALF or not x.dtype == count.dtype == mask.dtype:
-            x, count, mask, _ = _widen(x, count, mask)
+        dtype = None
+        if x.dtype in _HALF or x.dtype != count.dtype:
+            x, count, dtype = _widen(x, count)
         return _round(torch.where(mask, count * x**n, x), dtype)
 
     @staticmethod

@@ -160,6 +160,9 @@ def test_a_transformation_keeps_the_value(rule: Transformation) -> None:
         ("divisors", X * (Y / exp(X) - 2), None),
         ("terms", X / (1 - X) + 1, 1 / (1 - X)),
         ("terms", X / (1 - X) + Y, None),
+        ("whole", X / Y / (X / Y), ex.ONE),
+        ("whole", exp(X) * X**2 * Y**-4 / (X / Y**2) ** 2, exp(X)),
+        ("whole", X / (X / Y), None),
     ],
 )
 def test_what_cancels_leaves_a_fraction_and_nothing_else_does(name: str, given: Expr, result: Expr | None) -> None:
