@@ -76,14 +76,25 @@ class _Timed:
         return low, high
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """What one form takes: of its first call seconds, of a later one times and bytes."""
+
+    form: str
+    cold: float
+    forward: _Timed
+    total: _Timed
+    saved: int
+    peak: int
+
+
 def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: int) -> list[Row]:
     """Measure forward and forward with backward, of every form and of the memory limit, at least twice."""
     leaves = [a for a in arguments if isinstance(a, Tensor) and a.requires_grad]
     first = max((a for a in arguments if isinstance(a, Tensor)), key=Tensor.numel)
     now = partial(_now, first.device)
     dtype = str(first.dtype).removeprefix("torch.")
-    cold, saved, peak = {}, {}, {}
-    forward, total = dict[str, _Timed](), dict[str, _Timed]()
+    found: list[_Measured] = []
     cotangents: list[Tensor] = []
     for form in forms:
         start = now()
@@ -91,35 +102,36 @@ def measure(op: str, forms: Sequence[Contender], arguments: list[Any], rounds: i
         if not cotangents:
             cotangents = [torch.randn_like(y) for y in outputs if y.requires_grad]
         _backward(outputs, leaves, cotangents)
-        cold[form.name] = now() - start
+        cold = now() - start
         del outputs
         step = partial(_step, form, arguments, leaves, cotangents)
-        saved[form.name], peak[form.name] = _saved(form.call, arguments), _peak(step, first.device)
-        forward[form.name], total[form.name] = _Timed(partial(form.call, *arguments), now), _Timed(step, now)
+        saved, peak = _saved(form.call, arguments), _peak(step, first.device)
+        forward, total = _Timed(partial(form.call, *arguments), now), _Timed(step, now)
+        found.append(_Measured(form.name, cold, forward, total, saved, peak))
     limits = _Timed(_moved(forms[0], arguments, leaves, cotangents), now)
     order = Random(0)
     for _ in range(rounds):
         limits.turn()
-        for form in order.sample(forms, len(forms)):
-            forward[form.name].turn()
-            total[form.name].turn()
+        for own in order.sample(found, len(found)):
+            own.forward.turn()
+            own.total.turn()
     return [
         *(
             Row(
                 op,
-                form.name,
+                own.form,
                 first.numel(),
                 dtype,
-                cold[form.name],
-                forward[form.name].median,
-                total[form.name].median,
-                total[form.name].quartiles,
-                total[form.name].median / limits.median,
-                saved[form.name],
-                peak[form.name],
+                own.cold,
+                own.forward.median,
+                own.total.median,
+                own.total.quartiles,
+                own.total.median / limits.median,
+                own.saved,
+                own.peak,
                 first.device.type,
             )
-            for form in forms
+            for own in found
         ),
         Row(op, "limit", first.numel(), dtype, 0, 0, limits.median, limits.quartiles, 1, 0, 0, first.device.type),
     ]

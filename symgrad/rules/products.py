@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from symgrad.ir import expr as ex
@@ -11,27 +12,26 @@ from symgrad.rules.rule import Transformation
 
 def cancelled_factors(node: Expr) -> Expr | None:
     """a*b / (a*c) as b/c, and a / (a/b) as b: a divisor that is a product, apart where factors of it cancel."""
+    return next((opened for opened, others, parts in _opened(node) if _count(opened) < others + parts), None)
+
+
+def cancelled_whole(node: Expr) -> Expr | None:
+    """a/b / (a/b) as 1: a divisor that is a product, of which every factor cancels."""
+    return next((opened for opened, others, parts in _opened(node) if _count(opened) == others - parts), None)
+
+
+def _opened(node: Expr) -> Iterator[tuple[Expr, int, int]]:
+    """The product with a divisor of several parts taken apart, how many other factors it had, and how many parts."""
     for divisor in node.args:
         base, exponent = ex.split_power(divisor)
         n = exponent.number
         if base.op == "mul" and n is not None and n < 0 and n.denominator == 1:
             others = [f for f in node.args if f is not divisor]
-            result = ex.mul(*others, *(ex.power(part, exponent) for part in base.args))
-            if len(_factors(result)) < len(others) + len(base.args):
-                return result
-    return None
+            yield ex.mul(*others, *(ex.power(part, exponent) for part in base.args)), len(others), len(base.args)
 
 
-def cancelled_whole(node: Expr) -> Expr | None:
-    """a/b / (a/b) as 1: a divisor that is a product, of which every factor cancels."""
-    exponents = dict(map(_split, node.args))
-    for divisor in node.args:
-        base, n = _split(divisor)
-        if base.op == "mul" and n is not None and n < 0:
-            parts = dict(map(_split, base.args))
-            if all(m is not None and exponents.get(part) == -n * m for part, m in parts.items()):
-                return ex.mul(*(f for f in node.args if f is not divisor and _split(f)[0] not in parts))
-    return None
+def _count(node: Expr) -> int:
+    return 0 if node is ex.ONE else len(_factors(node))
 
 
 def _factors(node: Expr) -> tuple[Expr, ...]:

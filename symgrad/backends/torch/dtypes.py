@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -134,6 +134,11 @@ def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     if len(alone) == 2:
         return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
     return f"_result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
+
+
+def lender(tensors: Iterable[Expr]) -> Expr | None:
+    """The one of these tensors of which a choice between numbers takes the dtype."""
+    return min(tensors, key=lambda s: s.name, default=None)
 
 
 def _alone(operands: Operands) -> frozenset[Expr]:

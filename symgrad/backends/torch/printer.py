@@ -10,6 +10,7 @@ from symgrad.analysis.integers import is_integer, is_whole_tensor
 from symgrad.backends.constants import constant_name, constant_value, rational
 from symgrad.backends.exactness import is_decimal, is_exact, is_power_of_two
 from symgrad.backends.literals import quoted
+from symgrad.backends.torch.dtypes import lender
 from symgrad.backends.torch.fusions import SPELLING
 from symgrad.backends.torch.operations import print_operation, print_shape
 from symgrad.functions import FUNCTIONS
@@ -207,12 +208,12 @@ class Printer:
         floats = [s for s in self.names if s.op == "sym" and s["kind"] == "tensor"]
         own = [s for s in floats if s in condition.tensors]
         differential = [s for s in self.shapes if s.op == "sym" and s.is_differential and s in self.names]
-        first = min(own or floats or differential, key=lambda s: s.name, default=None)
+        first = lender(own or floats or differential)
         if first is not None:
             self.used[first] += 1
             return self.names[first], f"{self.names[first]}.dtype"
-        kept = [s for s in self.dtypes if s in condition.tensors] or list(self.dtypes)
-        return None, self.dtypes[min(kept, key=lambda s: s.name)] if kept else None
+        kept = lender([s for s in self.dtypes if s in condition.tensors] or self.dtypes)
+        return None, self.dtypes[kept] if kept is not None else None
 
     def _pow(self, node: Expr) -> tuple[str, int]:
         base, exponent = node.args

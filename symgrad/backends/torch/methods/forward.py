@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from symgrad.backends.torch.dtypes import Operands, cast, printed, promoted
+from symgrad.backends.torch.dtypes import Operands, cast, lender, printed, promoted
 from symgrad.backends.torch.methods.common import Common, widening
 from symgrad.backends.torch.overwrite import viewed
 from symgrad.backends.torch.schedule import Scope, Target, statements
@@ -94,10 +94,10 @@ class Forward(Common):
             if t.dtype != "bool" and (t.default is None or layout.symbol(t.name) in present)
         }
         names = list(everyone.values())
-        lent = min((s for s in everyone if s["kind"] == "tensor"), key=lambda s: s.name, default=None)
-        for name, formula in rounded.items():  # a choice between numbers has the dtype that the printer lends it
-            if lent is not None and formula.tensors and all(s.is_boolean for s in formula.tensors):
-                sources[name] = sources[name] or frozenset({lent})
+        lent = lender(s for s in everyone if s["kind"] == "tensor")
+        for name, formula in rounded.items():
+            if lent is not None and not sources[name] and _is_of_truth_values(formula):
+                sources[name] = frozenset({lent})
         if all(operands == everyone.keys() for operands in sources.values()):
             lines = widening(names, "dtype", layout.wide_values, given=given)
             rounding = {name: _ROUND if name in sources else self._for_backward("dtype") for name in variant.outputs}
@@ -145,6 +145,10 @@ class Forward(Common):
         """Whether a value is, or is a view of, an argument or another result."""
         seen = viewed(form)
         return seen.op == "sym" or (seen is not form and any(seen in v.outputs.values() for v in self.layout.variants))
+
+
+def _is_of_truth_values(formula: Expr) -> bool:
+    return bool(formula.tensors) and all(s.is_boolean for s in formula.tensors)
 
 
 def _ways(form: Expr) -> Iterator[Expr]:
