@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 9a6788496344558c0ef0d11a9b4d9bc152c1529a4f99a79c53dae8b42e7205c9
+# body-sha256: 05cd6c9199e94e3a343014622b21775f167cc118ce29560482837b9c768e637b
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -21,16 +21,16 @@ Reference: Vaswani et al., "Attention Is All You Need", 2017
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["AttentionWeightsFunction", "attention_weights"]
 
@@ -167,8 +167,8 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
+_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -244,7 +244,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -320,7 +320,7 @@ def _autocast(like: Tensor) -> _Autocast:
 def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
     if not state.enabled and not torch.is_autocast_enabled(state.device):
-        return nullcontext()
+        return contextlib.nullcontext()
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
@@ -364,7 +364,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -389,7 +389,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

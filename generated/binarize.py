@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/binarize.yaml
 # spec-sha256: 3139cfccf06ca7bb62a2a9ef9e8e5dd40f750eedfcbb023a63d510f8fae17c8f
-# body-sha256: f2ef7b5e1b500221ceeae490a45f3d145384e4045a7f887031d5163cffdf1f32
+# body-sha256: 92a15573ab40e3f4d431667f541cfb4453140b990425f32574c5a72d0b546e92
 """Step function with a straight-through gradient.
 
     y = where(x > 0, 1, 0)
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["BinarizeFunction", "binarize"]
 
@@ -73,7 +73,7 @@ def _detached(x: Tensor) -> Tensor:
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

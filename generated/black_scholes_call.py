@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: d7ff491592a8e42481602a668a58dd7fcb1e1c6f7b7bdc0159a5e74794b903f2
+# body-sha256: c7d1f46d7af5ff3b5cb6b493974cde1255552b7b787e5ddb0f0b1d35ad365d7b
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -42,15 +42,15 @@ Reference: Black and Scholes, "The Pricing of Options and Corporate Liabilities"
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["BlackScholesCallFunction", "black_scholes_call"]
 
@@ -372,7 +372,7 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -418,7 +418,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -499,7 +499,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -524,7 +524,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

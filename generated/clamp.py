@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clamp.yaml
 # spec-sha256: bf67c62aa153f53c7b71ec285a31357b8895e7d8ca000bf2aad091c1968ad40a
-# body-sha256: 1c4a4fd3949d55d5c2a21c72236eefe9571219beccd8d3f05372a47438ebcf9e
+# body-sha256: c712503aa60b808b41754a7f2f71f5ea4a2b01800541c83cd2496cba511477f4
 """Limits x to a closed interval, on which the gradient passes.
 
     y = clamp(x, low, high)
@@ -17,14 +17,14 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["ClampFunction", "clamp"]
 
@@ -86,7 +86,7 @@ class ClampFunction(Function):
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:
@@ -140,7 +140,7 @@ def _masked(value: Tensor, mask: Tensor) -> Tensor:
     return chosen
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 

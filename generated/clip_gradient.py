@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clip_gradient.yaml
 # spec-sha256: de29b3bf4363608dff6eb4f156df5a9c866ee430434bf805881bda6c728eb5dc
-# body-sha256: afa995dae359e4fcfc97299428915e727b8126f9ec7dbfb58fc31f9459b7aa99
+# body-sha256: 7260b1f687094643621e563e11a756ea75c28dae206cddc7fa5c5449fbf5088f
 """Identity whose gradient is clipped element by element.
 
     y = x
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["ClipGradientFunction", "clip_gradient"]
 
@@ -82,7 +82,7 @@ class ClipGradientFunction(Function):
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: 427593a42b8cd46b307d169c3622a131a11036400ea129569d6940a191aa20b0
+# body-sha256: 7612c23ab9fc6fa0ee7a31cb10aec1696bc2501539ab1b175dd98a0eabf2b505
 """ReLU with a ceiling.
 
     y = min(max(0, x), clip)
@@ -17,15 +17,15 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["ClippedReluFunction", "clipped_relu"]
 
@@ -115,7 +115,7 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -141,7 +141,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -195,7 +195,7 @@ def _is_plain(grad: Any) -> TypeGuard[Tensor]:
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 

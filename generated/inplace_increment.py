@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/inplace_increment.yaml
 # spec-sha256: 8862b0ddffa0ffcfd69a4401b0a3b989d3ea18a7434453c7cda3ad2d283684a9
-# body-sha256: 832cd5a7f9362cac77c1698c92b347b5ce197956595c4330a72d44d272170866
+# body-sha256: 613e8a3349bc65b59e39609cd83c0269ff1c2e029fdb15fb5948c722582fc23d
 """Adds one; `inplace_increment_` does it in place.
 
     y = x + 1
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = [
     "InplaceIncrementFunction",
@@ -95,7 +95,7 @@ class InplaceIncrementInplaceFunction(Function):
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

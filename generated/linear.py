@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: b06d789dc5571cebc744daf57f1614471176aa795cc640be76cab1840f32e619
+# body-sha256: da778d73eb2ff933762d05bf65a29917195cdf77b359504cc275faaf6e870937
 """Affine map.
 
     y = x @ weight.T + bias
@@ -19,16 +19,16 @@ rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["LinearFunction", "linear"]
 
@@ -132,8 +132,8 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
+_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))
 
 
 def _is_real(value: Any) -> bool:
@@ -201,7 +201,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -228,7 +228,7 @@ def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in tensors if t is not None}
-    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    dtype = functools.reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
     if dtypes == {dtype}:
         return tensors
     return [
@@ -279,7 +279,7 @@ def _autocast(like: Tensor) -> _Autocast:
 def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
     if not state.enabled and not torch.is_autocast_enabled(state.device):
-        return nullcontext()
+        return contextlib.nullcontext()
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
@@ -303,7 +303,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -328,7 +328,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 11deeb5644d8f18c80d764becb92d36261737e10b74667db68920e047b872a94
+# body-sha256: bd11aebd31e2306692c79ec1cdba8beb1cd8484a2dafca31d7cda172ded41ac5
 """Frozen linear map with a trainable correction of low rank.
 
     y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -22,16 +22,16 @@ Reference: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["LoraLinearFunction", "lora_linear"]
 
@@ -220,8 +220,8 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
+_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -297,7 +297,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -317,7 +317,7 @@ def _widen(*tensors: Any) -> Any:
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in tensors if t is not None}
-    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    dtype = functools.reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
     if dtypes == {dtype}:
         return tensors
     return [
@@ -378,7 +378,7 @@ def _autocast(like: Tensor) -> _Autocast:
 def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
     if not state.enabled and not torch.is_autocast_enabled(state.device):
-        return nullcontext()
+        return contextlib.nullcontext()
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
@@ -410,7 +410,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -435,7 +435,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rbf_kernel.yaml
 # spec-sha256: 56d843aafb88ff20a1d1a890fa18d82ab5e3a879acbb8a2350a4f100fc24031f
-# body-sha256: 9eac9050a4edee4bc7475888983f2abb9b557b355b7778c8c19c12239a486cda
+# body-sha256: 29338cc0a42108e69894dd8ac399da2e1c8ad2da6bd2b338e73be3c518325e43
 """Gaussian kernel matrix of two sets of points.
 
     k = exp(-gamma * (sum(x**2, dim=-1, keepdim=True) - 2 * x @ y.T + sum(y**2, dim=-1)))
@@ -23,16 +23,16 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["RbfKernelFunction", "rbf_kernel"]
 
@@ -220,8 +220,8 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
+_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -290,7 +290,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -310,7 +310,7 @@ def _widen(*tensors: Any) -> Any:
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in tensors if t is not None}
-    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    dtype = functools.reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
     if dtypes == {dtype}:
         return tensors
     return [
@@ -365,7 +365,7 @@ def _autocast(like: Tensor) -> _Autocast:
 def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
     if not state.enabled and not torch.is_autocast_enabled(state.device):
-        return nullcontext()
+        return contextlib.nullcontext()
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
@@ -382,7 +382,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -407,7 +407,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

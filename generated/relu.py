@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/relu.yaml
 # spec-sha256: 5fbfee06fab9c500f35cb27c2f86feea7462fd626cb8345c9358d4057a45921a
-# body-sha256: df081aa8f8aa0ef8176ef961d4227d41c82478dcf2eb6f700da6921aa37829a7
+# body-sha256: 2088aeb2f48e5813397cb1ec22efd7cab5aa4003096de6179dee1dc402db7141
 """Rectified linear unit, max(0, x).
 
     y = relu(x)
@@ -19,14 +19,14 @@ Reference: Nair and Hinton, "Rectified Linear Units Improve Restricted Boltzmann
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["ReluFunction", "relu"]
 
@@ -78,7 +78,7 @@ class ReluFunction(Function):
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:
@@ -111,7 +111,7 @@ def _forward_mode() -> bool:
     return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 

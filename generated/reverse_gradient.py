@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/reverse_gradient.yaml
 # spec-sha256: 6209585a93136c64e3aaf3ad283ecdecbaf9c3965136b41a5e6aeeb78753aae2
-# body-sha256: 1f4f2982514ab8d2cfb4de80ddae60322047773b42f2eb792c09a1c75a365f98
+# body-sha256: 0fc08a3aa575a2e6eab486ed8a74e660186e17ea78764d4388c71848cd18b0f1
 """Identity whose gradient changes its sign.
 
     y = x
@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["ReverseGradientFunction", "reverse_gradient"]
 
@@ -86,7 +86,7 @@ def _detached(x: Tensor, strength: float) -> Tensor:
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/rms_norm.yaml
 # spec-sha256: 51fa9322df482a7b09541d1f3256928bd8f5765ad3a5f561fbfb0ff877eaf539
-# body-sha256: 244d46343756df889e25f01041e0912b9ccf6639146c8431447fabcb7d5d671e
+# body-sha256: a9baa4fbf8891c0370f1d440d9996f90bf486eed7aa3aa318a64d263afeea3e8
 """Root mean square normalisation.
 
     rms = sqrt(mean(x**2, dim=-1, keepdim=True) + eps)
@@ -23,15 +23,15 @@ Reference: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["RmsNorm", "RmsNormFunction", "rms_norm"]
 
@@ -196,7 +196,7 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -272,7 +272,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -345,7 +345,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -370,7 +370,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/scale_gradient.yaml
 # spec-sha256: 52a49d1e771d829a329c0fb20f527a1353b115e9b0d9d6c7a74d3ca2242550d9
-# body-sha256: 80da00cc956c33ddb8677891060e634f211f59b5b367faa849599495a72283f6
+# body-sha256: be57a190d7746ff0d7486b8a73da66371b2ff58dedfaf290193b62836775978a
 """Identity whose gradient is multiplied by a constant.
 
     y = x
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["ScaleGradientFunction", "scale_gradient"]
 
@@ -81,7 +81,7 @@ def _detached(x: Tensor, scale: float) -> Tensor:
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

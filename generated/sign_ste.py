@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sign_ste.yaml
 # spec-sha256: 8f78c77d1476f724f8ccc72d7afbbdf08d3fc520455ffb6545cc6e13aeccbc42
-# body-sha256: 5d88530f3576f927a9af31c6b8222217e2ff4c23d992491dc7a005458ac205a1
+# body-sha256: b4ae9b1e6d9c44097b51c0f64eb9297958f003f206e631dba5bb9108644548b0
 """Sign with a straight-through gradient.
 
     y = sign(x)
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["SignSteFunction", "sign_ste"]
 
@@ -73,7 +73,7 @@ def _detached(x: Tensor) -> Tensor:
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 861c4e7882e0a79881849d0661430d5b58c40eb6054de542010dcb509114480b
+# body-sha256: 49bb9d3967fc601db0b8afff6bdeecd94ca6c42abe3d7496d6fe683667aaa1a0
 """Identity whose gradient is zero.
 
     y = x
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["StopGradientFunction", "stop_gradient"]
 
@@ -70,7 +70,7 @@ def _detached(x: Tensor) -> Tensor:
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
 
 
 def _is_real(value: Any) -> bool:

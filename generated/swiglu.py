@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swiglu.yaml
 # spec-sha256: 1222f0c8bf5e057ae6aaebe27bea35b1f718c0bd75674560f48e12a461044bd0
-# body-sha256: 709fed705a2bfb2fd20bf1b761f960c4b166695cf2ce0a3a00be71a78067fff1
+# body-sha256: 928befbbcc0f0715f0123f58f1a1412ab6df7aca74629c62d103b2e3ae9d56ea
 """Gated linear unit with a swish gate.
 
     g = x @ gate.T
@@ -23,16 +23,16 @@ Reference: Shazeer, "GLU Variants Improve Transformer", 2020
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
+import contextlib
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import reduce
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch._C import _functorch
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 __all__ = ["SwigluFunction", "swiglu"]
 
@@ -206,8 +206,8 @@ _HALF = frozenset((torch.float16, torch.bfloat16))
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 _in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
-_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
+_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))
 _is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
 
 
@@ -276,7 +276,7 @@ def _result_dtype(*tensors: Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors if t.dim() > 0]
     if not any(dtype.is_floating_point for dtype in dtypes):
         dtypes = [t.dtype for t in tensors]
-    return reduce(torch.promote_types, dtypes, torch.bool)
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
 
 
 def _widen(*tensors: Any) -> Any:
@@ -296,7 +296,7 @@ def _widen(*tensors: Any) -> Any:
 def _alike(least: torch.dtype, *tensors: Any) -> Any:
     """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
     dtypes = {t.dtype for t in tensors if t is not None}
-    dtype = reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    dtype = functools.reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
     if dtypes == {dtype}:
         return tensors
     return [
@@ -357,7 +357,7 @@ def _autocast(like: Tensor) -> _Autocast:
 def _autocast_as(state: _Autocast) -> Any:
     """Return a context with this state of autocast: entering torch's own costs 14 us."""
     if not state.enabled and not torch.is_autocast_enabled(state.device):
-        return nullcontext()
+        return contextlib.nullcontext()
     return torch.autocast(state.device, state.dtype, state.enabled)
 
 
@@ -389,7 +389,7 @@ def _zeros(ctx: Any, output: int) -> Tensor:
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _primals(ctx: Any) -> Iterator[Any]:
     """Yield what jvp saved, without this level's tangents, and enable forward mode.
 
@@ -414,7 +414,7 @@ def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
     if not terms:
         return _zeros(ctx, output)
     shape, dtype, _ = ctx.outputs[output]
-    return reduce(torch.add, terms).expand(shape).to(dtype)
+    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
 
 
 def _dispatcher(

@@ -39,8 +39,9 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
             continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            parts = range(kernels.parts)
-            libraries = [kernels.library(getattr(torch, dtype), part) for dtype in dtypes for part in parts]
+            widths = (False, True) if module._has_wide_vectors() else (False,)
+            wanted = product(dtypes, range(kernels.parts), widths)
+            libraries = [kernels.library(getattr(torch, dtype), part, narrow) for dtype, part, narrow in wanted]
         if None in libraries:
             failed += 1
             terminal.problem("\n".join(str(w.message) for w in caught) or f"{path.as_posix()}: kernels are turned off")

@@ -54,12 +54,13 @@ def all_written(texts: Sequence[str], folder: Path) -> dict[str, ModuleType]:
 
 
 def imported(path: Path) -> ModuleType:
-    """A generated module, imported anew."""
+    """A generated module, imported anew, with one library for all sizes, to save the time of another one."""
     name = f"fused_{path.stem}_{next(_numbers)}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module._kernels.narrow = 0
     return module
 
 

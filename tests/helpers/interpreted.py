@@ -54,7 +54,7 @@ def both(
     """
     module = module_of(path)
     kernels = vars(module)["_kernels"]
-    kernels.walks.clear()
+    kernels.forget()
     found = []
     with tiles(kernels.library(torch.float32), sizes or {}):
         for on in (True, False):
@@ -70,7 +70,7 @@ def higher(
     """Tangents and second derivatives for every choice of tensors, with passes and without; how many served of each."""
     module = module_of(path)
     kernels = vars(module)["_kernels"]
-    kernels.walks.clear()
+    kernels.forget()
     function = getattr(module, path.stem)
     choices = [c for n in range(1, len(tensors) + 1) for c in combinations(range(len(tensors)), n)]
     found = []
@@ -157,10 +157,10 @@ def served(path: Path) -> list[str]:
     }
     found = []
     for name, call in calls.items():
-        kernels.walks.clear()
+        kernels.forget()
         call()
         found += [name] if any(kernels.walks.values()) else []
-        kernels.walks.clear()
+        kernels.forget()
         with Counting():
             call()
         found += [f"{name} under a mode"] if any(kernels.walks.values()) else []

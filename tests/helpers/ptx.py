@@ -71,7 +71,7 @@ def of_passes(
     """
     module = module_of(path)
     kernels = vars(module)["_kernels"]
-    kernels.walks.clear()
+    kernels.forget()
     library = kernels.library(torch.float32)
     usual = dict(library.PASSES)
     for name, chosen in usual.items():

@@ -1,1 +1,1 @@
-_forward_ad: Any = forward_ad  # its private parts, with fallbacks where they are read
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts

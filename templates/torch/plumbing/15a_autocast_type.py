@@ -1,1 +1,1 @@
-_Autocast = namedtuple("_Autocast", ("device", "enabled", "dtype"))
+_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))

@@ -1,1 +1,1 @@
-_nn_grad: Any = nn_grad  # torch gives it no types
+_nn_grad: Any = _grads  # torch gives it no types

@@ -1,4 +1,4 @@
-_Pass = namedtuple(
+_Pass = collections.namedtuple(
     "_Pass",
     ("name", "types", "operands", "results", "shape", "subsets", "counts", "rows", "part", "spans"),
     defaults=((),),

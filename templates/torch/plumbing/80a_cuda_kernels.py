@@ -3,6 +3,7 @@ class _CudaKernels(_Kernels):
 
     kind = "cuda"
     as_is = frozenset({torch.bool})
+    narrow = 0
     refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
 
     def run(
@@ -41,7 +42,7 @@ class _CudaKernels(_Kernels):
             entry = entry._replace(subsets=(wanted, entry.subsets[-1]))
         return super().prepare(entry, tensors, shapes, wanted, key)
 
-    def load(self, dtype: torch.dtype, part: int) -> Any:
+    def load(self, dtype: torch.dtype, part: int, narrow: bool) -> Any:
         """Return the module of the passes. Raises ImportError, OSError and RuntimeError."""
         library = next(iter(self.libraries.values()), None)
         if library is None:

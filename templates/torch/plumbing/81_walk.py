@@ -13,6 +13,7 @@ class _Walk:
         self.subset: tuple[int, ...] = ()
         self.counts: tuple[int, ...] = ()
         self.address = 0
+        self.searches = 0
         self.geometry: Any = None
 
     def copied(self, tensors: Any) -> list[Tensor]:

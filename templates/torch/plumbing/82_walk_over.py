@@ -14,7 +14,7 @@ def _walk(
     if not all(any(views[k].shape[-1:] == shape[-1:] for k in span) for span in entry.spans):
         return False  # a reduction of fewer elements than a row has
     # The strides that an eager operation on these operands would give its result, which may be larger than they.
-    layout = reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
+    layout = functools.reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
     if entry.rows:  # which lie in one piece
         layout = torch.empty(shape, device="meta").stride()
     last = len(shape) - 1
@@ -70,7 +70,7 @@ def _walk(
                 strides = tuple(s or 1 for d, s in enumerate(inside, -view.dim()) if d not in added)
         steps.append(step)
         walk.summed.append(summed)
-        walk.results.append((size, strides, own) if wanted >> k & 1 else (None, (), own))
+        walk.results.append((tuple(size), strides, own) if wanted >> k & 1 else (None, (), own))
     walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
     walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
     return walk

@@ -1,4 +1,4 @@
-def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
+def _compiled(source: Path, digest: str, storage: str, part: int, narrow: bool) -> Any:
     """Load the passes for one kind of elements, compiling them unless they are in the cache.
 
     A cached library is found by everything that it depends on, without a compiler, and appears there whole:
@@ -6,12 +6,16 @@ def _compiled(source: Path, digest: str, storage: str, part: int) -> Any:
     """
     text = source.read_text(encoding="utf-8", errors="replace")
     body = text[text.find("//\n") :]
-    if sha256(body.encode()).hexdigest() != digest:
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
         raise RuntimeError(f"{source.name} is not the file that this module was generated with")
     flags = [*_FLAGS, f"-DSTORAGE={storage}", f"-DPART={part}"]
+    kind = f"{storage}{part or ''}"
+    if narrow:
+        flags.append("-mno-avx512f")
+        kind += "_narrow"
     what = "\n".join([digest, *flags, *_machine()])
     folder = _cache_folder()
-    target = folder / f"{source.stem}_{storage}{part or ''}_{sha256(what.encode()).hexdigest()[:24]}.so"
+    target = folder / f"{source.stem}_{kind}_{hashlib.sha256(what.encode()).hexdigest()[:24]}.so"
     if not _is_sealed(target):
         compiler = _compiler()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

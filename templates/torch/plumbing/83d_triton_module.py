@@ -2,7 +2,7 @@ def _triton_module(source: Path, digest: str) -> Any:
     """Import the passes in Triton. Raises ImportError, OSError and RuntimeError."""
     text = source.read_text(encoding="utf-8", errors="replace")
     body = text[text.find('\n"""') + 1 :]
-    if sha256(body.encode()).hexdigest() != digest:
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
         raise RuntimeError(f"{source.name} is not the file that this module was generated with")
     if torch.version.hip is not None:
         raise RuntimeError("they are not meant for ROCm")

@@ -4,4 +4,4 @@ def _is_sealed(library: Path) -> bool:
         made = library.read_bytes()
     except OSError:
         return False
-    return sha256(made[:-32]).digest() == made[-32:]
+    return hashlib.sha256(made[:-32]).digest() == made[-32:]

@@ -120,9 +120,41 @@ CASES = [
 def test_passes_of_any_shape_agree_with_the_eager_bodies(modules, op, shapes, dtype):
     generator = torch.Generator().manual_seed(0)
     tensors = [(0.5 + torch.rand(s, generator=generator)).to(dtype) for s in shapes]
-    modules[op]._kernels.walks.clear()
+    modules[op]._kernels.forget()
     agree(*both(modules[op], tensors))
     assert sum(map(bool, modules[op]._kernels.walks.values())) == 2  # forward and backward
+
+
+@pytest.mark.parametrize(("op", "shapes"), [c for c in CASES if c[0] in ("gate", "layer", "soft")], ids=str)
+def test_passes_over_few_elements_keep_to_vectors_of_256_bits(modules, monkeypatch, op, shapes):
+    """What follows a pass with vectors of 512 bits takes a microsecond longer, as long as such a pass."""
+    module = modules[op]
+    monkeypatch.setattr(module._kernels, "narrow", 2048)
+    monkeypatch.setattr(module._kernels, "libraries", {})
+    module._kernels.forget()
+    generator = torch.Generator().manual_seed(0)
+    agree(*both(module, [0.5 + torch.rand(s, generator=generator) for s in shapes]))
+    elements = torch.broadcast_shapes(*shapes).numel()
+    assert {narrow for _, _, narrow in module._kernels.libraries} == {elements <= 2048 and module._has_wide_vectors()}
+    module._kernels.forget()
+
+
+def test_a_default_device_is_not_that_of_the_results(modules):
+    x, beta = torch.randn(5), torch.tensor(0.5)
+    with torch.device("meta"):
+        y = modules["gate"].gate(x, beta)
+    torch.testing.assert_close(y, x * torch.sigmoid(beta * x))
+
+
+def test_layouts_in_turn_are_told_apart(modules):
+    """Each of the last ones is recognised; of many, or where torch cannot compare them, all are looked up."""
+    module, beta = modules["gate"], torch.tensor(0.5)
+    x = torch.randn(6, 4, 8)
+    views = [x, x.transpose(0, 1), x[::2], x.double(), x[0], torch.nn.Parameter(x), x.mT, x[:, 1:], x.bfloat16(), -x]
+    for _ in range(3):
+        for view in [*views, *reversed(views)]:
+            expected = (view.double() * torch.sigmoid(beta * view.double())).to(view.dtype)
+            torch.testing.assert_close(module.gate(view, beta.to(view.dtype)), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -176,7 +208,7 @@ def test_reductions_over_everything(modules, reduction, shapes):
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("shape", [(3, 7), (1100, 33), (11, 1037)], ids=str)
 def test_reductions_over_all_rows(modules, reduction, shape, dtype):
-    modules["entropy"]._kernels.walks.clear()
+    modules["entropy"]._kernels.forget()
     agree(*both(modules["entropy"], [torch.randn(shape).to(dtype), torch.rand(shape).to(dtype)], (reduction,)))
     assert sum(map(bool, modules["entropy"]._kernels.walks.values())) == 2
 
@@ -190,7 +222,7 @@ def test_a_tensor_with_one_element_for_each_row(modules, shapes):
 @pytest.mark.parametrize("shapes", [((3, 5), (3,)), ((3, 5), (3, 7)), ((2, 3, 5), (3, 4))], ids=str)
 def test_rows_of_several_lengths_are_left_to_eager_operations(modules, shapes):
     """What they are reduced to broadcasts, though they do not."""
-    modules["lengths"]._kernels.walks.clear()
+    modules["lengths"]._kernels.forget()
     agree(*both(modules["lengths"], [torch.rand(s, dtype=torch.float64) for s in shapes]))
     assert not any(modules["lengths"]._kernels.walks.values())
 
@@ -275,7 +307,7 @@ def test_infinities_nan_and_signed_zeros_are_those_of_the_eager_bodies(modules):
 def test_a_reduction_of_what_is_broadcast_along_the_row_is_left_to_eager_operations(modules):
     """Of a tensor with one element there, a pass would take as many as a row has."""
     for shapes, served in (([(4, 40), (40,)], 1), ([(4, 1), (4, 40)], 0), ([(), (40,)], 0)):
-        modules["parts"]._kernels.walks.clear()
+        modules["parts"]._kernels.forget()
         agree(*both(modules["parts"], [torch.rand(s) for s in shapes], wanted=(0,)))
         assert sum(map(bool, modules["parts"]._kernels.walks.values())) == served
     agree(*both(modules["soft"], [torch.rand(4, 1), torch.rand(4, 5)]))
@@ -300,7 +332,7 @@ class Counting(TorchDispatchMode):
 
 def declined(module, act):
     """Whether a call is left to the eager bodies: no pass is planned for it."""
-    module._kernels.walks.clear()
+    module._kernels.forget()
     act()
     return not any(module._kernels.walks.values())
 

@@ -352,4 +352,4 @@ def test_results_on_a_device_agree_and_are_the_same_bits_again(paths, op, shapes
         agree(*found[:2])
         assert all(map(torch.equal, found[0], found[2]))
         assert kernels.on and sum(map(bool, kernels.walks.values())) == 2
-        kernels.walks.clear()
+        kernels.forget()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from symgrad.backends.torch.imports import module_imports
 from symgrad.backends.torch.imports import test_imports as imports_of_a_test
+from symgrad.backends.torch.plumbing import snippets
+from symgrad.spec.names import op_fault
 
 
 def test_imports_are_those_that_are_read() -> None:
@@ -25,3 +29,12 @@ def test_blocks_are_apart_and_an_empty_one_is_left_out() -> None:
         "import math",
         "import pytest\nfrom torch.utils import _pytree as pytree\nfrom torch.utils.checkpoint import checkpoint",
     ]
+
+
+def test_no_operation_has_the_name_of_something_imported() -> None:
+    """The function of an operation named reduce or forward_ad would stand in its place."""
+    lines = ast.parse(module_imports("\n\n".join(snippets().values()))).body
+    froms = [line for line in lines if isinstance(line, ast.ImportFrom) and line.module != "__future__"]
+    names = {alias.asname or alias.name for line in froms for alias in line.names}
+    assert {"Tensor", "Path"} < names
+    assert [name for name in names if op_fault(name) is None] == []
