@@ -35,9 +35,21 @@ INLINE Angle<float> reduced_from(Lanes<double> x) {
     return angle;
 }
 
-INLINE Angle<float> reduced(Lanes<float> x) {
-    return reduced_from(convert<double>(x));
+#if defined(FUSED)
+// An angle that is the sum of two floats, and pi/2 in three of them, without a detour through float64. What is left of
+// the first float is exact, with which the rest is right to 2^-47 of the angle.
+INLINE Angle<float> reduced(Lanes<float> head, Lanes<float> tail) {
+    const Lanes<float> magic = 0x1.8p23, shifted = fused(head, 0x1.45f306p-1, magic), k = magic - shifted;
+    tail = fused(k, -0x1.777a5cp-25, tail);
+    tail = fused(k, -0x1.ee59dap-50, tail);
+    return {fused(k, 0x1.921fb6p0, head) + tail, 0, Lanes<float>::bits_of(shifted)};
 }
+
+// Whether more than that is needed: so close to a multiple of pi/2, in relation to the angle, or the angle too large.
+INLINE bool is_coarse(Angle<float> angle, Lanes<float> head) {
+    return !__builtin_expect(all_at_least(abs(angle.rest), abs(head) * 0x1p-21), 1);
+}
+#endif
 
 // pi/2 in three parts. k has 16 bits and the first two parts have 37 and 35, so their products with k are exact, with
 // and without fused instructions, and so are the first difference and what the second one loses. The third product is
@@ -93,19 +105,61 @@ INLINE Lanes<T> sine_of(Angle<T> angle) {
     return negative_if_second_bit(chosen, angle.quadrant);
 }
 
-template <typename T>
-INLINE Lanes<T> sin(Lanes<T> x) {
-    const Angle<T> angle = reduced(x);
-    if (is_large<T>(x)) return each(x, [](T v) { return std::sin(v); });
+INLINE Lanes<float> sin_from(Lanes<double> x) {
+    const Angle<float> angle = reduced_from(x);
+    if (is_large<float>(x)) return convert<float>(each(x, [](double v) { return std::sin(v); }));
+    return where(angle.rest == 0, angle.rest, sine_of(angle));  // -0 stays what it is
+}
+
+INLINE Lanes<float> cos_from(Lanes<double> x) {
+    const Angle<float> angle = reduced_from(x);
+    if (is_large<float>(x)) return convert<float>(each(x, [](double v) { return std::cos(v); }));
+    return sine_of(Angle<float>{angle.rest, angle.lost, angle.quadrant + 1});
+}
+
+INLINE Lanes<double> sin(Lanes<double> x) {
+    const Angle<double> angle = reduced(x);
+    if (is_large<double>(x)) return each(x, [](double v) { return std::sin(v); });
     return where(x == 0, x, sine_of(angle));
 }
 
-template <typename T>
-INLINE Lanes<T> cos(Lanes<T> x) {
-    const Angle<T> angle = reduced(x);
-    if (is_large<T>(x)) return each(x, [](T v) { return std::cos(v); });
-    return sine_of(Angle<T>{angle.rest, angle.lost, angle.quadrant + 1});
+INLINE Lanes<double> cos(Lanes<double> x) {
+    const Angle<double> angle = reduced(x);
+    if (is_large<double>(x)) return each(x, [](double v) { return std::cos(v); });
+    return sine_of(Angle<double>{angle.rest, angle.lost, angle.quadrant + 1});
 }
+
+#if defined(FUSED)
+template <typename Whole>
+INLINE Lanes<float> sin(Lanes<float> head, Lanes<float> tail, Whole whole) {
+    const Angle<float> angle = reduced(head, tail);
+    if (is_coarse(angle, head)) return sin_from(whole());
+    return where(head == 0, head, sine_of(angle));
+}
+
+template <typename Whole>
+INLINE Lanes<float> cos(Lanes<float> head, Lanes<float> tail, Whole whole) {
+    const Angle<float> angle = reduced(head, tail);
+    if (is_coarse(angle, head)) return cos_from(whole());
+    return sine_of(Angle<float>{angle.rest, angle.lost, angle.quadrant + 1});
+}
+
+INLINE Lanes<float> sin(Lanes<float> x) {
+    return sin(x, 0, [=] { return convert<double>(x); });
+}
+
+INLINE Lanes<float> cos(Lanes<float> x) {
+    return cos(x, 0, [=] { return convert<double>(x); });
+}
+#else
+INLINE Lanes<float> sin(Lanes<float> x) {
+    return sin_from(convert<double>(x));
+}
+
+INLINE Lanes<float> cos(Lanes<float> x) {
+    return cos_from(convert<double>(x));
+}
+#endif
 
 // The quotient of sine and cosine, upside down and negative in odd quadrants.
 INLINE Lanes<double> tan(Lanes<double> x) {

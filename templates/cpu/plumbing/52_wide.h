@@ -20,27 +20,61 @@ struct Wide {
     friend Wide square(Wide a) { return a.value * a.value; }
 };
 
-template <typename T>
-INLINE Wide<T> widen(Lanes<T> x) {
-    return convert<double>(x);
-}
-
 INLINE Lanes<double> sin(Wide<double> x) { return sin(x.value); }
 INLINE Lanes<double> cos(Wide<double> x) { return cos(x.value); }
+INLINE Lanes<float> sin(Wide<float> x) { return sin_from(x.value); }
+INLINE Lanes<float> cos(Wide<float> x) { return cos_from(x.value); }
 
-INLINE Lanes<float> sin(Wide<float> x) {
-    const Angle<float> angle = reduced_from(x.value);
-    if (is_large<float>(x.value)) return convert<float>(each(x.value, [](double v) { return std::sin(v); }));
-    return where(angle.rest == 0, angle.rest, sine_of(angle));  // -0 stays what it is
-}
+INLINE Wide<double> widen(Lanes<double> x) { return x; }
+#if defined(FUSED)
+// What is an angle most often, the product of two floats, is the sum of two floats as well. Combined with anything
+// else it is taken in float64.
+struct Exact {};
 
-INLINE Lanes<float> cos(Wide<float> x) {
-    const Angle<float> angle = reduced_from(x.value);
-    if (is_large<float>(x.value)) return convert<float>(each(x.value, [](double v) { return std::cos(v); }));
-    return sine_of(Angle<float>{angle.rest, angle.lost, angle.quadrant + 1});
-}
+struct Factor : Exact {
+    Lanes<float> number;
+    Factor(Lanes<float> x) : number(x) {}
+    operator Wide<float>() const { return convert<double>(number); }
+};
+
+struct Product : Exact {
+    Factor a, b;
+    Product(Factor x, Factor y) : a(x), b(y) {}
+    operator Wide<float>() const { return Wide<float>(a) * Wide<float>(b); }
+    Lanes<float> head() const { return a.number * b.number; }
+    Lanes<float> tail() const { return fused(a.number, b.number, -head()); }
+};
+
+INLINE Factor widen(Lanes<float> x) { return x; }
+INLINE Product operator*(Factor a, Factor b) { return {a, b}; }
+INLINE Lanes<float> sin(Product x) { return sin(x.head(), x.tail(), [=] { return Wide<float>(x).value; }); }
+INLINE Lanes<float> cos(Product x) { return cos(x.head(), x.tail(), [=] { return Wide<float>(x).value; }); }
+
+template <typename A, typename B>
+using WithExact = std::enable_if_t<std::is_base_of_v<Exact, A> || std::is_base_of_v<Exact, B>, Wide<float>>;
+#define OPERATION(symbol)                   \
+    template <typename A, typename B>       \
+    INLINE WithExact<A, B> operator symbol(A a, B b) { return Wide<float>(a) symbol Wide<float>(b); }
+OPERATION(+)
+OPERATION(-)
+OPERATION(*)
+OPERATION(/)
+#undef OPERATION
+template <typename A>
+INLINE WithExact<A, A> operator-(A a) { return -Wide<float>(a); }
+template <typename A>
+INLINE WithExact<A, A> square(A a) { return square(Wide<float>(a)); }
+#else
+INLINE Wide<float> widen(Lanes<float> x) { return convert<double>(x); }
+#endif
 
 template <typename T>
 INLINE Lanes<T> tan(Wide<T> x) {
     return convert<T>(tan(x.value));
 }
+#if defined(FUSED)
+template <typename A, typename = WithExact<A, A>>
+INLINE Lanes<float> tan(A x) {
+    return tan(Wide<float>(x));
+}
+#endif

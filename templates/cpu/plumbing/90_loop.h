@@ -219,7 +219,7 @@ struct Pass final : Frame<Compute, Storage> {
     using Row = Rows<Kernel>;
     static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
     using V = Lanes<Compute>;
-    using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result, Frame<Compute, Storage>::number;
+    using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
     static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
     Operand operands_of_it[IN + Row::known];
     Result results_of_it[OUT + KEPT];
@@ -248,6 +248,8 @@ struct Pass final : Frame<Compute, Storage> {
     // the machine code, and nothing in their way there.
     void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
              int64_t end) const override {
+        double number[Kernel::numbers + 1];  // where no store can change them
+        for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
         const Read in(*this, at, begin, end);
         Storage* data[OUT];
         Way way[OUT];
@@ -264,7 +266,7 @@ struct Pass final : Frame<Compute, Storage> {
         V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
         for (int k = 0; k < Row::known; k++)
             reduced[Row::slots - Row::known + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
-        if constexpr (Row::stages > 0) reduce<0>(in, reduced);
+        if constexpr (Row::stages > 0) reduce<0>(in, reduced, number);
         for (int k = 0, kept = OUT; k < Row::reductions; k++) {
             if (!(Row::keeps >> k & 1)) continue;
             if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
@@ -283,7 +285,7 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
                 strip.read_ahead(i);
-                compute(x, reduced, y);
+                compute(x, reduced, y, number);
                 // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
 #pragma GCC unroll 16
                 for (int k = 0; k < OUT; k++) {
@@ -405,7 +407,7 @@ struct Pass final : Frame<Compute, Storage> {
         }
     };
 
-    void compute(const V* x, [[maybe_unused]] const V* reduced, V* y) const {
+    static void compute(const V* x, [[maybe_unused]] const V* reduced, V* y, const double* number) {
         if constexpr (Row::reduced)
             Kernel::template at<wanted, V>(x, reduced, y, number);
         else
@@ -415,14 +417,14 @@ struct Pass final : Frame<Compute, Storage> {
     // One pass over a row for the reductions that need no later one. Two registers take what they reduce in turn, so
     // that an addition need not wait for the one before.
     template <int stage>
-    void reduce(const Read& in, V* reduced) const {
-        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced);
+    static void reduce(const Read& in, V* reduced, const double* number) {
+        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, number);
         Kernel::template settle<stage, V>(reduced, number);
-        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced);
+        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, number);
     }
 
     template <int stage>
-    void sweep(const Read& in, V* reduced) const {
+    static void sweep(const Read& in, V* reduced, const double* number) {
         constexpr int R = Row::reductions;
         V x[IN], partial[R], other[R], all[R];
 #pragma GCC unroll 16

@@ -78,7 +78,7 @@ def _library(without):
     headers = ("cmath", "cstdint", "cstring", "type_traits", *(["sys/mman.h"] if sys.platform == "linux" else []))
     heads = "".join(f"#include <{h}>\n" for h in headers)
     heads += "#define INLINE [[gnu::always_inline]] inline\n"
-    text = f"{heads}namespace {{\n{plumbing(' '.join([*TRUTH, *SPECIAL_TRUTH]))}\n}}\n"
+    text = f"{heads}namespace {{\n{plumbing(' '.join([*TRUTH, *SPECIAL_TRUTH, 'widen']))}\n}}\n"
     for name in (*TRUTH, *SPECIAL_TRUTH):
         for kind in ("float", "double"):
             text += (
@@ -97,6 +97,12 @@ def _library(without):
             f'extern "C" void stream_{kind}(const {arithmetic}* x, {kind}* y, int64_t n) {{\n'
             f"    for (int64_t i = 0; i < n; i += W) stream(y + i, load<Lanes<{arithmetic}>>(x + i));\n"
             "    end_streams();\n}\n"
+        )
+    for name in ("sin", "cos", "tan"):
+        text += (
+            f'extern "C" void {name}_of_product(const float* x, const float* z, float* y, int64_t n) {{\n'
+            "    for (int64_t i = 0; i < n; i += W)\n"
+            f"        store(y + i, {name}(widen(load<Lanes<float>>(x + i)) * widen(load<Lanes<float>>(z + i))));\n}}\n"
         )
     text += 'extern "C" bool streamed(void* start, int64_t bytes) { return is_streamed(start, bytes); }\n'
     flags = (template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text()
@@ -253,6 +259,38 @@ def test_angles_of_all_sizes(library, name, kind, bound):
     in_ulp = np.abs(errors) / np.spacing(np.abs(y)).astype(np.float64)
     worst = int(np.argmax(in_ulp))
     assert in_ulp[worst] <= bound, (x[worst], in_ulp[worst])
+
+
+@cache
+def _factors():
+    """Two floats whose product is an angle: of all sizes, beyond what a float holds, and as close to a multiple of pi/2
+    as the second one can bring it, which is below the last place of a float."""
+    random = np.random.default_rng(0)
+    sizes = [np.ldexp(random.uniform(-2, 2, 2048), random.integers(-126, 127, 2048)) for _ in range(2)]
+    x = random.uniform(0.5, 4, 6144).astype(np.float32)
+    quarters = np.concatenate([random.integers(1, 64, 4096), random.integers(64, 1 << 16, 2048)])
+    first = np.concatenate([sizes[0], x, random.uniform(-4, 4, 4096)]).astype(np.float32)
+    second = np.concatenate([sizes[1], quarters * (np.pi / 2) / x.astype(np.float64), random.uniform(-40, 40, 4096)])
+    return first, second.astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "bound"), [("sin", 1.6), ("cos", 1.6), ("tan", 0.51)])
+def test_angles_that_are_products(library, name, bound):
+    x, z = _factors()
+    y = np.empty_like(x)
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (x, z, y)]
+    getattr(library, f"{name}_of_product")(*pointers, ctypes.c_int64(len(x)))
+    with mp.workdps(120):
+        true = [getattr(mp, name)(mp.mpf(a) * mp.mpf(b)) for a, b in zip(x.tolist(), z.tolist(), strict=True)]
+        errors = np.array([float(mp.mpf(found) - value) for found, value in zip(y.tolist(), true, strict=True)])
+    in_ulp = np.abs(errors) / np.spacing(np.abs(y)).astype(np.float64)
+    worst = int(np.argmax(in_ulp))
+    assert in_ulp[worst] <= bound, (x[worst], z[worst], in_ulp[worst])
+    zeros = np.float32([0.0, -0.0] * 8)
+    y = np.empty_like(zeros)
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (zeros, np.ones(16, np.float32), y)]
+    getattr(library, f"{name}_of_product")(*pointers, ctypes.c_int64(16))
+    assert np.array_equal(np.signbit(y), np.signbit(zeros) & (name != "cos"))
 
 
 _NEAR = [
