@@ -163,7 +163,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # infinity minus infinity in the formula's derivative and not in autograd's, errors that cancel, a function that torch
 # has in no more than float32's accuracy, sums that may be of everything, an underflow in the composite, a derivative in
 # float64 for the sake of another, functions of integers in float64 (in float32 in the composite), a function that torch
-# has not in half precision, a difference in which the composite loses digits in float32.
+# has not in half precision, no value where two tensors are equal, a difference in which the composite loses digits in
+# float32.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -199,6 +200,8 @@ UNUSUAL = (
     "{op: counted, tensors: {k: {dtype: int, domain: '[0, oo)'}, a: {domain: '(0, oo)'}},"
     " outputs: {y: exp(a*k) - cosh(k)}}",
     "{op: tail, tensors: {x: , y: }, outputs: {z: log_ndtr(x) * y}}",
+    "{op: mean_slope, tensors: {a: {domain: '[1, 1.5]'}, b: {domain: '[1, 1.5]'}},"
+    " outputs: {y: (exp(-a) - exp(-b))/(a - b)}}",
     "{op: in_a_floored_bin, tensors: {x: {shape: [N, 1], grad: false}, mean: {shape: [N, K]},"
     " log_scale: {shape: [N, K]}},"
     " let: {p: 'sigmoid((x - mean + 0.004)*exp(-log_scale)) - sigmoid((x - mean - 0.004)*exp(-log_scale))'},"

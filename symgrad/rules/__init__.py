@@ -12,6 +12,7 @@ from symgrad.rules.products import CANCELLED_PRODUCTS, CANCELLED_WHOLE, GATHERED
 from symgrad.rules.recognise import RECOGNISE_RULES
 from symgrad.rules.rule import Rule, Transformation, with_negatives
 from symgrad.rules.stability import STABLE_RULES
+from symgrad.rules.sums import EQUAL_CONSTANTS, OPENED_SUM
 from symgrad.rules.tensors import TENSORS
 
 __all__ = [
@@ -36,10 +37,22 @@ RECOGNISE: tuple[Rule | Transformation, ...] = (
 )
 
 # After it, to each value and partial derivative on its own.
-STABILISE: tuple[Rule | Transformation, ...] = (*with_negatives(STABLE_RULES), CANCELLED_WHOLE, CONTENT, *CONSTANTS)
+STABILISE: tuple[Rule | Transformation, ...] = (
+    *with_negatives(STABLE_RULES),
+    CANCELLED_WHOLE,
+    CONTENT,
+    *CONSTANTS,
+    EQUAL_CONSTANTS,
+)
 
 # Offered as candidates, and kept where they measure better.
-ALTERNATIVES: tuple[Rule | Transformation, ...] = (*with_negatives(ALTERNATIVE_RULES), *ALGEBRA, GATHERED, LOGARITHMS)
+ALTERNATIVES: tuple[Rule | Transformation, ...] = (
+    *with_negatives(ALTERNATIVE_RULES),
+    *ALGEBRA,
+    OPENED_SUM,
+    GATHERED,
+    LOGARITHMS,
+)
 
 CANCELLED = (*CANCELLED_PRODUCTS, *CANCELLED_SUMS)
 

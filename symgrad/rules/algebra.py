@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import reduce
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import ONE, Expr, make
+from symgrad.ir.expr import HALF, ONE, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.rules.rule import Transformation
 
@@ -326,6 +326,20 @@ def scaled_erfc(node: Expr) -> Expr | None:
     return None
 
 
+def exp_of_log_normal(node: Expr) -> Expr | None:
+    """exp(b + n*log_ndtr(a)) as exp(b - n*a**2/2) * (erfcx(-a/sqrt(2))/2)**n, where that cancels in the exponent."""
+    terms = _terms(node.args[0])
+    for term in terms:
+        n, logarithm = ex.split_coefficient(term)
+        if logarithm.op == "log_ndtr":
+            (own,) = logarithm.args
+            rest = ex.add(*(t for t in terms if t is not term))
+            shorter = rest - ex.mul(n, HALF, own**2)
+            if shorter.size < rest.size:
+                return ex.mul(_exp(shorter), ex.power(HALF * make("erfcx", -own * ex.sqrt(HALF)), n))
+    return None
+
+
 def _with_exp(term: Expr, inverse: Expr) -> Expr:
     """term * exp(-a), with the exponentials merged."""
     exponents = [f.args[0] for f in _factors(term) if f.op == "exp"]
@@ -364,6 +378,7 @@ ALGEBRA = (
     Transformation("reversed-quotient", "pow", reversed_fraction, "high powers overflow"),
     Transformation("clamped-growth", "mul", clamped_growth, "0 times infinity"),
     Transformation("power-as-exp", "pow", power_as_exp, "one operation for two"),
+    Transformation("exp-of-log-normal", "exp", exp_of_log_normal, "the terms cancel"),
     Transformation("root-of-product", "pow", root_of_product, "the product overflows"),
 )
 

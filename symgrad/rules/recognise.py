@@ -105,6 +105,13 @@ RECOGNISE_RULES = (
         POSITIVE,
     ),
     Rule("log-erfc", log(f("erfc", a)), f("log_ndtr", -sqrt(2) * a) + log(2), "erfc underflows"),
+    Rule("exp-log-normal", exp(f("log_ndtr", a)), HALF * f("erfc", -sqrt(HALF) * a), "the pair cancels"),
+    Rule(
+        "exp-log-normal-power",
+        exp(n * f("log_ndtr", a)),
+        (HALF * f("erfc", -sqrt(HALF) * a)) ** n,
+        "the pair cancels",
+    ),
     Rule("log-of-scaled-exp", log(b * exp(a)), a + log(b), "exp under- or overflows", domain=POSITIVE),
     Rule("lgamma-step", f("lgamma", a + 1) - f("lgamma", a), log(f("abs", a)), "the difference cancels"),
     Rule("digamma-step", f("digamma", a + 1) - f("digamma", a), 1 / a, "the difference cancels"),

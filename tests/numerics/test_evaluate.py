@@ -249,6 +249,16 @@ def test_a_zero_that_terms_leave_by_cancelling_says_nothing_if_values_agree_else
     assert not Check([far])(complement, scaled)
 
 
+def test_what_rounding_leaves_of_cancelled_powers_says_nothing_if_values_agree_elsewhere() -> None:
+    first, second = X**Y, ex.num(2) ** Y
+    slope = 10**30 * (X ** (Y - 1) / (first + second) - X ** (2 * Y - 1) / (first + second) ** 2)
+    whole = 10**30 * X ** (Y - 1) * second / (first + second) ** 2
+    near, far = {X: 1.5, Y: 2.0}, {X: 11.3, Y: 1e6 + 0.37}  # where slope is noise in any precision
+    assert Check([near, far])(slope, whole)
+    assert not Check([near, far])(slope, 2 * whole)
+    assert not Check([far])(slope, whole)
+
+
 def test_equal_expressions_pass_and_others_do_not() -> None:
     check = Check(GRID)
     assert check(make("sigmoid", X), 1 / (1 + make("exp", -X)))

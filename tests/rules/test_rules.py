@@ -15,16 +15,18 @@ from symgrad.ir.pattern import is_wild
 from symgrad.ir.traversal import substitute, topological
 from symgrad.numerics.evaluate import exact
 from symgrad.rules import ALL_RULES, Rule, Transformation
-from symgrad.rules.algebra import larger_exp_difference
+from symgrad.rules.algebra import exp_of_log_normal, larger_exp_difference
 from symgrad.rules.constants import merged_roots
 from symgrad.rules.mixtures import log_of_exponentials, log_of_logistic_interval
 from symgrad.rules.output_reuse import OUTPUT_REUSE, Reuse
 from symgrad.rules.products import GATHERED, log_of_varying_power, logarithms_apart
+from symgrad.rules.sums import equal_constants, opened_sum
 from symgrad.rules.words import a as wildcard
 from symgrad.rules.words import exp, log, sigmoid
 
 RULES = [rule for rule in ALL_RULES if isinstance(rule, Rule)]
 X, Y = symbol("x"), symbol("y")
+ALPHA = symbol("alpha", "float")
 
 
 CONSTANTS = [Fraction(n, d) for n, d in ((1, 1), (2, 1), (3, 1), (4, 1), (-1, 1), (-2, 1), (1, 2), (3, 2), (-1, 2))]
@@ -119,6 +121,9 @@ SUBJECTS = (
     truth.where(truth.compare("gt", X, 0), 1 / X, -1 / Y),
     Y * exp(X**2) * make("erfc", X),
     exp(Y - X**2 / 2) / make("erfc", X / ex.sqrt(ex.num(2))),
+    exp(Y - X**2 / 2 - make("log_ndtr", -X)),
+    X - (X - Y) + 1,
+    X * ex.sqrt(2 / ex.PI) - 2 * X * ex.sqrt(1 / (2 * ex.PI)) + Y,
     X * Y / (X * exp(Y)),
     X**2 * (Y / X**2 - 2),
     X / (1 - X) + 1,
@@ -219,6 +224,25 @@ def test_roots_of_constants_are_one_and_cancel() -> None:
     assert merged_roots(X * ex.sqrt(two) * ex.sqrt(pi) / ex.sqrt(2 * pi)) is X
     assert merged_roots(X * ex.sqrt(ex.num(-2)) * ex.sqrt(ex.num(3))) is None, "roots of negative numbers are undefined"
     assert merged_roots(X * ex.sqrt(two) * ex.sqrt(Y)) is None
+
+
+def test_terms_that_are_equal_in_another_spelling_cancel() -> None:
+    assert opened_sum(X - (X - Y)) is Y
+    assert opened_sum(2 * exp(X) - 2 * (exp(X) - Y) + 1) is 2 * Y + 1
+    assert opened_sum(X - (Y - 1)) is None, "nothing cancels"
+    density = exp(-(X**2))
+    assert equal_constants(density * ex.sqrt(2 / ex.PI) - 2 * density * ex.sqrt(1 / (2 * ex.PI)) + Y) is Y
+    assert equal_constants(density * ex.sqrt(2 / ex.PI) - density * ex.sqrt(1 / (2 * ex.PI))) is None
+    assert equal_constants(density * ALPHA - density * ex.PI) is None, "a hyperparameter may have any value"
+
+
+def test_the_exponential_of_a_normal_tail_loses_no_digits() -> None:
+    """x**2/2 is beyond what the logarithm of the tail can be told apart from."""
+    ratio = exp(-(X**2) / 2 - make("log_ndtr", -X))
+    found = exp_of_log_normal(ratio)
+    assert found is not None
+    assert {n.op for n in topological(found)} & {"exp", "log_ndtr"} == set()
+    assert exp_of_log_normal(exp(Y + make("log_ndtr", X))) is None
 
 
 def test_a_mixture_of_densities_that_all_underflow_has_a_logarithm() -> None:

@@ -1,0 +1,55 @@
+"""Transformations of sums in which terms cancel exactly, though they are not written alike."""
+
+from __future__ import annotations
+
+import mpmath as mp
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.numerics.evaluate import exact
+from symgrad.rules.rule import Transformation
+
+__all__ = ["EQUAL_CONSTANTS", "OPENED_SUM"]
+
+_BITS = 600
+
+
+def opened_sum(node: Expr) -> Expr | None:
+    """a - (a - b) as b: a sum inside a sum is opened where terms of the two cancel."""
+    for term in node.args:
+        coefficient, inner = ex.split_coefficient(term)
+        if inner.op == "add":
+            others = [t for t in node.args if t is not term]
+            opened = ex.add(*others, *(ex.mul(coefficient, t) for t in inner.args))
+            if len(_terms(opened)) <= len(others) + len(inner.args) - 2:
+                return opened
+    return None
+
+
+def equal_constants(node: Expr) -> Expr | None:
+    """sqrt(2/pi)*x - 2*sqrt(1/(2*pi))*x as 0: multiples of one value whose constants are equal in another spelling."""
+    multiples: dict[Expr, list[tuple[Expr, Expr]]] = {}
+    for term in node.args:
+        factors = term.args if term.op == "mul" else (term,)
+        constants = [f for f in factors if not f.symbols]
+        rest = ex.mul(*(f for f in factors if f.symbols))
+        multiples.setdefault(rest, []).append((term, ex.mul(*constants)))
+    kept = [term for own in multiples.values() if not _vanishes([c for _, c in own]) for term, _ in own]
+    return None if len(kept) == len(node.args) else ex.add(*kept)
+
+
+def _vanishes(constants: list[Expr]) -> bool:
+    if len(constants) < 2 or all(c.number is not None for c in constants):
+        return False
+    values = exact(constants, {}, _BITS)
+    with mp.workprec(_BITS):
+        left = abs(mp.fsum(values)) / max(map(abs, values)) if all(map(mp.isfinite, values)) else mp.inf
+        return bool(left < mp.mpf(2) ** -(_BITS // 2))
+
+
+def _terms(node: Expr) -> tuple[Expr, ...]:
+    return node.args if node.op == "add" else (node,)
+
+
+OPENED_SUM = Transformation("opened-sum", "add", opened_sum, "equal terms cancel")
+EQUAL_CONSTANTS = Transformation("equal-constants", "add", equal_constants, "equal terms cancel")
