@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gaussian_nll.yaml
 # spec-sha256: 270fe6d6f47fca9136c4610f3859cb914335059416af0853c6a86c9a386634ee
-# body-sha256: b4ee80d6f36b53924d0cd199b2079c27ae1c97379cf76e6c41991b646825f512
+# body-sha256: 9aa354174ab516865ed9781752b5f964471f2aa77822ba950057b56027fe844a
 """Tests of gaussian_nll: it must agree with its formula under autograd in every mode.
 
 loss = (log(variance) + (target - mean)**2 / variance) / 2 + where(full, log(2*pi) / 2, 0)
@@ -568,6 +568,27 @@ def assert_equal_dtypes(got: Any, want: Any) -> None:
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
 
 
+@pytest.mark.parametrize("number", [2, 0.5])
+@pytest.mark.parametrize("index", FLOATS)
+def test_numbers(index: int, number: Any) -> None:
+    for dtype in (*HALF, torch.float32, torch.float64):
+        x: list[Any] = inputs([SHAPES[0][0]] * len(TENSORS), dtype)
+        x[index] = number
+        got = op(*x, *SETTINGS[0])
+        # Beside tensors with dimensions, one without promotes as a number does.
+        x[index] = torch.tensor(number)
+        want = composite(*x, *SETTINGS[0])
+        assert_equal_dtypes(got, want)
+        doubles = [t.double() if t is not None and t.is_floating_point() else t for t in x]
+        exact = pytree.tree_leaves(composite(*doubles, *SETTINGS[0]))
+        assert_equal(
+            got,
+            [y.to(w.dtype) for y, w in zip(exact, pytree.tree_leaves(want), strict=True)],
+            rtol=2e-2,
+            atol=2e-2,
+        )
+
+
 @on_devices
 @pytest.mark.parametrize("dtype", HALF)
 def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None:
@@ -577,16 +598,14 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             [t.to(d) if t.is_floating_point() else t for t in x]
             for d in (torch.float64, torch.float32)
         )
-        results = (
-            unweighted(f, t, settings)
-            for f, t in ((op, x), (reference, exact), (reference, single))
-        )
-        triples = [*zip(*results, strict=True)]
-        for one, other, rough in triples:
+        calls = ((op, x), (reference, exact), (reference, single), (op, single))
+        results = [*zip(*(unweighted(f, t, settings) for f, t in calls), strict=True)]
+        for one, other, *rough in results:
             largest = torch.finfo(dtype).max
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            lost = (rough.double() - other).abs().max()  # what cancels is no better in float32
+            # What cancels is no better in float32.
+            lost = max((r.double() - other).abs().max() for r in rough)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 
