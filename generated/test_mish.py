@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 21552d58112484e7aed3b40763947a7e909fdb9c02b3fcde412a0179b7253493
+# body-sha256: 8a89a514dd0d3b67bac9269ca45abe111ca7d020700e50afb7275a4faec824b6
 """Tests of mish: it must agree with its formula under autograd in every mode.
 
 y = x * tanh(softplus(x))
@@ -59,8 +59,7 @@ def composite(x: Any) -> Any:
 
 def saved(x: Any) -> Any:
     """What backward needs: each value with the tensors whose gradients read it."""
-    exp = torch.exp(torch.clamp(x, min=-1000, max=20))
-    return [(x, (0,)), (exp, (0,))]
+    return [(x, (0,))]
 
 
 reference = composite

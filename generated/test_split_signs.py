@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/split_signs.yaml
 # spec-sha256: f1d2b30928fa0a0079893506477071cf55b8a3e7f9fb72775c699582ef0f233a
-# body-sha256: 5f20c205f3a11c6cd5e39dc8cd7264715939baed2aeb570992cb2af4473facc2
+# body-sha256: 67f81624e9dd52ed39bba8efa0f849ab6dad64a801c1c4732e24d6c0d109e7f2
 """Tests of split_signs: it must agree with its formula under autograd in every mode.
 
 positive = relu(x)
@@ -571,9 +571,8 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             largest = torch.finfo(dtype).max
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            lost = max(
-                (r.double() - other).abs().max() for r in rough
-            )  # what cancels is no better in float32
+            # What cancels is no better in float32.
+            lost = max((r.double() - other).abs().max() for r in rough)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 

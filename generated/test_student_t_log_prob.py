@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 88ed8fc26466bc8c63afb38103aad95fd1c57f0f3993e3f8737affd2ba12835a
+# body-sha256: cfce3aabbe059c165826338e1b7769ef549b2c0649c5b77b8a32e1fa63e2c9bc
 """Tests of student_t_log_prob: it must agree with its formula under autograd in every mode.
 
 z        = (x - loc) / scale
@@ -658,9 +658,8 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             largest = torch.finfo(dtype).max
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            lost = max(
-                (r.double() - other).abs().max() for r in rough
-            )  # what cancels is no better in float32
+            # What cancels is no better in float32.
+            lost = max((r.double() - other).abs().max() for r in rough)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 

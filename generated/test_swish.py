@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/swish.yaml
 # spec-sha256: a2ea19399ed478e3c1bea8b22ed01ce93b615ca421014f9c6df5ad9851e58ee9
-# body-sha256: 7f0e18f61b932f03616e5ed47dfeb04f220718fac922d9ea81baee68bf44bf52
+# body-sha256: b9fde60b3edf018c2b4b8ad76819244c85c477bdd5a996dadd99ff2526b57714
 """Tests of swish: it must agree with its formula under autograd in every mode.
 
 y = x * sigmoid(beta * x)
@@ -582,9 +582,8 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             largest = torch.finfo(dtype).max
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            lost = max(
-                (r.double() - other).abs().max() for r in rough
-            )  # what cancels is no better in float32
+            # What cancels is no better in float32.
+            lost = max((r.double() - other).abs().max() for r in rough)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/tanh.yaml
 # spec-sha256: 8aa3054a76a843a9bd61a7219c68e33c11d577823aebbb69ac0f83370fe6a24c
-# body-sha256: d0fae8355ba667df9c6dc5e6352a790655c4d2a62f4e321d49014b8079d661bd
+# body-sha256: 2fcb705c2aee5e5f57feadbeeadce578dc91dae6859411932f104d6449539127
 """Tests of tanh: it must agree with its formula under autograd in every mode.
 
 y = tanh(x)
@@ -521,9 +521,8 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             largest = torch.finfo(dtype).max
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            lost = max(
-                (r.double() - other).abs().max() for r in rough
-            )  # what cancels is no better in float32
+            # What cancels is no better in float32.
+            lost = max((r.double() - other).abs().max() for r in rough)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/two_outputs.yaml
 # spec-sha256: 85e3454ac29443901a7ab5dd9bfd99feae347bab9d8e5181da1b329c200ed50d
-# body-sha256: 1f1fbe8285da87f61c196ebe7e55102b12387f7a6ec48f58ab96558617531315
+# body-sha256: 7062ebef0fe98dc691ec23eaa3e27d086eb9055898720c2499a78cee854f09e7
 """Tests of two_outputs: it must agree with its formula under autograd in every mode.
 
 total   = x + y
@@ -605,9 +605,8 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             largest = torch.finfo(dtype).max
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
-            lost = max(
-                (r.double() - other).abs().max() for r in rough
-            )  # what cancels is no better in float32
+            # What cancels is no better in float32.
+            lost = max((r.double() - other).abs().max() for r in rough)
             close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 

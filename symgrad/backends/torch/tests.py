@@ -274,7 +274,7 @@ class _Facts:
 
         def leaf(variant: Variant) -> list[str]:
             base = variant.plan.base
-            extras = self.layout.keeps
+            extras = self.layout.kept(variant)
             scope = self._scope()
             targets, rows = [], []
             for saved in (*base, *extras):
