@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from symgrad.analysis.sizes import Sizes
 from symgrad.functions import FUNCTIONS
@@ -45,20 +46,20 @@ def _with_activations(formulas: Iterable[Expr]) -> list[Expr]:
 def _activation(node: Expr) -> Expr:
     if node.op != "mul" or _GATES.isdisjoint(f.op for f in node.args):
         return node
-    there = _bases(node)
+    there = _powers(node)
     for x in _arguments(node):
         for gate in GATES:
             whole = x * gate(x)
-            if _bases(whole) <= there:
+            if all(0 < n <= there.get(base, 0) for base, n in _powers(whole).items()):
                 rest = ex.mul(node, *(ex.power(factor, -1) for factor in whole.args))
                 return ex.mul(make("activation", x), _activation(rest))
     return node
 
 
-def _bases(product: Expr) -> set[Expr]:
-    """The tensors among the factors of a product, powers without their exponents; divisors are none."""
+def _powers(product: Expr) -> dict[Expr, Fraction | int]:
+    """The tensors among the factors of a product, with their exponents; 0 for one that is no number."""
     powers = (ex.split_power(f) for f in product.args if not f.is_static)
-    return {base for base, exponent in powers if exponent.number is None or exponent.number > 0}
+    return {base: exponent.number or 0 for base, exponent in powers}
 
 
 _GATES = frozenset({"sigmoid", "erfc", "tanh"})  # the functions that end them
@@ -66,13 +67,13 @@ _GATES = frozenset({"sigmoid", "erfc", "tanh"})  # the functions that end them
 
 def _arguments(product: Expr) -> list[Expr]:
     """What an activation in a product may be of: its factors, and what functions among them are computed from."""
-    found = {factor: None for factor in product.args if not factor.is_static}
+    found = dict.fromkeys(product.args)
     for factor in product.args:
         while factor.op in FUNCTIONS and len(factor.args) == 1:
             (factor,) = factor.args
             terms = (t for part in (factor, *factor.args) if part.op == "add" for t in part.args)
             found |= dict.fromkeys((factor, -factor / ex.sqrt(HALF), *terms))
-    return list(found)
+    return [x for x in found if not x.is_static]
 
 
 def _stored(value: Expr) -> Expr:

@@ -47,7 +47,10 @@ def test_an_activation_that_torch_has_as_one_operation_keeps_its_argument_alone(
 
 
 def test_a_product_that_is_no_activation_keeps_its_factors() -> None:
-    for root in (X * make("sigmoid", X * Y), make("sigmoid", X) / X, X * make("tanh", X)):
+    far = X * make("tanh", make("log", 1 + make("exp", X)))
+    n = symbol("n", "int")
+    powers = (X**n * make("sigmoid", X) ** n, Y * make("sigmoid", ex.sqrt(X)), make("sigmoid", X) / X)
+    for root in (X * make("sigmoid", X * Y), X * make("tanh", X), far, *powers):
         assert _with_activations([root]) == [root]
 
 
