@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geometric_mean.yaml
 # spec-sha256: 7dda88888275cd4964fb4beed4aeae7cbdbf25ed17e54e3185bd6acd2be74410
-# body-sha256: 1f7855688ab371f18d4550736a9c46f6994658d5dc5757d1286d2b454efe615e
+# body-sha256: ae20800b785eec4e6e99e9302ce742d9434ee18947145b25faebd82d3b3d6e1d
 """Geometric mean of two positive tensors.
 
     y = sqrt(a * b)
@@ -12,7 +12,7 @@
 
 Saved for backward: a and b.
 
-Accuracy in float32: value within 1.0 ulp, derivatives within 1.1 ulp beyond the conditioning of
+Accuracy in float32: value within 1.1 ulp, derivatives within 1.1 ulp beyond the conditioning of
 the formula, with correctly rounded elementary functions.
 """
 

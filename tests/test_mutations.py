@@ -208,6 +208,12 @@ UNUSUAL = (
     " outputs: {nll: '-mean(logsumexp(log(max(p, 1e-12)), dim=-1))'}}",
     "{op: attended, tensors: {s: {shape: [N, K]}, mask: {shape: [N, K], dtype: bool}},"
     " outputs: {p: 'softmax(where(mask, s, -oo), dim=-1)'}, test: {shapes: {s: [3, 2], mask: [3, 2]}}}",
+    "{op: clipped_share, tensors: {x: , old: {grad: false}}, let: {d: exp(x - old)},"
+    " outputs: {loss: mean(d), share: {expr: 'mean(where(abs(d - 1) > 0.2, 1.0, 0.0))', grad: false}}}",
+    "{op: batch_norm, tensors: {x: {shape: [N, C, L]}, g: {shape: [C]}, b: {shape: [C]}},"
+    " hyperparameters: {eps: {type: float, default: 1e-5, domain: '(0, oo)'}},"
+    " let: {m: 'mean(x, dim=[0, 2])', v: 'var(x, dim=[0, 2], correction=0)'},"
+    " outputs: {y: (x - m) / sqrt(v + eps) * g + b, mean: {expr: m, grad: false}}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers", "torch_func", "gradgradcheck", "rounded", "autocast"}

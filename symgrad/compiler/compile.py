@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from symgrad.compiler.operation import Operation, map_leaves
+from symgrad.compiler.operation import Operation, leaves, map_leaves
 from symgrad.compiler.pivoted import through_pivots
 from symgrad.compiler.variant import compile_variant
 from symgrad.compiler.workbench import Memory
-from symgrad.ir.branches import Split, absent, split
+from symgrad.ir.branches import absent, split
 from symgrad.ir.expr import Expr
 from symgrad.numerics.cost import total
 from symgrad.parse import Program
@@ -62,5 +62,8 @@ def _compile(program: Program) -> Operation:
     texts = [h for h in spec.hyperparameters if h.type == "str"]
     choices = {program.symbols[h.name]: tuple(map(str, h.choices or ())) for h in texts}
     tree = split(roots, choices, {absent(tensor.name) for tensor in program.optional})
-    alone = not isinstance(tree, Split)
-    return Operation(program, map_leaves(tree, partial(compile_variant, program, Memory(), alone)))
+    memory = Memory()
+    body = map_leaves(tree, partial(compile_variant, program, memory, True))
+    if any(v.wide_values or v.wide_slopes for v in leaves(body)) and any(v.plan.extras for v in leaves(body)):
+        body = map_leaves(tree, partial(compile_variant, program, memory, False))  # all are computed alike
+    return Operation(program, body)

@@ -64,6 +64,7 @@ class Variant:
             and self._from_saved(self.tangents) == other._from_saved(other.tangents, tensor)
             and self.overrides == {t: o for t, o in other.overrides.items() if t != tensor}
             and [s.source for s in self.plan.base] == [s.source for s in other.plan.base]
+            and [s.value for s in self.plan.extras] == [s.value for s in other.plan.extras]
             and self.wide_slopes == other.wide_slopes
         )
 

@@ -30,8 +30,8 @@ Partials: TypeAlias = Mapping[tuple[str, str], Expr]
 """Expressions by output and tensor."""
 
 
-def compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots) -> Variant:
-    """Compile the formulas of one way through the branches; `alone` if there is no other."""
+def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roots) -> Variant:
+    """Compile the formulas of one way through the branches; with `may_keep` forward may keep float intermediates."""
     spec = program.spec
     formulas = {o.name: _as_tensor(program, o.name, roots[o.name]) for o in spec.outputs}
     bench = Workbench(program, memory)
@@ -46,7 +46,7 @@ def compile_variant(program: Program, memory: Memory, alone: bool, roots: Roots)
     partials, slopes = bench.pointwise_slopes(differentiable, wanted)
     wide_values = any(choice.chosen.wide for choice in bench.values.values())
     wide_slopes = any(choice.chosen.wide for choice in bench.slopes.values())
-    extras = alone and not wide_values and not wide_slopes  # float64 is not worth keeping
+    extras = may_keep and not wide_values and not wide_slopes  # float64 is not worth keeping
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
     inside, chosen = _distributed(derived, chosen, formulas, overrides)

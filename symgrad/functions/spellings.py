@@ -15,10 +15,28 @@ def _gelu(x: Expr, approximate: Expr = _EXACT) -> Expr:
     """x Phi(x) by erfc, which keeps its digits in the lower tail; or the tanh approximation as a sigmoid."""
     if approximate not in (_EXACT, _TANH):
         raise ValueError("approximate must be 'none' or 'tanh'")
-    if approximate is _TANH:
-        inner = sqrt(2 / PI) * (x + ex.num(Fraction("0.044715")) * x**3)
-        return x * make("sigmoid", 2 * inner)
-    return HALF * x * make("erfc", -x * sqrt(HALF))
+    return x * (_gelu_tanh_gate(x) if approximate is _TANH else _gelu_gate(x))
+
+
+def _silu_gate(x: Expr) -> Expr:
+    return make("sigmoid", x)
+
+
+def _gelu_gate(x: Expr) -> Expr:
+    return HALF * make("erfc", -x * sqrt(HALF))
+
+
+def _gelu_tanh_gate(x: Expr) -> Expr:
+    inner = sqrt(2 / PI) * (x + ex.num(Fraction("0.044715")) * x**3)
+    return make("sigmoid", 2 * inner)
+
+
+def _mish_gate(x: Expr) -> Expr:
+    return make("tanh", make("softplus", x))
+
+
+# Activations that torch has as one operation, which keeps no more than its argument x: x times these.
+GATES = (_silu_gate, _gelu_gate, _gelu_tanh_gate, _mish_gate)
 
 
 ROWS = (
@@ -51,7 +69,7 @@ ROWS = (
     Function(
         "silu",
         ("x",),
-        definition=lambda x: x * make("sigmoid", x),
+        definition=lambda x: x * _silu_gate(x),
     ),
     Function(
         "gelu",

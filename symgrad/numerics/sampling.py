@@ -184,7 +184,7 @@ def _integers(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Int
 def _together(
     moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
 ) -> list[Environment]:
-    """Points at which the tensors are nearly equal, so that their differences are small beside them."""
+    """Points at which the tensors are nearly equal or opposite, so that differences or sums are small beside them."""
     points: list[Environment] = []
     for k in range(_MOST_TOGETHER):
         size = _SIZES[k % len(_SIZES)] * _jitter(k + 1) * (-1 if k % 5 == 2 else 1)
@@ -192,6 +192,7 @@ def _together(
         for j, (symbol, within) in enumerate(tensors.items()):
             apart = j * _GAPS[k % len(_GAPS)] * (-1 if j % 2 == k % 2 else 1)
             value = target.round(size * (1 + apart))
+            value = -value if j % 2 and k % 3 == 1 and -value in within else value
             fits = symbol["kind"] not in ("bool_tensor", "int_tensor") and value in within
             point[symbol] = value if fits else moderate[symbol][(k + j) % len(moderate[symbol])]
         points.append(point)

@@ -15,7 +15,7 @@ from symgrad.ir.expr import Expr, make, num
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.tensor_ops import TENSOR_OPS, is_number
 from symgrad.tensor_ops.extent import ShapeConflict
-from symgrad.tensor_ops.shapes import extent, shape_sources
+from symgrad.tensor_ops.shapes import covers, extent, shape_sources
 from symgrad.tensor_ops.shaping import unsqueeze
 
 __all__ = ["whether_given", "without"]
@@ -59,7 +59,7 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
     extent(result)
     if is_number(result) and not is_number(root) and any(n.op in TENSOR_OPS for n in topological(root)):
         return make("expand", result, like(root))
-    if is_number(result) or not extent(root).exact or extent(result) == extent(root):
+    if is_number(result) or extent(result) == extent(root):
         return result
     try:  # a product with 0 has the shape of the whole
         return make("expand", result, like(root))
@@ -69,6 +69,8 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
 
 def _mapped(node: Expr, args: list[Expr], like: Callable[[Expr], Expr]) -> Expr:
     row = TENSOR_OPS.get(node.op)
+    if row is not None:
+        args = [a if k in row.shape_only else _whole(a, node.args[k], like) for k, a in enumerate(args)]
     lost = [k for k, (old, new) in enumerate(zip(node.args, args, strict=True)) if is_number(new) > is_number(old)]
     if row is None or not lost:
         return rebuild(node, args)
@@ -86,11 +88,28 @@ def _mapped(node: Expr, args: list[Expr], like: Callable[[Expr], Expr]) -> Expr:
     return rebuild(node, [make("expand", a, like(node.args[k])) if k in lost else a for k, a in enumerate(args)])
 
 
+def _whole(value: Expr, of: Expr, like: Callable[[Expr], Expr]) -> Expr:
+    """The value in the shape of what it stands for, as far as that is known, where a part of it was lost."""
+    if is_number(value) or extent(value) == extent(of):
+        return value
+    try:
+        whole = like(of)
+    except ShapeConflict:
+        return value
+    return value if covers(shape_sources(value), shape_sources(whole)) else make("expand", value, whole)
+
+
 def _like(value: Expr, tensor: Expr, given: Sequence[Expr]) -> Expr:
     """A value of the same shape, made of tensors that are given and not of the one that is absent."""
     wanted = extent(value)
     if not wanted.exact:
         others = sorted((s for s in shape_sources(value) if tensor not in s.symbols), key=lambda s: s.order)
+        leading = [_leading(s, len(wanted.dims)) for s in given if s in wanted.lead]
+        if len(leading) == len(wanted.lead):
+            parts = [_along(dim, k - len(wanted.dims), given) for k, dim in enumerate(wanted.dims)]
+            whole = ex.add(*leading, *(part for part in parts if part is not None))
+            if extent(whole) == wanted:
+                return whole
         if others:
             return ex.add(*others)
         free = [s.name for s in sorted(value.tensors, key=lambda s: s.order) if s.get("shape") is None]
@@ -109,6 +128,13 @@ def _like(value: Expr, tensor: Expr, given: Sequence[Expr]) -> Expr:
     if len(found) < len([d for d in wanted.dims if d != 1]) or extent(like) != wanted:
         raise ShapeConflict(f"no other tensor tells the shape of {value}")
     return like
+
+
+def _leading(tensor: Expr, rank: int) -> Expr:
+    """A value of the leading dimensions of a tensor, and of `rank` others of size 1."""
+    dims = range(-len(extent(tensor).dims), 0)
+    line = make("sum", tensor, dim=tuple(dims), keepdim=False) if dims else tensor
+    return unsqueeze(line, *range(-rank, 0)) if rank else line
 
 
 def _along(dim: object, place: int, given: Sequence[Expr]) -> Expr | None:

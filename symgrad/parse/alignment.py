@@ -79,15 +79,26 @@ def _operands(args: Sequence[Expr]) -> Sequence[Expr]:
     extents = [extent(a) for a in args]
     try:
         broadcast(extents)
-    except ShapeConflict as conflict:
-        try:
-            widest = _widest(extents)
-            placed = [_placed(a, e, widest) for a, e in zip(args, extents, strict=True)]
-            broadcast([extent(a) for a in placed])
-        except ShapeConflict:
-            raise ShapeConflict(f"{conflict}, and do not align by name") from None
-        return placed
-    return args
+        conflict = None
+        if not any(_strays(e, _widest(extents)) for e in extents):
+            return args
+    except ShapeConflict as found:
+        conflict = found
+    try:
+        widest = _widest(extents)
+        placed = [_placed(a, e, widest) for a, e in zip(args, extents, strict=True)]
+        broadcast([extent(a) for a in placed])
+    except ShapeConflict:
+        if conflict is None:
+            return args
+        raise ShapeConflict(f"{conflict}, and do not align by name") from None
+    return placed
+
+
+def _strays(own: Extent, widest: Extent) -> bool:
+    """Whether a name meets a size that has none, such as a convolution's, while the widest shape has it elsewhere."""
+    pairs = zip(reversed(own.dims), reversed(widest.dims), strict=False)
+    return any(isinstance(o, str) and isinstance(w, tuple) and o in widest.dims for o, w in pairs)
 
 
 def _widest(extents: Sequence[Extent]) -> Extent:
@@ -100,10 +111,12 @@ def _placed(value: Expr, own: Extent, widest: Extent) -> Expr:
     """`value` with dimensions of size 1 where its names lack some of the widest shape's."""
     try:
         broadcast([own, widest])
+        if not _strays(own, widest):
+            return value
     except ShapeConflict:
-        places = _places(own, widest)
-        return value if places is None else _inserted(value, places)
-    return value
+        pass
+    places = _places(own, widest)
+    return value if places is None else _inserted(value, places)
 
 
 def _inserted(value: Expr, places: tuple[int, ...]) -> Expr:

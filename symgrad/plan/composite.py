@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from symgrad.analysis.sizes import Sizes
 from symgrad.functions import FUNCTIONS
+from symgrad.functions.spellings import GATES
+from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, Expr, make
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import topological, transform
 from symgrad.numerics.cost import is_product, total
 from symgrad.numerics.machine import machine
 from symgrad.tensor_ops import TENSOR_OPS
@@ -18,14 +21,59 @@ _VIEWS = frozenset(row.name for row in TRANSPOSITIONS)
 
 def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
     """The values that torch's autograd keeps when it differentiates the formulas as written."""
-    lowered = machine(formulas)
-    order = topological(*lowered)
+    order = topological(*machine(_with_activations(formulas)))
     varying = _varying(order, fixed)
     kept: set[Expr] = set()
     for node in order:
         if node in varying:
             kept.update(_stored(v) for v in _kept_by(node, varying) if not v.is_static)
     return frozenset(kept)
+
+
+def composite_bytes(formulas: Iterable[Expr], fixed: frozenset[Expr], sizes: Sizes) -> tuple[float, float]:
+    """Bytes that the composite keeps: in all, and beside inputs and outputs, which live anyway."""
+    formulas = list(formulas)
+    kept, outputs = composite_saves(formulas, fixed), frozenset(machine(formulas))
+    beside = (v for v in kept if v.op != "sym" and v not in outputs)
+    return total(map(sizes.bytes, kept)), total(map(sizes.bytes, beside))
+
+
+def _with_activations(formulas: Iterable[Expr]) -> list[Expr]:
+    """The formulas in which x * sigmoid(x) and the like are one operation on x, as torch has them."""
+    return [transform(formula, _activation) for formula in formulas]
+
+
+def _activation(node: Expr) -> Expr:
+    if node.op != "mul" or _GATES.isdisjoint(f.op for f in node.args):
+        return node
+    there = _powers(node)
+    for x in _arguments(node):
+        for gate in GATES:
+            whole = x * gate(x)
+            if all(0 < n <= there.get(base, 0) for base, n in _powers(whole).items()):
+                rest = ex.mul(node, *(ex.power(factor, -1) for factor in whole.args))
+                return ex.mul(make("activation", x), _activation(rest))
+    return node
+
+
+def _powers(product: Expr) -> dict[Expr, Fraction | int]:
+    """The tensors among the factors of a product, with their exponents; 0 for one that is no number."""
+    powers = (ex.split_power(f) for f in product.args if not f.is_static)
+    return {base: exponent.number or 0 for base, exponent in powers}
+
+
+_GATES = frozenset({"sigmoid", "erfc", "tanh"})  # the functions that end them
+
+
+def _arguments(product: Expr) -> list[Expr]:
+    """What an activation in a product may be of: its factors, and what functions among them are computed from."""
+    found = dict.fromkeys(product.args)
+    for factor in product.args:
+        while factor.op in FUNCTIONS and len(factor.args) == 1:
+            (factor,) = factor.args
+            terms = (t for part in (factor, *factor.args) if part.op == "add" for t in part.args)
+            found |= dict.fromkeys((factor, -factor / ex.sqrt(HALF), *terms))
+    return [x for x in found if not x.is_static]
 
 
 def _stored(value: Expr) -> Expr:
@@ -57,6 +105,8 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
         return (node,) if node.args[1].number in (HALF["value"], -HALF["value"]) else (node.args[0],)
     if node.op == "where":
         return (node.args[0],)
+    if node.op == "activation":
+        return node.args
     row = FUNCTIONS.get(node.op) or TENSOR_OPS.get(node.op)
     if row is None:
         return ()
@@ -70,7 +120,7 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
 
 def backward_cost(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
     """The cost of the composite's backward: an operation for each varying operand, and sums where values fork."""
-    order = topological(*machine(formulas))
+    order = topological(*machine(_with_activations(formulas)))
     varying = _varying(order, fixed)
     passes, uses = list[float](), dict.fromkeys(varying, 0)
     sizes = Sizes.of(order)

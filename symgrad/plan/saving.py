@@ -19,12 +19,14 @@ from symgrad.ir.expr import COMPARISONS, ZERO, Expr
 from symgrad.ir.traversal import topological
 from symgrad.numerics.cost import cost, is_product, scaled_cost, total
 from symgrad.numerics.machine import machine
-from symgrad.plan.composite import backward_cost, composite_saves
+from symgrad.plan import composite
+from symgrad.plan.composite import backward_cost
 from symgrad.plan.fusion import fuse
 from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6
+_BIAS = 1.01  # times the composite's bytes
 _TWICE = 0.5  # of the passes that only a differentiated backward repeats
 _WORTH_KEEPING = 1.5  # passes that recomputing a value costs; forward has written it anyway, reading it costs a part
 
@@ -57,6 +59,13 @@ class Plan:
     cost: float
     composite_cost: float
     repeated: int = 0
+    composite_beside: float = 0.0  # beside inputs and outputs
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether more is kept than the composite keeps: an input as small as a bias is no more, if nothing else is."""
+        least = _BIAS if bytes_beside(self.saved) <= self.composite_beside else 1.0
+        return self.bytes > least * self.composite_bytes
 
     @property
     def base(self) -> tuple[Saved, ...]:
@@ -93,7 +102,7 @@ def plan(
     sound = frozenset(outputs if differentiable is None else differentiable)
     names = {v: name for name, v in outputs.items() if v.op != "sym" and (name in sound or is_index(v))}
     sizes = Sizes.of(formulas.values())
-    composite_bytes = saved_by_composite(formulas.values(), fixed)
+    composite_bytes, composite_beside = map(_rounded, composite.composite_bytes(formulas.values(), fixed, sizes))
     composite_cost = backward_cost(formulas.values(), fixed)
 
     def assess(base: Sequence[Saved], extras: Sequence[Expr]) -> Plan:
@@ -104,7 +113,8 @@ def plan(
         kept = frozenset(s.value for s in saved)
         spent = remaining_cost(gradients, kept, sizes)
         bytes_ = _rounded(total(s.bytes for s in saved))
-        return Plan(saved, bytes_, composite_bytes, spent, composite_cost, len(_repeated(gradients, kept)))
+        again = len(_repeated(gradients, kept))
+        return Plan(saved, bytes_, composite_bytes, spent, composite_cost, again, composite_beside)
 
     plans = []
     for masks in (False,) if fused else (True, False):
@@ -152,7 +162,7 @@ def _with_products(
         sums = [n for n in read_by(gradients, kept) - kept if n.op == "add" and not again.isdisjoint(n.args)]
         spare = forward.intersection([*again, *sums])
         more = (assess(plan.base, [*own, value]) for value in sorted(spare, key=lambda n: n.order))
-        fewer = [p for p in more if p.repeated < plan.repeated and p.bytes <= p.composite_bytes]
+        fewer = [p for p in more if p.repeated < plan.repeated and not p.is_larger]
         if not fewer:
             return plan
         plan = min(fewer, key=preference)
@@ -176,7 +186,7 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
     composite's bytes. `auto`: bytes, if backward is no slower than the composite's; else time. Where intermediates are
     kept anyway, one more number for each row is free. An output is rather saved than an intermediate.
     """
-    too_large = plan.bytes > plan.composite_bytes
+    too_large = plan.is_larger
     if policy == "memory":
         return (plan.repeated, plan.bytes, sum(s.source == "input" for s in plan.saved), plan.cost)
     if policy == "auto" and not too_large and plan.cost <= plan.composite_cost:
@@ -278,6 +288,11 @@ def _is_choice(node: Expr) -> bool:
     return operand.op == "sym"
 
 
+def bytes_beside(saved: Iterable[Saved]) -> float:
+    """The bytes of what is saved beside inputs and outputs."""
+    return total(s.bytes for s in saved if s.source in ("mask", "intermediate"))
+
+
 def _bytes(value: Expr, sizes: Sizes) -> float:
     return _rounded(sizes.bytes(value))
 
@@ -346,5 +361,4 @@ def _repeated_cost(gradients: Sequence[Expr], base: frozenset[Expr], extras: fro
 def saved_by_composite(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> float:
     """Bytes an element that autograd keeps for the formulas as written, in float32."""
     formulas = list(formulas)
-    sizes = Sizes.of(formulas)
-    return _rounded(total(sizes.bytes(value) for value in composite_saves(formulas, fixed)))
+    return _rounded(composite.composite_bytes(formulas, fixed, Sizes.of(formulas))[0])

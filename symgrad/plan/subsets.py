@@ -8,9 +8,8 @@ from dataclasses import replace
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import Expr
 from symgrad.numerics.cost import is_product, total
-from symgrad.numerics.machine import machine
-from symgrad.plan.composite import composite_saves
-from symgrad.plan.saving import Plan, Saved, read_by, remaining_cost
+from symgrad.plan.composite import composite_bytes
+from symgrad.plan.saving import Plan, Saved, bytes_beside, read_by, remaining_cost
 
 
 def spared(
@@ -31,7 +30,7 @@ def spared(
     readers = {e: {t for t, own in gradients.items() if e.value in _read(own, plan.saved)} for e in plan.extras}
     without: dict[Saved, set[Expr]] = {e: set() for e in plan.extras}
     for tensor, own in gradients.items() if plan.extras else ():
-        theirs = _composite(formulas.values(), fixed | gradients.keys() - {tensor}, sizes)
+        theirs = composite_bytes(formulas.values(), fixed | gradients.keys() - {tensor}, sizes)
         base = [s for s in plan.base if s.value in _read(own, plan.base)]
         kept = [e for e in plan.extras if tensor in readers[e]]
         while _is_more([*base, *kept], theirs):
@@ -55,15 +54,6 @@ def _read(gradients: Sequence[Expr], saved: Iterable[Saved]) -> set[Expr]:
     return read_by(gradients, frozenset(s.value for s in saved))
 
 
-def _composite(formulas: Iterable[Expr], fixed: frozenset[Expr], sizes: Sizes) -> tuple[float, float]:
-    """Bytes that the composite keeps: in all, and beside inputs and outputs, which live anyway."""
-    formulas = list(formulas)
-    kept, outputs = composite_saves(formulas, fixed), frozenset(machine(formulas))
-    beside = (v for v in kept if v.op != "sym" and v not in outputs)
-    return total(map(sizes.bytes, kept)), total(map(sizes.bytes, beside))
-
-
 def _is_more(kept: Sequence[Saved], theirs: tuple[float, float]) -> bool:
     """Whether values take more bytes, counted in either way."""
-    beside = (s.bytes for s in kept if s.source in ("mask", "intermediate"))
-    return total(s.bytes for s in kept) > theirs[0] and total(beside) > theirs[1]
+    return total(s.bytes for s in kept) > theirs[0] and bytes_beside(kept) > theirs[1]

@@ -208,7 +208,7 @@ def _fit(target: Target, shape: _Shape, interval: Interval, order: tuple[int, in
         right[row] = y - shape.limit
     try:
         solution = mp.lu_solve(matrix, right)
-    except ZeroDivisionError:
+    except (ZeroDivisionError, TypeError):  # singular; mpmath indexes with None where a column has no pivot
         return None
     over = [shape.limit, *(_double(solution[k]) for k in range(order[0]))]
     under = [mp.mpf(1), *(_double(solution[order[0] + k]) for k in range(order[1]))]

@@ -183,6 +183,27 @@ def test_tensors_are_met_where_they_are_nearly_equal() -> None:
     assert any(abs(x - y) < 1e-4 * abs(x) for x, y in close)
 
 
+def test_tensors_are_met_where_they_are_nearly_opposite() -> None:
+    """Where the expanded square of a sum loses digits that the sum itself keeps."""
+    found = sample_points({X: ALL_REALS, Y: ALL_REALS}, {}, 256)[FLOAT32]
+    close = [(p[X], p[Y]) for p in found if p[X] and 0 < abs(p[X] + p[Y]) < 1e-2 * abs(p[X])]
+    assert len(close) >= 6
+    assert any(abs(x) > 50 for x, _ in close)
+    positive = sample_points(dict.fromkeys((X, Y), parse_interval("(0, oo)")), {}, 256)[FLOAT32]
+    assert len([p for p in positive if 0 < abs(p[X] - p[Y]) < 1e-2 * p[X]]) >= 12
+
+
+def test_a_sum_of_a_product_and_a_bias_is_not_expanded() -> None:
+    tensors = "{x: {shape: [N, K]}, w: {shape: [K, O]}, b: {shape: [O]}}"
+    item = compiled_text(f"{{op: f, tensors: {tensors}, outputs: {{y: gelu(x @ w + b)}}}}")
+    x, bias = torch.tensor([[101.3], [-30.7], [55.2]], requires_grad=True), torch.tensor([-100.9, 30.1, -55.3])
+    for b in bias:
+        (own,) = torch.autograd.grad(item.function(x, torch.ones(1, 1), b[None]).sum(), x)
+        wide = x.detach().double().requires_grad_()
+        (true,) = torch.autograd.grad(torch.nn.functional.gelu(wide + b.double()).sum(), wide)
+        torch.testing.assert_close(own.double(), true, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("most", [64, 256])
 def test_zero_survives_the_thinning(most: int) -> None:
     positive = parse_interval("(0, oo)")

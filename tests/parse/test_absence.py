@@ -31,6 +31,9 @@ WHOLE = [
     "x + b.mT",
     "x @ b + x",
     "b.T @ x",
+    "sum(x @ b + sum(x, dim=0))",
+    "cumsum(x @ b + sum(x, dim=0), dim=0)",
+    "einsum('ij,ij->i', x @ b + sum(x, dim=0), x)",
     "einsum('ij,kj->ik', b, x) + x",
     "x + atan2(sum(b, dim=-1) + 3, sum(b, dim=-1))",
     "atan2(x, 2 + sum(b))",
@@ -67,6 +70,26 @@ def test_the_shape_of_what_is_absent_comes_from_several_tensors() -> None:
     x, w = torch.rand(2, 3), torch.rand(4, 3)
     found, right = (item.function(x, w, scale) for scale in (None, torch.ones(2, 4)))
     torch.testing.assert_close(found, right)
+
+
+def test_leading_dimensions_are_those_of_what_is_given() -> None:
+    """Of x @ 0 too: a bias alone does not tell how many rows there are."""
+    item = compiled_text("""
+        op: f
+        tensors:
+          x: {shape: [..., I]}
+          w: {shape: [O, I], default: 0}
+          b: {shape: [O]}
+        outputs: {y: x @ w.T + b, z: sum(x @ w.T + b)}
+    """)
+    b, none, full = torch.rand(4, dtype=torch.float64, requires_grad=True), None, torch.zeros(4, 3, dtype=torch.float64)
+    for leading in (), (2,), (2, 5):
+        x = torch.rand(*leading, 3, dtype=torch.float64)
+        for f in item.function, item.composite:
+            found, right = (
+                [*y, *torch.autograd.grad(y[0].sum() * y[1], b)] for y in (f(x, w, b) for w in (none, full))
+            )
+            torch.testing.assert_close(found, right)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,18 @@ def test_a_reduced_operand_does_not_hide_the_name_to_align_by(reduced: tuple[int
         assert make("unsqueeze", weight, dim=(-1,)) in product.args
 
 
+def test_a_name_does_not_meet_a_size_without_a_name_where_it_stands_elsewhere() -> None:
+    image, weight, scale = tensor("x", "N", "C", "H", "W"), tensor("w", "O", "C", "K", "K"), tensor("g", "O")
+    steps = {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}
+    filtered = make("conv2d", image, weight, **steps)
+    mean = make("mean", filtered, dim=(0, 2, 3), keepdim=True)
+    for other in filtered, filtered - mean:
+        product = aligned(make("mul", other, scale))
+        assert make("unsqueeze", scale, dim=(-2, -1)) in product.args
+    unnamed = tensor("u", 3)
+    assert unnamed in aligned(make("mul", filtered, unnamed)).args
+
+
 def test_alignment_happens_once_and_deep_inside() -> None:
     x, b = tensor("x", "N", "C", "T"), tensor("b", "C")
     once = aligned((x * b) ** 2 + b)

@@ -11,7 +11,9 @@ from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
-from symgrad.plan.composite import backward_cost, composite_saves
+from symgrad.ir.traversal import substitute
+from symgrad.parse import parse_expression
+from symgrad.plan.composite import _with_activations, backward_cost, composite_saves
 from symgrad.plan.saving import saved_by_composite
 from tests.plan.test_saving import stored
 
@@ -31,6 +33,25 @@ def test_a_row_says_what_torch_saves(name: str) -> None:
         return result
 
     assert stored(function, tensors)[0] == 64 * saved_by_composite([root])
+
+
+@pytest.mark.parametrize("call", ["silu", "gelu", "gelu(approximate)", "mish"])
+@pytest.mark.parametrize("argument", [X, X + Y, 2 * X, X * Y], ids=str)
+def test_an_activation_that_torch_has_as_one_operation_keeps_its_argument_alone(call: str, argument: ex.Expr) -> None:
+    text = {"gelu(approximate)": "gelu(u, approximate='tanh')", "mish": "u * tanh(softplus(u))"}.get(call, f"{call}(u)")
+    u = symbol("u")
+    root = substitute(parse_expression(text, [u]), {u: argument})
+    kept = composite_saves([argument]) | {argument}
+    assert composite_saves([root]) == kept
+    assert composite_saves([root * Z]) - {Z} > kept  # and itself, for the other factor
+
+
+def test_a_product_that_is_no_activation_keeps_its_factors() -> None:
+    far = X * make("tanh", make("log", 1 + make("exp", X)))
+    n = symbol("n", "int")
+    powers = (X**n * make("sigmoid", X) ** n, Y * make("sigmoid", ex.sqrt(X)), make("sigmoid", X) / X)
+    for root in (X * make("sigmoid", X * Y), X * make("tanh", X), far, *powers):
+        assert _with_activations([root]) == [root]
 
 
 def test_what_is_fixed_has_no_backward() -> None:

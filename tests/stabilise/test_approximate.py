@@ -56,6 +56,12 @@ def test_an_interval_may_reach_farther_on_the_side_without_a_pole() -> None:
     assert exact([form, form], {X: -0.26, Y: 7.0}, 300) == exact([form, form], {X: 1.13, Y: 7.0}, 300) == [7, 7]
 
 
+def test_what_is_linear_but_for_a_bound_leaves_no_pivot_and_has_no_approximation() -> None:
+    function = 1 - f("clamp", V + 1, ex.num(Fraction(-9999, 10000)), ex.num(Fraction(9999, 10000)))
+    interval = Interval(Fraction(-9, 8), Fraction(1, 2**30))
+    assert approximation(Target(function, X, Fraction(1)), interval) is None
+
+
 FAR: dict[str, tuple[Expr, Interval]] = {
     "both sides": (1 - V * f("atan", 1 / V), Interval.around(Fraction(1, 4))),
     "angle": (V * (f("atan", V) - ex.PI / 2), Interval(Fraction(0), Fraction(1, 4))),

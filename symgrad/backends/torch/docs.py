@@ -122,7 +122,8 @@ def _saved(layout: Layout) -> str:
         outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
-    kept = [formula(with_sizes(substitute(s.value, lets))) for s in layout.keeps]
+    values = [s.value for variant in layout.variants for s in layout.kept(variant)]
+    kept = list(dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values))
     text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
     if kept:
         text += f"; {listed(kept)} where nothing differentiates the backward"

@@ -68,7 +68,7 @@ def _operands(root: Expr) -> Operands:
             read = node.args if node.op == "expand" else data_arguments(node)
             inner = frozenset[Expr | Total]().union(*map(_operands, read))
             found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
-        elif node.op == "where" and all(a.is_static for a in node.args[1:]):
+        elif is_choice_of_numbers(node):
             found |= {s for s in node.args[0].tensors if s["kind"] == "tensor"}  # numbers, as the condition's operands
         else:
             stack += node.args[1:] if node.op == "where" else node.args
@@ -156,9 +156,14 @@ def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
     return names[operand]
 
 
+def is_choice_of_numbers(node: Expr) -> bool:
+    """Whether a tensor of truth values decides between two numbers."""
+    return node.op == "where" and not node.args[0].is_static and all(a.is_static for a in node.args[1:])
+
+
 def cast(formula: Expr, names: Mapping[Expr, str]) -> str:
     """The cast of a result to the dtype of all that it is made of: a part may have cancelled out, and a choice between
-    numbers has the dtype of one tensor only."""
-    chosen = formula.op == "where" and all(a.is_static for a in formula.args[1:])
+    numbers, wherever it stands, has the dtype of one tensor only."""
+    chosen = any(map(is_choice_of_numbers, topological(formula)))
     operands = promoted(formula) if formula.op == "expand" or chosen else frozenset()
     return f".to({printed(operands, names)})" if len(operands) > 1 else ""

@@ -266,9 +266,13 @@ class Layout:
         return False
 
     @cached_property
-    def keeps(self) -> tuple[Saved, ...]:
-        """Float intermediates that a plain call keeps; only operations without Python branches do."""
-        return self.variants[0].plan.extras if len(self.variants) == 1 and not self.wide_slopes else ()
+    def keeps(self) -> int:
+        """How many float intermediates a plain call keeps, in the variant that keeps most."""
+        return max(len(self.kept(variant)) for variant in self.variants)
+
+    def kept(self, variant: Variant) -> tuple[Saved, ...]:
+        """The float intermediates that a plain call keeps in one variant."""
+        return () if self.wide_slopes else variant.plan.extras
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:

@@ -65,7 +65,7 @@ def _context(layout: Layout, fused: Fused | None) -> dict[str, Any]:
         "arguments": public.method_signature(layout),
         "call": call,
         "call_tuple": tuple_of(names),
-        "with_kept": f"tuple[{', '.join(['Tensor'] * len(outputs) + ['Tensor | None'] * len(layout.keeps))}]",
+        "with_kept": f"tuple[{', '.join(['Tensor'] * len(outputs) + ['Tensor | None'] * layout.keeps)}]",
         "results": ", ".join(outputs),
         "first": "0" if len(outputs) == 1 else f":{len(outputs)}",
         "results_argument": outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})",

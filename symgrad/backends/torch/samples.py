@@ -15,10 +15,12 @@ from symgrad.differentiate.modes import is_tensor_op
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.numerics.cost import is_product
 from symgrad.numerics.evaluate import exact
 from symgrad.parse.fitting import Fitting, sizes
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
+from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import Extent, extent
 
 __all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]
@@ -164,8 +166,10 @@ def _vanishes(node: Expr) -> bool:
     if node.op == "add":
         means = (-term for term in node.args if term.op == "mul" and (-term).op == "mean")
         return any(mean.args[0] in node.args for mean in means)
-    if node.op == "mul":
+    if node.op == "mul" or is_product(node):
         return any(map(_vanishes, node.args))
+    if node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0:  # a view
+        return _vanishes(node.args[0])
     return node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0])
 
 

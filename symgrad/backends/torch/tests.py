@@ -12,7 +12,7 @@ from symgrad.backends.literals import literal, tuple_of
 from symgrad.backends.torch import dispatch, docs, public, samples
 from symgrad.backends.torch.composite import composite_lines
 from symgrad.backends.torch.conditionals import branches
-from symgrad.backends.torch.dtypes import floated_in, promoted
+from symgrad.backends.torch.dtypes import floated_in, is_choice_of_numbers, promoted
 from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.imports import test_imports
 from symgrad.backends.torch.layout import Layout
@@ -197,8 +197,7 @@ class _Facts:
         """Whether the dtype of every output is that of all tensors, which decide the dtype of a number among them."""
         everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
         nodes = topological(*self.formulas)
-        chosen = any(n.op == "where" and all(a.is_static for a in n.args[1:]) for n in nodes)  # between numbers
-        return not chosen and all(promoted(f) == everyone for f in self.formulas)
+        return not any(map(is_choice_of_numbers, nodes)) and all(promoted(f) == everyone for f in self.formulas)
 
     def _takes_numbers(self) -> bool:
         """Whether any tensor may be a number, and the results are as if it were a tensor without dimensions."""
@@ -275,7 +274,7 @@ class _Facts:
 
         def leaf(variant: Variant) -> list[str]:
             base = variant.plan.base
-            extras = self.layout.keeps
+            extras = self.layout.kept(variant)
             scope = self._scope()
             targets, rows = [], []
             for saved in (*base, *extras):

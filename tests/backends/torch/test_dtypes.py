@@ -164,6 +164,8 @@ def test_functions_that_torch_has_of_floats_alone_take_integers(formula: str, ri
 def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
     assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
     assert cast(where(compare("ge", X, ZERO), ONE, ZERO), {X: "x"}) == ""
+    inside = make("tanh", where(compare("ge", X, Y), ONE, ZERO))
+    assert cast(inside, {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
 
 
 def test_what_is_made_of_one_whole_tensor_alone_is_not_rounded_to_it() -> None:

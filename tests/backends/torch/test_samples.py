@@ -57,6 +57,7 @@ def test_sampled_shapes_are_such_as_the_formula_accepts(formula: str) -> None:
             False,
         ),
         ("(x - mean(x)) / sqrt(mean((x - mean(x))**2) + 1) + t", True),
+        ("t @ x / norm((x - mean(x, dim=0)).T @ t)", False),
     ],
 )
 def test_one_element_is_sampled_where_its_distance_from_the_mean_does_not_divide(formula: str, single: bool) -> None:

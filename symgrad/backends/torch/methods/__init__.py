@@ -34,14 +34,15 @@ class Methods(Forward, Backward, Jvp):
         """The intermediates that a forward which keeps them passes to setup_context; none where that is short."""
         lines = self._setup_lines(self._kept)
         short = len(self.layout.outputs) == 1 and not any("wants_" in line for line in lines)
-        return [] if short else self._kept
+        return [] if short and len(self.layout.variants) == 1 else self._kept
 
     @cached_property
     def _kept(self) -> list[str]:
-        """What forward and setup_context call the intermediates that are kept."""
+        """What forward and setup_context call the intermediates that are kept: as in the variant that keeps most."""
         scope = self._scope()
         outputs = list(self.layout.outputs.values())
-        return [scope.names.fresh(f"kept_{k}") if k in outputs else k for k in self._kept_names(scope)]
+        fullest = max(self.layout.variants, key=lambda variant: len(self.layout.kept(variant)))
+        return [scope.names.fresh(f"kept_{k}") if k in outputs else k for k in self._kept_names(scope, fullest)]
 
     def keep(self) -> list[str]:
         """The body of a forward that keeps intermediates: what setup_context does is a call, unless it is short."""
@@ -122,7 +123,7 @@ class Methods(Forward, Backward, Jvp):
             if set(needed) < set(layout.differentiable) or saved.source == "mask":
                 own = f"{own} if {wants} else None"
             arguments.append(own)
-        for name, extra in zip(kept, layout.keeps, strict=False):  # nothing is kept, or all
+        for name, extra in zip(kept, layout.kept(variant), strict=False):  # nothing is kept, or all
             wants = " or ".join(self._kept_for(extra, variant))
             arguments.append(f"{name} if {wants} else None" if wants else name)
         return [*lines, f"saved = [{', '.join(arguments)}]"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.backends.torch.methods.common import Common, alike, only_read
@@ -11,6 +12,7 @@ from symgrad.backends.torch.schedule import Scope, Target, joined, statements
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr
+from symgrad.plan.saving import Saved
 
 _OVERWRITES = re.compile(r"\.\w+_\(")
 _WORTHWHILE = 2  # temporaries that are overwritten, for a backward of its own
@@ -83,9 +85,10 @@ class Backward(Common):
             name = next(o.name for o in layout.spec.outputs if f"grad_{o.name}" in cotangents)
             scope.shapes[cotangent(name, variant.formulas[name])] = f"grad_{name}.shape"
         lines = self._unpack(variant, scope, "ctx.saved_tensors", with_kept=plain)
-        if plain and layout.keeps and layout.widens:  # of what is rounded, nothing is kept
-            sure = [s for s in layout.keeps if s.value not in scope.partly and not s.without][:1]
-            nothing = " and ".join(f"{scope.known[s.value]} is None" for s in sure or layout.keeps)
+        kept = layout.kept(variant) if plain else ()
+        if kept and layout.widens:  # of what is rounded, nothing is kept
+            sure = [s for s in kept if s.value not in scope.partly and not s.without][:1]
+            nothing = " and ".join(f"{scope.known[s.value]} is None" for s in sure or kept)
             lines += [f"if {nothing}:", f"    {self._general_backward('_Unpacked(ctx, saved)')}"]
         for saved in variant.plan.base:
             needed = self._needed_by(saved.value, variant)
@@ -93,15 +96,15 @@ class Backward(Common):
                 scope.partly[saved.value] = frozenset(f"wants_{t}" for t in needed)
         rounds = self._rounds(variant)
         names = [*self._float_names(variant, scope), *cotangents]
-        if plain and layout.keeps and not layout.wide_slopes:  # nothing was widened
+        if kept:  # nothing was widened
             rounds = False
             if layout.mixes:
-                floats = [scope.known[s.value] for s in layout.keeps if not s.value.is_boolean]
+                floats = [scope.known[s.value] for s in kept if not s.value.is_boolean]
                 lines += alike([*dict.fromkeys([*names[: -len(cotangents)], *floats, *cotangents])], "bool")
         else:
             given = len(cotangents) == 1 and not scope.partly and not layout.optional
             lines += self._widened(names, "dtype" if rounds else "_", given=given)
-        lines += self._recomputed(scope) if plain else []
+        lines += self._recomputed(scope, kept)
         lines += self._materialised(variant)
         wanted = self._wanted_tensors(variant)
         many = len(layout.differentiable) > 1
@@ -119,11 +122,11 @@ class Backward(Common):
             lines[0] = lines[0].replace(" = ctx.saved_tensors", " = saved = ctx.saved_tensors")
         return _direct(only_read(lines))
 
-    def _recomputed(self, scope: Scope) -> list[str]:
+    def _recomputed(self, scope: Scope, kept: Sequence[Saved]) -> list[str]:
         """The intermediates that are not kept for what is wanted, computed again."""
         layout = self.layout
         lines = list[str]()
-        missing = sorted((s for s in layout.keeps if s.without), key=lambda s: s.value.order)
+        missing = sorted((s for s in kept if s.without), key=lambda s: s.value.order)
         for k, saved in enumerate(missing):
             name, wants = scope.known[saved.value], [f"wants_{t}" for t in layout.differentiable if t in saved.without]
             later = [s.value for s in missing[k:]]

@@ -58,12 +58,12 @@ class Common:
         known = symbols if symbols is not None else self.layout.symbols()
         return Scope(self.layout.names(), known, lets=self.layout.lets)
 
-    def _kept_names(self, scope: Scope) -> list[str]:
+    def _kept_names(self, scope: Scope, variant: Variant) -> list[str]:
         """Local names for the intermediates that a plain call keeps."""
         layout = self.layout
-        outputs = {form: layout.outputs[name] for name, form in layout.variants[0].outputs.items()}
+        outputs = {form: layout.outputs[name] for name, form in variant.outputs.items()}
         symbols = layout.symbols()
-        values = [s.value for s in layout.keeps]
+        values = [s.value for s in layout.kept(variant)]
         return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
     def _wants_line(self, source: str, wants: Sequence[str]) -> str:
@@ -128,14 +128,14 @@ class Common:
             scope.known[saved.value] = local
             names.append(local)
         if with_kept:
-            for local, kept in zip(self._kept_names(scope), layout.keeps, strict=True):
+            for local, kept in zip(self._kept_names(scope, variant), layout.kept(variant), strict=True):
                 scope.known[kept.value] = local
                 if conditions := self._readers(kept, variant):
                     scope.partly[kept.value] = frozenset(conditions)
                 names.append(local)
         if not names:
             return []
-        if layout.keeps and not with_kept:
+        if layout.kept(variant) and not with_kept:
             names.append("*_")
         return [f"{', '.join(names) if len(names) > 1 else tuple_of(names)} = {source}"]
 

@@ -57,23 +57,25 @@ class Forward(Common):
             else:
                 targets.append(Target(local, form))
                 values[name] = value.format(value=local)
-        kept = self._kept_names(scope)
+        kept = self._kept_names(scope, variant)
+        nothing = ["None"] * layout.keeps
         outputs = frozenset(variant.outputs.values())
-        own = [(local, s.value) for local, s in zip(kept, layout.keeps, strict=True) if s.value not in outputs]
+        own = [(k, s.value) for k, s in zip(kept, layout.kept(variant), strict=True) if s.value not in outputs]
         targets = [*(Target(local, value) for local, value in own), *targets]
         lines = [*widened.lines, *statements(targets, scope, layout.constants)]
         if single:
             return lines
         results = [widened.rounding[name].format(value=value) for name, value in values.items()]
-        if not layout.keeps or not widened.test:
-            return [*lines, f"return {', '.join([*results, *kept])}"]
-        narrow, nothing = results, ["None"] * len(kept)
+        whole = [*kept, *nothing[len(kept) :]]
+        if not kept or not widened.test:
+            return [*lines, f"return {', '.join([*results, *whole])}"]
+        narrow = results
         if set(widened.rounding.values()) == {_ROUND}:
             narrow, results = list(values.values()), [f"{value}.to(dtype)" for value in values.values()]
         return [
             *lines,
             f"if {widened.test} is None:",
-            f"    return {', '.join([*narrow, *kept])}",
+            f"    return {', '.join([*narrow, *whole])}",
             "# Computed wider than the result: recomputing is cheaper than keeping.",
             f"return {', '.join([*results, *nothing])}",
         ]

@@ -1,0 +1,82 @@
+"""What plain calls keep for backward where Python branches decide: each branch its own intermediates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from compiled import compiled_text, stored
+from torch.utils._python_dispatch import TorchDispatchMode
+
+TEXT = """
+op: attend
+tensors:
+  q: {shape: [N, L, D]}
+  k: {shape: [N, S, D]}
+  v: {shape: [N, S, D]}
+  bias: {shape: [L, S], default: 0}
+hyperparameters: {normal: true}
+outputs:
+  y: where(normal, softmax(q @ k.mT + bias, dim=-1) @ v, q * mean(v, dim=1, keepdim=True))
+"""
+PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.bmm.default}
+
+
+class Counting(TorchDispatchMode):
+    """Counts operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = Counter[Any]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls[func] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def arguments(given: bool, dtype: torch.dtype = torch.float64) -> list[Any]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(2, 3, 4), (2, 5, 4), (2, 5, 4), (3, 5)]
+    tensors = [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
+    return tensors if given else [*tensors[:3], None]
+
+
+@pytest.mark.parametrize("normal", [True, False])
+@pytest.mark.parametrize("given", [True, False])
+def test_no_branch_repeats_a_product(given: bool, normal: bool) -> None:
+    item = compiled_text(TEXT)
+    assert len({len(v.plan.extras) for _, v in item.operation.variants()}) > 1, "they keep different numbers of values"
+    tensors = arguments(given)
+    counts, found = [], []
+    for function in (item.function, item.composite):
+        wanted = [t for t in tensors if t is not None]
+        y = function(*tensors, normal)
+        with Counting() as counting:
+            found.append(torch.autograd.grad(y.sin().sum(), wanted, materialize_grads=True))
+        counts.append(sum(n for call, n in counting.calls.items() if call in PRODUCTS))
+    assert counts[0] == counts[1]
+    torch.testing.assert_close(*found)
+    own, theirs = (stored(function, [*tensors, normal]) for function in (item.function, item.composite))
+    assert own[0] <= theirs[0] or own[1] <= theirs[1]
+
+
+@pytest.mark.parametrize("normal", [True, False])
+@pytest.mark.parametrize("given", [True, False])
+def test_second_derivatives_and_half_precision_compute_again_what_was_kept(given: bool, normal: bool) -> None:
+    item = compiled_text(TEXT)
+    found = []
+    for function in (item.function, item.composite):
+        tensors = arguments(given)
+        wanted = [t for t in tensors if t is not None]
+        first = torch.autograd.grad(
+            function(*tensors, normal).sin().sum(), wanted, create_graph=True, materialize_grads=True
+        )
+        squares = torch.stack([(g * g).sum() for g in first]).sum()
+        found.append(torch.autograd.grad(squares, wanted, materialize_grads=True))
+    torch.testing.assert_close(*found)
+    small = arguments(given, torch.bfloat16)
+    wanted = [t for t in small if t is not None]
+    own = torch.autograd.grad(item.function(*small, normal).sum(), wanted, materialize_grads=True)
+    assert all(g.dtype == torch.bfloat16 and g.isfinite().all() for g in own)
