@@ -351,10 +351,10 @@ class _Facts:
             h.name: h.default if h.default is not None else self.settings[0][k]
             for k, h in enumerate(spec.hyperparameters)
         }
-        required = [f"{own.names[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
+        required = [f"{own.arguments[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
         device = ['device="cpu"', "dtype=torch.float64"] if owned else []
-        shown = [*arguments, *(f"{own.names[h]}={v!r}" for h, v in values.items())]
-        shown += [f"{own.names[p.tensor]}={float(p.init)}" for p in owned.values()]
+        shown = [*arguments, *(f"{own.arguments[h]}={v!r}" for h, v in values.items())]
+        shown += [f"{own.arguments[p.tensor]}={float(p.init)}" for p in owned.values()]
         shapes = [
             () if t.name in owned and owned[t.name].shape is None else s
             for t, s in zip(spec.tensors, base, strict=True)
