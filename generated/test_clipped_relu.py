@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/clipped_relu.yaml
 # spec-sha256: e599f8cda0453544267c3b71584b7848b46b5bab24106a004baf1472ca6ee003
-# body-sha256: e55b87dc3765e8c9386ded9ce4473d2650c916b51f7401a8a484767d4f945efd
+# body-sha256: fc25c1f33cbb8a440259e404b33cdecdc3fd52d196fda8c01f1a8875b4fecdd5
 """Tests of clipped_relu: it must agree with its formula under autograd in every mode.
 
 y = min(max(0, x), clip)
@@ -266,7 +266,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: ee538a38549a552d854145b572fe390e706f474f6d71cab612a66390d8b18609
+# body-sha256: 8aa0eb9837ace48f9e6c2990563f286d7529a8569e18b71458240742c3e92ccb
 """Tests of film: it must agree with its formula under autograd in every mode.
 
 y = gamma * x + beta
@@ -184,7 +184,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/geglu.yaml
 # spec-sha256: 0f5ec19d0c638daae3d5a46cfef55c328c5cb048f329106fbbd9fc02b93ff20a
-# body-sha256: b44f40b98db8bea1b858d7933376f5c970c7442dde7ec2d32480a397619e44b6
+# body-sha256: 54b305ee7a8d221657d7c7e146471d183753878f0507924c6bbc0183ff75a37a
 """Tests of geglu: it must agree with its formula under autograd in every mode.
 
 y = gelu(x @ gate.T) * (x @ up.T)
@@ -195,7 +195,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

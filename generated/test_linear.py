@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: f734cbabe301c2403f3251d478f98166f3c7245294b293bcf05deb77da1e4c77
+# body-sha256: 92c222200d2d3b0962069f7621e8921027c96e41fd6ac8cafdc157da22027eb2
 """Tests of linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + bias
@@ -201,7 +201,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/lora_linear.yaml
 # spec-sha256: 97a36ed15024d7c9f57b6f4642f5ebeffb6ab763bcff5995e2defc798b245028
-# body-sha256: 88e6f82d784c9b3553d59fa0d2d5ffc260db994233bf9ebfbb45f8a17fa388b7
+# body-sha256: 071051935ce59c0b5838dff7efed2b334ba7ef2f7b4c755d6238b259bab7c53e
 """Tests of lora_linear: it must agree with its formula under autograd in every mode.
 
 y = x @ weight.T + scale * (x @ down.T) @ up.T
@@ -192,7 +192,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

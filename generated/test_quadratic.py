@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/quadratic.yaml
 # spec-sha256: efb10ce5d5d2c8b9ccb7f7179edbd29ebff9001554e2829fce219140fddb46bd
-# body-sha256: 6fce5d30dd8b82615022f92b9fdede14210b154233b502022b76dec7c77bec5e
+# body-sha256: 58029b11640d7abf2f0d5776f479dd35a3be758d528c8e615d7a1dddfc72c18d
 """Tests of quadratic: it must agree with its formula under autograd in every mode.
 
 y = a*x**2 + b*x + c
@@ -325,7 +325,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

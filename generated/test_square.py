@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/square.yaml
 # spec-sha256: b2ac2e3d844806a8a5edcf0c17e8756fd2fd4d1a5f1f4f952ef818a5565d8607
-# body-sha256: d952fe682b64e5e7b8411f1990b57d1a3d7350c5ccd91fb6c1ecb31469a1f118
+# body-sha256: d4314e57749cf9cf2d26b7ac2a2d813271b35f8e675f6b7de1d34702e65a00a2
 """Tests of square: it must agree with its formula under autograd in every mode.
 
 y = x**2
@@ -265,7 +265,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

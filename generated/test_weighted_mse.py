@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/weighted_mse.yaml
 # spec-sha256: e09e5f7a0f738d4698bd9fcf85c34c2a24847f90d8c59edd4b4d963ab27c9d57
-# body-sha256: 864983feff48b8b3db516b686f49fca3917f112a4fc7c79722d3131c79b8cd14
+# body-sha256: 79f4f72b3f7b031e2b84177369c65bfebc1bce55154b2d53bd3da4808e72080d
 """Tests of weighted_mse: it must agree with its formula under autograd in every mode.
 
 loss = mean(weight * (input - target)**2)
@@ -192,7 +192,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,

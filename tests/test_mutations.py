@@ -163,7 +163,7 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # infinity minus infinity in the formula's derivative and not in autograd's, errors that cancel, a function that torch
 # has in no more than float32's accuracy, sums that may be of everything, an underflow in the composite, a derivative in
 # float64 for the sake of another, functions of integers in float64 (in float32 in the composite), a function that torch
-# has not in half precision, a difference in which the composite loses digits in float32.
+# has not in half precision, a difference in which the composite loses digits in float32, truth values as outputs.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -205,6 +205,9 @@ UNUSUAL = (
     " outputs: {nll: '-mean(logsumexp(log(max(p, 1e-12)), dim=-1))'}}",
     "{op: attended, tensors: {s: {shape: [N, K]}, mask: {shape: [N, K], dtype: bool}},"
     " outputs: {p: 'softmax(where(mask, s, -oo), dim=-1)'}, test: {shapes: {s: [3, 2], mask: [3, 2]}}}",
+    "{op: truths, tensors: {x: {domain: '(0, oo)'}, w: }, hyperparameters: {flag: true}, outputs: {y: x*w,"
+    " known: {expr: x > 0, grad: false}, one: {expr: (x > 0) & (w > 0), grad: false},"
+    " own: {expr: w == w, grad: false}, given: {expr: (x > 0) & flag, grad: false}}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers", "torch_func", "gradgradcheck", "rounded", "autocast"}

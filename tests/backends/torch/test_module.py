@@ -158,7 +158,8 @@ def test_a_constructor_calls_hyperparameters_as_the_spec_does(name: str) -> None
 
 
 def test_a_constructor_calls_parameters_as_the_spec_does() -> None:
-    text = "{op: f, tensors: {t: , training: , _w: }, outputs: {y: t * training + _w}, module: {parameters: {training: 2, _w: 1}}}"
+    module = "{parameters: {training: 2, _w: 1}}"
+    text = f"{{op: f, tensors: {{t: , training: , _w: }}, outputs: {{y: t * training + _w}}, module: {module}}}"
     made = compiled_text(text).module.F(training=3.0, _w=4.0)
     assert made(torch.ones(1)).item() == 7.0
     assert repr(made) == "F(training=3.0, _w=4.0)"
