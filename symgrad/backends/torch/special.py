@@ -32,13 +32,14 @@ _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 def special(layout: Layout) -> list[list[str]]:
     """Values of each tensor as source at which functions have limits, poles and signed zeros, in its domain.
 
-    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not.
+    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not,
+    and those at which an output is no number: what its gradient is there, says nothing.
     """
     values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
     found = []
     for t in layout.spec.tensors:
         own = [v for v in values if t.dtype == "float" and (t.domain is None or _is_within(v, t.domain))]
-        lost = set(map(repr, _lost(layout, t, own))) if own else set()
+        lost = set(map(repr, (*_lost(layout, t, own), *_undefined(layout, t, own)))) if own else set()
         found.append([v.replace("inf", "math.inf") for v in map(repr, own) if v not in lost])
     return found
 
@@ -52,6 +53,19 @@ def _lost(layout: Layout, tensor: Tensor, values: Sequence[float]) -> Iterator[f
                 continue
             if value or any(not abs(near) < _LARGE for _, near, _ in _results(layout, tensor, beside, FLOAT64)):
                 yield value
+
+
+def _undefined(layout: Layout, tensor: Tensor, values: Sequence[float]) -> Iterator[float]:
+    """The values of a tensor at which an output is no number, whatever the other tensors are."""
+    symbol = layout.symbol(tensor.name)
+    for chosen in settings(layout):
+        variant = variant_at(layout, chosen)
+        for formula in variant.formulas.values() if variant else ():
+            if not _has_operations(formula):
+                for v in values:
+                    simulation = Simulation([{**p, symbol: v} for p in _points(layout, chosen)], FLOAT64)
+                    if all(result != result for result in _plain(formula, simulation)):
+                        yield v
 
 
 def _results(
