@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/hard_swish.yaml
 # spec-sha256: 3c7a7268b67951e11a2ac055787cdfa0500d3b5576ab63f87c067bff84015d24
-# body-sha256: 6b3bde8cd78e1826eb90559712d27451b55ec69e25b9b74fd34021ae581318b8
+# body-sha256: 53575cb7dd45623178e2741c028d860a86eda7eaf788341440bb735ccb539edd
 """Tests of hard_swish: it must agree with its formula under autograd in every mode.
 
 y = x * clamp(x + 3, 0, 6) / 6
@@ -289,7 +289,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((math.inf, 0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

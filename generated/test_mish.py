@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/mish.yaml
 # spec-sha256: 80727f4728d5bdd3758d16ab6a06f8cebca2319f69b49a43125299c256c7c8c0
-# body-sha256: 78028b6f7844014c4846b545720584b7579322c4b2766a52f0f664119a89bf5c
+# body-sha256: a22c01afffc5a43f6f2995008b435aba816d179ec9bcaccb844000d5f663a9a8
 """Tests of mish: it must agree with its formula under autograd in every mode.
 
 y = x * tanh(softplus(x))
@@ -292,7 +292,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((math.inf, 0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/squareplus.yaml
 # spec-sha256: 42f5c07991bf359c3bc6fbcd7317a8c3aecf316d2d3806ca1515d417c0226998
-# body-sha256: 7256fa5a6fbf416db287c766658298edcad1ee3abc5b2476bf3deb0531032cc3
+# body-sha256: 6d655c30af894e0ef4cd1e51169a1a6c2dfab8ef4b03da7e8cc7f7a26fa80372
 """Tests of squareplus: it must agree with its formula under autograd in every mode.
 
 y = (x + sqrt(x**2 + b)) / 2
@@ -292,7 +292,9 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = ((math.inf, 0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
+SPECIAL: Any = (
+    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+)  # values of each tensor, inside its domain
 
 
 @in_settings

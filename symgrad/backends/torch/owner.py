@@ -12,9 +12,10 @@ from symgrad.backends.naming import Names
 from symgrad.backends.torch.docs import listed, one_or_more_lines, summary
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.public import hyperparameter_type, may_be_left_out
-from symgrad.spec.model import Module, Spec
+from symgrad.backends.torch.samples import Shapes, shapes_beside
+from symgrad.spec.model import Module, Parameter, Spec
 
-__all__ = ["MEMBERS", "Owner", "owner"]
+__all__ = ["MEMBERS", "Owner", "facts_to_test", "owner"]
 
 # What an nn.Module has already, beside names that begin with an underscore; a test holds it to torch.
 _MEMBERS = """
@@ -149,3 +150,55 @@ def _signature(own: Owner) -> str:
     if parameters:
         optional += ["device: torch.device | str | None = None", "dtype: torch.dtype | None = None"]
     return ", ".join(["self", *required, *optional])
+
+
+# ------------------------------------------------------------------------------------------ what its test asks
+def facts_to_test(layout: Layout, shapes: Shapes, setting: Sequence[Any]) -> dict[str, Any] | None:
+    """What the generated test asks about the module: it is called with tensors of these shapes, or of some that fit.
+
+    `setting` has values of the hyperparameters, for those that have no default.
+    """
+    spec = layout.spec
+    if spec.module is None:
+        return None
+    own, places = Owner(spec, spec.module), {t.name: i for i, t in enumerate(spec.tensors)}
+    owned = {p.tensor: p for p in spec.module.parameters}
+    size_of = _sizes_of_names(spec, owned, shapes)
+    sizes = [f"{name}={size_of.get(n, _SIZE)}" for n, name in own.sizes.items()]
+    given = zip(spec.hyperparameters, setting, strict=True)
+    values = {h.name: value if h.default is None else h.default for h, value in given}
+    required = [f"{own.arguments[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
+    device = ['device="cpu"', "dtype=torch.float64"] if owned else []
+    shown = [*sizes, *(f"{own.arguments[h]}={v!r}" for h, v in values.items())]
+    shown += [f"{own.arguments[p.tensor]}={float(p.init)}" for p in owned.values()]
+    fixed = {
+        n: tuple(size_of.get(d, _SIZE) if isinstance(d, str) else d for d in p.shape or ()) for n, p in owned.items()
+    }
+    return {
+        "arguments": ", ".join([*sizes, *required, *device]),
+        "meta": ", ".join([*sizes, *required, 'device="meta"']),
+        "shapes": literal(list(shapes_beside(layout, fixed, shapes))),
+        "call": ", ".join(
+            f"module.{own.names[t.name]}" if t.name in owned else f"x[{places[t.name]}]" for t in spec.tensors
+        ),
+        "inputs": ", ".join(f"x[{places[t.name]}]" for t in spec.tensors if t.name not in owned),
+        "settings": literal(tuple(values.values())),
+        "repr": literal(f"{layout.class_name}({', '.join(shown)})"),
+        "parameters": [
+            {"name": own.names[p.tensor], "index": places[p.tensor], "init": float(p.init)} for p in owned.values()
+        ],
+    }
+
+
+_SIZE = 3  # of a dimension that no tensor has
+
+
+def _sizes_of_names(spec: Spec, owned: Mapping[str, Parameter], shapes: Shapes) -> dict[str, int]:
+    """The sizes of named dimensions; a parameter may have numbers where its tensor has names."""
+    pairs: list[tuple[int | str, int | str]] = []
+    for t, shape in zip(spec.tensors, shapes, strict=True):
+        pairs += zip(reversed(t.shape or ()), reversed(shape or ()), strict=False)
+    for t in spec.tensors:
+        own = owned[t.name].shape if t.name in owned else None
+        pairs += zip(reversed(t.shape or ()), reversed(own or ()), strict=False)
+    return {d: size for d, size in pairs if isinstance(d, str) and d != "..." and isinstance(size, int)}
