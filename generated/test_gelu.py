@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/gelu.yaml
 # spec-sha256: 39c7dcf96f0d6166477af87b5ad7f61c118579804dc23862d363d5a1d46e9767
-# body-sha256: b71485c0b879af7642fb410a9b96bea58d3f1cd35130f28ba050272505be4021
+# body-sha256: 852b392c2a2fa2c648e4cf13662c5666d3e21aa9e061cc722fc15105a8f22712
 """Tests of gelu: it must agree with its formula under autograd in every mode.
 
 y = x/2 * (1 + erf(x / sqrt(2)))
@@ -266,7 +266,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,
@@ -289,9 +289,7 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = (
-    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
-)  # values of each tensor, inside its domain
+SPECIAL: Any = ((math.inf, 0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
 
 
 @in_settings
@@ -527,8 +525,10 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
             # What cancels is no better in float32.
-            lost = max((r.double() - other).abs().max() for r in rough)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
+            size, *lost = (
+                t.abs().nan_to_num(0.0).max() for t in (other, *(r.double() - other for r in rough))
+            )
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * size + 8 * max(lost)
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 
 

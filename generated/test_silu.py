@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/silu.yaml
 # spec-sha256: 6833a27c0fe8c3be65ae27e12ba36f1a1d4193e32f682d8fee1a7e036c19344a
-# body-sha256: fba50a3a85c4076d7725aee347402d6fdcd558d747bce9a385d0a7dceef2ca1f
+# body-sha256: 39978451f852fda48f2bba53c855fb8dcf1f0e9a8fece07f9cf4de9c869dd62e
 """Tests of silu: it must agree with its formula under autograd in every mode.
 
 y = x / (1 + exp(-x))
@@ -267,7 +267,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,
@@ -290,9 +290,7 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = (
-    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
-)  # values of each tensor, inside its domain
+SPECIAL: Any = ((math.inf, 0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
 
 
 @in_settings
@@ -528,8 +526,10 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
             # What cancels is no better in float32.
-            lost = max((r.double() - other).abs().max() for r in rough)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
+            size, *lost = (
+                t.abs().nan_to_num(0.0).max() for t in (other, *(r.double() - other for r in rough))
+            )
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * size + 8 * max(lost)
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 
 

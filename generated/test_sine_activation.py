@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: 273087f88054d8ddb67959a779587dd16c9586535c20fe89b13152b5592dad64
+# body-sha256: 3f7a686a985cd229bd49f90cce4baf713180dd4dba25b3d61dd1138c61f2c655
 """Tests of sine_activation: it must agree with its formula under autograd in every mode.
 
 y = sin(omega * x)
@@ -269,7 +269,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,
@@ -292,9 +292,7 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
         assert_equal(got, want)
 
 
-SPECIAL: Any = (
-    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
-)  # values of each tensor, inside its domain
+SPECIAL: Any = ((0.0, -0.0, 1e-40, -1e-40),)  # values of each tensor, inside its domain
 
 
 @in_settings
@@ -530,8 +528,10 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
             # What cancels is no better in float32.
-            lost = max((r.double() - other).abs().max() for r in rough)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
+            size, *lost = (
+                t.abs().nan_to_num(0.0).max() for t in (other, *(r.double() - other for r in rough))
+            )
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * size + 8 * max(lost)
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 
 

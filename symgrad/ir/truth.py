@@ -12,15 +12,20 @@ MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 
 def compare(op: str, left: Scalar, right: Scalar) -> Expr:
-    """A comparison, decided where both sides are rational or text constants."""
+    """A comparison, decided where both sides are rational or text constants, or the same whatever they are."""
     left, right = as_expr(left), as_expr(right)
     if left.op == right.op and left.op in ("num", "text"):
         return _decide(op, left["value"], right["value"])
-    if left is right:
+    if left is right and (op in ("lt", "gt") or not _may_be_nan(left)):
         return TRUE if op in ("le", "ge", "eq") else FALSE
     if left.op == "num" and right.op != "num":
         return make(MIRRORED[op], right, left)
     return make(op, left, right)
+
+
+def _may_be_nan(value: Expr) -> bool:
+    """Whether a value may be unequal to itself: `where(x == x, x, 0)` asks just that."""
+    return any(s["kind"] not in ("int_tensor", "bool_tensor") for s in value.tensors)
 
 
 _DECIDE: dict[str, Callable[[Any, Any], bool]] = {

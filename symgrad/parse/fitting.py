@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, TypeAlias
 
@@ -53,25 +53,27 @@ class Fitting:
             return None
         if not free:
             return declared
-        for shape in _candidates():
+        for shape in _candidates(frozenset(size for known in declared.values() for size in known)):
             found = self.shapes({**declared, free[0]: shape}, free[1:])
             if found is not None:
                 return found
         return None
 
 
-def sizes(base: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes of named dimensions: as they are, then with few of them changed."""
+def sizes(base: Mapping[str, int], more: Iterable[int] = ()) -> Iterator[dict[str, int]]:
+    """Sizes of named dimensions: as they are, then with few of them changed, to some sizes and `more`."""
+    tried = tuple(dict.fromkeys((*_SIZES, *more)))
     for changes in range(min(len(base), _MOST_CHANGES) + 1):
         for names in combinations(base, changes):
-            for others in product(_SIZES, repeat=changes):
+            for others in product(tried, repeat=changes):
                 yield {**base, **dict(zip(names, others, strict=True))}
 
 
-def _candidates() -> Iterator[tuple[int, ...]]:
-    """Shapes to try; those of different sizes tell most."""
+def _candidates(there: frozenset[int]) -> Iterator[tuple[int, ...]]:
+    """Shapes to try, also of sizes that other tensors have; those of different sizes tell most."""
+    more = tuple(sorted(there - {1, 2, 3, 4}))
     for rank in (2, 1, 3, 0, 4):
-        sizes = (2, 3, 4, 1) if rank < 4 else (2, 3, 4)
+        sizes = (2, 3, 4, *more, 1) if rank < 4 else (2, 3, 4)
         yield from sorted(product(sizes, repeat=rank), key=lambda shape: (1 in shape, -len(set(shape))))
 
 

@@ -28,6 +28,15 @@ def test_comparisons_mirror_and_negate(op: str) -> None:
     assert truth.compare(op, ex.num(2), X) is truth.compare(truth.MIRRORED[op], X, 2)
 
 
+@pytest.mark.parametrize("op", sorted(COMPARISONS))
+def test_a_comparison_with_itself_is_decided_only_where_nan_decides_it_alike(op: str) -> None:
+    whole, holds = symbol("n", "int_tensor"), op in ("le", "ge", "eq")
+    assert truth.compare(op, whole, whole) is (ex.TRUE if holds else ex.FALSE)
+    own = truth.compare(op, X, X)
+    assert own is ex.FALSE if op in ("lt", "gt") else own.op == op
+    assert exact([own], POINT, 60) == [holds]
+
+
 def test_truth_values_fold() -> None:
     p, q = truth.compare("gt", X, 0), truth.compare("lt", Y, 1)
     assert truth.logical("and", p, ex.TRUE) is p

@@ -18,7 +18,9 @@ from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
+from symgrad.numerics.accuracy import Judge
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Environment
+from symgrad.numerics.machine import machine_form
 from symgrad.resources import template_folder
 from symgrad.stabilise.candidates import Choice
 
@@ -112,10 +114,12 @@ def _rows(
     errors = judge.measure(form, FLOAT32, wide).errors
     doubles = judge.double_errors(form)  # the test computes in float64 at the same points
     known = (r for r in judge.references(FLOAT32) if not r.boolean and math.isfinite(r.credit * r.ulp))
+    beside_roots = frozenset() if wide else _beside_roots(judge, form)
     usable = [
         r
         for r in known
         if not math.isinf(max(errors[r.index], doubles[r.index]))
+        and r.index not in beside_roots
         and _leads_to(variant, layout, {**decisions, **points[r.index]})
     ]
     worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
@@ -131,6 +135,14 @@ def _rows(
     steady = [k for k in sorted(chosen) if all(map(_is_allowed, rough[k], ulps))]
     rows = tuple(_row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in steady)
     return rows, ulps
+
+
+def _beside_roots(judge: Judge, form: Expr) -> frozenset[int]:
+    """The points of float32 at which torch's digamma is small: it adds up terms of about 1, and errs by their ulp."""
+    columns = [
+        judge.sample.simulation(FLOAT32, FLOAT32)(n) for n in topological(machine_form(form)) if n.op == "digamma"
+    ]
+    return frozenset(k for column in columns for k, value in enumerate(column) if abs(value) < 1)
 
 
 def _is_coarse(form: Expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import ZERO, Expr, symbol
+from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ir.truth import compare
 from symgrad.tensor_ops import TENSOR_OPS, Ref, is_number
@@ -155,6 +155,9 @@ def _expand(printer: Printer, node: Expr) -> str:
         return f"{printer.atom(value)}.expand({shape})"
     # A number has no dtype and no device: it takes those of a tensor that is there.
     lender = _lender(printer, like)
+    if lender is not None and value.is_boolean:  # jit.trace knows no tensor filled with True
+        filling = {TRUE: "1", FALSE: "0"}.get(value) or f"int({printer(value)})"
+        return f"{printer.atom(lender)}.new_full({shape}, {filling}, dtype=torch.bool)"
     if lender is not None:
         return f"{printer.atom(lender)}.new_full({shape}, {printer(value)})"
     return f"torch.full({shape}, {printer(value)})"

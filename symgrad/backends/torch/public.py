@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from symgrad.backends.literals import literal, quoted
@@ -205,22 +206,26 @@ _PYTHON_TYPES = {"float": "(float, int)", "int": "int", "bool": "bool", "str": "
 def _body(layout: Layout, op: str, apply: str, original: Layout) -> list[str]:
     spec = layout.spec
     renamed = dict(zip(original.argument_names, layout.argument_names, strict=True))
+    told = {own: name for name, own in renamed.items()}
     groups = [] if op != original.spec.op else [[renamed[t] for t in g] for g in read_as_floats(original.operation)]
-    lines = _tensor_checks(layout, op, groups)
-    lines += _dtype_checks(layout, op)
+    lines = _tensor_checks(layout, op, groups, told)
+    lines += _dtype_checks(layout, op, told)
     for h in spec.hyperparameters:
-        lines += _hyperparameter_checks(h, op)
+        lines += _hyperparameter_checks(h, op, told[h.name])
     if shape_check(layout):
         lines.append(f"_check_shapes({', '.join(t.name for t in spec.tensors if t.shape is not None)})")
-    lines += [f'_dimension("{op}", "{h}", {h}, {rank})' for h, rank in rank_checks(original, renamed)]
-    if is_nonlinear(layout):
+    lines += [f'_dimension("{op}", "{told[h]}", {h}, {rank})' for h, rank in rank_checks(original, renamed)]
+    if is_nonlinear(original):
         lines.append(f'_refuse_compilers("{op}")')
     arguments = ", ".join(layout.argument_names)
     return [*lines, f"return {apply}({arguments})"]
 
 
-def _tensor_checks(layout: Layout, op: str, groups: list[list[str]]) -> list[str]:
-    """What is no tensor becomes one or is refused; of each of the groups, one tensor at least is made a float."""
+def _tensor_checks(layout: Layout, op: str, groups: list[list[str]], told: Mapping[str, str]) -> list[str]:
+    """What is no tensor becomes one or is refused; of each of the groups, one tensor at least is made a float.
+
+    `told` are the names that messages use: those of the spec.
+    """
     spec = layout.spec
     names = [t.name for t in spec.tensors]
     floats = {t for group in groups for t in group}
@@ -243,38 +248,38 @@ def _tensor_checks(layout: Layout, op: str, groups: list[list[str]]) -> list[str
     everyone = f"({' and '.join(fits)})"
     if len(names) > 3 and not layout.optional and not casts:
         everyone = f"all(map(_is_real, ({', '.join(names)})))"
-    optional = "".join(f'"{t.name}", ' for t in spec.tensors if t.default is not None)
-    values = ", ".join(f"{n}={n}" for n in names)
+    optional = "".join(f'"{told[t.name]}", ' for t in spec.tensors if t.default is not None)
+    values = ", ".join(f"{told[n]}={n}" for n in names)
     made = f'    {", ".join(names)} = _tensors("{op}", ({optional.rstrip()}), {values})'
     return [f"if not {everyone}:", made, *casts]
 
 
-def _dtype_checks(layout: Layout, op: str) -> list[str]:
+def _dtype_checks(layout: Layout, op: str, told: Mapping[str, str]) -> list[str]:
     lines = []
     for t in layout.spec.tensors:
         if t.dtype == "int":
-            lines.append(f'_integral("{op}", "{t.name}", {t.name})')
+            lines.append(f'_integral("{op}", "{told[t.name]}", {t.name})')
         elif t.dtype == "bool":
-            lines.append(f'_boolean("{op}", "{t.name}", {t.name})')
+            lines.append(f'_boolean("{op}", "{told[t.name]}", {t.name})')
     return lines
 
 
-def _hyperparameter_checks(h: Hyperparameter, op: str) -> list[str]:
-    lines = [f'_typed("{op}", "{h.name}", {h.name}, {_PYTHON_TYPES[h.type]})']
+def _hyperparameter_checks(h: Hyperparameter, op: str, told: str) -> list[str]:
+    lines = [f'_typed("{op}", "{told}", {h.name}, {_PYTHON_TYPES[h.type]})']
     if h.choices:
         allowed = literal(h.choices)
         text = listed([str(c) for c in h.choices]).replace(" and ", " or ")
         text = quoted(text)[1:-1].replace("{", "{{").replace("}", "}}")  # inside of an f-string
         lines += [
             f"if {h.name} not in {allowed}:",
-            f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{h.name}!r}}")',
+            f'    raise ValueError(f"{op}: {told} must be {text}, not {{{h.name}!r}}")',
         ]
     if h.domain is not None:
         test = _inside(h)
         if test:
             lines += [
                 f"if not {test}:",
-                f'    raise ValueError(f"{op}: {h.name} must be in {h.domain}, not {{{h.name}}}")',
+                f'    raise ValueError(f"{op}: {told} must be in {h.domain}, not {{{h.name}}}")',
             ]
     return lines
 

@@ -14,7 +14,9 @@ from symgrad.tensor_ops import TENSOR_OPS
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 
 # Operations on half precision of which torch rounds intermediate values, on some device.
-_SEVERAL_ROUNDINGS = frozenset({"log_softmax", "logsumexp", "prod", "cumsum", "conv1d_weight", "conv2d_weight"})
+_SEVERAL_ROUNDINGS = frozenset(
+    {"log_softmax", "logsumexp", "prod", "cumsum", "conv1d_weight", "conv2d_weight", "xlogy", "xlog1py"}
+)
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})

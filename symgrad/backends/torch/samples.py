@@ -23,7 +23,7 @@ from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import TENSOR_OPS
 from symgrad.tensor_ops.extent import Extent, extent
 
-__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "variant_at"]
+__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
@@ -176,10 +176,7 @@ def _vanishes(node: Expr) -> bool:
 def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
     """Those of the shapes that the operations accept; first such ones as were looked for, where some do not fit."""
     spec = layout.spec
-    read = _attributes(layout)
-    values = [dict(zip((h.name for h in spec.hyperparameters), v, strict=True)) for v in settings(layout)]
-    attributes = list({tuple(sorted((n, v) for n, v in s.items() if n in read)): s for s in values}.values())
-    fitting = Fitting([f for v in layout.variants for f in v.formulas.values()], attributes)
+    fitting = _fitting_of(layout)
     symbols = [layout.symbol(t.name) for t in spec.tensors]
 
     def fits(shapes: Shapes) -> bool:
@@ -195,6 +192,35 @@ def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
         if whole is not None:
             return [tuple(whole[s] for s in symbols), *fine]
     return fine or found
+
+
+def _fitting_of(layout: Layout) -> Fitting:
+    """What the operations accept with the values of the hyperparameters."""
+    read = _attributes(layout)
+    values = [dict(zip((h.name for h in layout.spec.hyperparameters), v, strict=True)) for v in settings(layout)]
+    attributes = list({tuple(sorted((n, v) for n, v in s.items() if n in read)): s for s in values}.values())
+    return Fitting([f for v in layout.variants for f in v.formulas.values()], attributes)
+
+
+def shapes_beside(layout: Layout, fixed: Mapping[str, tuple[int, ...]], shapes: Shapes) -> Shapes:
+    """The shapes with those of some tensors fixed, and with others of the rest where they do not fit."""
+    tensors, fitting = layout.spec.tensors, _fitting_of(layout)
+    bound: dict[str, int] = {}
+    for t in tensors:
+        pairs = zip(reversed(t.shape or ()), reversed(fixed.get(t.name, ())), strict=False)
+        bound |= {d: size for d, size in pairs if isinstance(d, str)}
+    free = [layout.symbol(t.name) for t in tensors if t.shape is None and t.name not in fixed]
+    symbols = [layout.symbol(t.name) for t in tensors]
+    kept = {symbol: fixed.get(symbol.name, shape or ()) for symbol, shape in zip(symbols, shapes, strict=True)}
+    if not bound and not fitting.conflict(kept):
+        return tuple(kept.values())
+    unbound = {n: size for n, size in _sizes(layout.spec, {}).items() if n not in bound}
+    for named in sizes(unbound, (size for shape in fixed.values() for size in shape)):
+        sized = _sized(layout.spec, {**named, **bound})
+        declared = {s: fixed.get(s.name, shape or ()) for s, shape in zip(symbols, sized, strict=True) if s not in free}
+        if (whole := fitting.shapes(declared, free)) is not None:
+            return tuple(whole[s] for s in symbols)
+    return tuple(kept.values())
 
 
 def _broadcast(count: int, patterns: Sequence[Sequence[tuple[int, ...]]]) -> list[Shapes]:

@@ -13,7 +13,7 @@ from symgrad.differentiate.modes import is_tensor_op, partials
 from symgrad.explain.equations import SAME_VALUES
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Environment, Format
 from symgrad.numerics.machine import machine_form
 from symgrad.numerics.simulate import Simulation
 from symgrad.spec.interval import Interval
@@ -32,13 +32,14 @@ _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 def special(layout: Layout) -> list[list[str]]:
     """Values of each tensor as source at which functions have limits, poles and signed zeros, in its domain.
 
-    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not.
+    Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not,
+    and those at which an output is no number: what its gradient is there, says nothing.
     """
     values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
     found = []
     for t in layout.spec.tensors:
         own = [v for v in values if t.dtype == "float" and (t.domain is None or _is_within(v, t.domain))]
-        lost = set(map(repr, _lost(layout, t, own))) if own else set()
+        lost = set(map(repr, (*_lost(layout, t, own), *_undefined(layout, t, own)))) if own else set()
         found.append([v.replace("inf", "math.inf") for v in map(repr, own) if v not in lost])
     return found
 
@@ -54,6 +55,33 @@ def _lost(layout: Layout, tensor: Tensor, values: Sequence[float]) -> Iterator[f
                 yield value
 
 
+def _undefined(layout: Layout, tensor: Tensor, values: Sequence[float]) -> Iterator[float]:
+    """The values of a tensor at which an output and a gradient are no numbers, whatever the other tensors are."""
+    symbol = layout.symbol(tensor.name)
+    for chosen in settings(layout):
+        variant = variant_at(layout, chosen)
+        if variant is None:
+            continue
+        for v in values:
+            points = [{**p, symbol: v} for p in _points(layout, chosen)]
+            lost = {
+                evaluate  # how it is written tells an output from a gradient
+                for own, _, evaluate in _forms(layout, variant)
+                if all(map(math.isnan, map(sum, zip(*_columns(own, _plain, points, FLOAT64), strict=True))))
+            }
+            if lost == {_plain, _of_autograd}:
+                yield v
+
+
+def _columns(
+    forms: Sequence[Expr], evaluate: _Evaluate, points: Sequence[Environment], target: Format
+) -> list[Sequence[float]]:
+    """Each of some forms at all points, with cotangents of 1."""
+    ones = {s: 1.0 for form in forms for s in form.symbols if s.is_differential}
+    simulation = Simulation([{**ones, **p} for p in points], target)
+    return [evaluate(form, simulation) for form in forms]
+
+
 def _results(
     layout: Layout, tensor: Tensor, values: Sequence[float], target: Format
 ) -> Iterator[tuple[float, float, float]]:
@@ -65,9 +93,7 @@ def _results(
             continue
         points = [{**p, symbol: v} for v in values for p in _points(layout, chosen)]
         for own, written, evaluate in _forms(layout, variant):
-            ones = {s: 1.0 for form in own for s in form.symbols if s.is_differential}  # cotangents
-            simulation = Simulation([{**ones, **p} for p in points], target)
-            columns = ([way(form, simulation) for form in forms] for way, forms in ((_plain, own), (evaluate, written)))
+            columns = (_columns(forms, way, points, target) for way, forms in ((_plain, own), (evaluate, written)))
             mine, theirs = (list(zip(*c, strict=True)) for c in columns)
             yield from zip((p[symbol] for p in points), map(sum, mine), map(_total, theirs), strict=True)
 

@@ -17,7 +17,7 @@ from symgrad.backends.torch.figures import ALLOWANCE, figures
 from symgrad.backends.torch.imports import test_imports
 from symgrad.backends.torch.layout import Layout
 from symgrad.backends.torch.methods import keepers
-from symgrad.backends.torch.owner import Owner
+from symgrad.backends.torch.owner import facts_to_test
 from symgrad.backends.torch.plumbing import plumbing
 from symgrad.backends.torch.printer import Printer
 from symgrad.backends.torch.ranges import sampled_ranges
@@ -70,13 +70,14 @@ class _Facts:
 
     def context(self) -> dict[str, Any]:
         """All variables of the template."""
+        layout = self.layout
         context = {
             **self._arguments(),
             **self._samples(),
             **self._values(),
             **self._conduct(),
             **self._derivatives(),
-            "module": self._module(),
+            "module": facts_to_test(layout, self.shapes[0], self.settings[0]),
         }
         formulas = [line for part in ("composite", "saved", "rule", "transposed") for line in context.get(part, ())]
         context["helpers"] = plumbing("\n".join(formulas))
@@ -331,52 +332,6 @@ class _Facts:
     def _declared(self) -> list[str]:
         """All names of the spec but those of dimensions."""
         return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
-
-    # ------------------------------------------------------------------------------------------ nn.Module
-    def _module(self) -> dict[str, Any] | None:
-        spec = self.spec
-        if spec.module is None:
-            return None
-        owned = {p.tensor: p for p in spec.module.parameters}
-        own = Owner(spec, spec.module)
-        base = self.shapes[0]
-        sizes: dict[str, int] = {}
-        for t, shape in zip(spec.tensors, base, strict=True):
-            for d, s in zip(reversed(t.shape or ()), reversed(shape or ()), strict=False):
-                if isinstance(d, str) and d != "...":
-                    sizes[d] = s
-        arguments = [f"{name}={sizes.get(n, 3)}" for n, name in own.sizes.items()]
-        values = {
-            h.name: h.default if h.default is not None else self.settings[0][k]
-            for k, h in enumerate(spec.hyperparameters)
-        }
-        required = [f"{own.names[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
-        device = ['device="cpu"', "dtype=torch.float64"] if owned else []
-        shown = [*arguments, *(f"{own.names[h]}={v!r}" for h, v in values.items())]
-        shown += [f"{own.names[p.tensor]}={float(p.init)}" for p in owned.values()]
-        shapes = [
-            () if t.name in owned and owned[t.name].shape is None else s
-            for t, s in zip(spec.tensors, base, strict=True)
-        ]
-        return {
-            "arguments": ", ".join([*arguments, *required, *device]),
-            "meta": ", ".join([*arguments, *required, 'device="meta"']),
-            "shapes": literal(shapes),
-            "call": ", ".join(
-                f"module.{own.names[t.name]}" if t.name in owned else f"x[{self.places[t.name]}]" for t in spec.tensors
-            ),
-            "inputs": ", ".join(f"x[{self.places[t.name]}]" for t in spec.tensors if t.name not in owned),
-            "settings": literal(tuple(values.values())),
-            "repr": literal(f"{self.layout.class_name}({', '.join(shown)})"),
-            "parameters": [
-                {
-                    "name": own.names[p.tensor],
-                    "index": self.places[p.tensor],
-                    "init": float(p.init),
-                }
-                for p in owned.values()
-            ],
-        }
 
 
 def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:

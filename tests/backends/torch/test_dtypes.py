@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from compiled import compiled_text
+from compiled import compiled_text, results
 from random_expressions import X, Y
 
 from symgrad.backends.torch.dtypes import cast, printed, promoted
@@ -209,3 +209,24 @@ def test_a_choice_between_numbers_by_truth_values_alone_is_rounded_to_the_dtype_
     x, t = (torch.ones(3, dtype=kind) for kind in kinds)
     _, n = item.function(x, t, torch.tensor([True, False, True]))
     assert n.dtype == t.dtype and n.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("formula", ["x > 0", "(x > 0) & (w < 1)", "(x > 0) | (w < 1)", "w < w", "w == w"])
+@pytest.mark.parametrize("others", ["", ", z: w * x"])
+def test_a_truth_value_stays_one_where_it_is_known_or_a_tensor_cancels(formula: str, others: str) -> None:
+    item = compiled_text(
+        "\nop: f\ntensors: {x: {domain: '(0, oo)'}, w: }\n"
+        f"outputs: {{y: {{expr: '{formula}', grad: false}}{others}}}\n"
+    )
+    x, w = torch.rand(2, 1) + 0.5, torch.tensor([0.0, 2.0, float("nan")])
+    expected = eval(formula, {"x": x, "w": w})
+    torch.testing.assert_close(results(item.function(x, w))[0], expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("formula", ["where(x == x, x**2, 0)", "where(x != x, 0, x**2)", "where(x >= x, x**2, 0)"])
+def test_a_comparison_with_itself_finds_what_is_no_number(formula: str) -> None:
+    item = compiled_text(f"\nop: f\ntensors: {{x: }}\noutputs: {{y: '{formula}'}}\n")
+    x = torch.tensor([float("nan"), 3.0], requires_grad=True)
+    y = item.function(x)
+    assert y.tolist() == [0, 9]
+    assert torch.autograd.grad(y.sum(), x)[0].tolist() == [0, 6]

@@ -149,6 +149,22 @@ def test_a_module_has_room_for_every_name() -> None:
     torch.testing.assert_close(item.module.Scale(3)(torch.ones(3)), torch.full((3,), 0.75 + 4))
 
 
+@pytest.mark.parametrize("name", ["training", "type", "torch", "device", "float", "forward", "_x", "__x__", "int"])
+def test_a_constructor_calls_hyperparameters_as_the_spec_does(name: str) -> None:
+    text = f"{{op: f, tensors: {{t: }}, hyperparameters: {{{name}: 1.5}}, outputs: {{y: t * {name}}}, module: }}"
+    made = compiled_text(text).module.F(**{name: 2.5})
+    assert made(torch.ones(1)).item() == 2.5
+    assert repr(made) == f"F({name}=2.5)"
+
+
+def test_a_constructor_calls_parameters_as_the_spec_does() -> None:
+    module = "{parameters: {training: 2, _w: 1}}"
+    text = f"{{op: f, tensors: {{t: , training: , _w: }}, outputs: {{y: t * training + _w}}, module: {module}}}"
+    made = compiled_text(text).module.F(training=3.0, _w=4.0)
+    assert made(torch.ones(1)).item() == 7.0
+    assert repr(made) == "F(training=3.0, _w=4.0)"
+
+
 def test_the_members_of_a_module_are_known() -> None:
     public = {n for n in dir(torch.nn.Module()) if not n.startswith("_")}
     assert public <= MEMBERS

@@ -98,6 +98,40 @@ def test_choices_and_types_are_checked() -> None:
         stem("int_and_bool").function(x, x.long(), x > 0, n=True)
 
 
+def test_a_choice_may_be_called_as_what_the_body_needs() -> None:
+    formula = 'where(torch == "a", t, where(torch == "b", -t, 2 * t))'
+    item = compiled_text(
+        f"{{op: f, tensors: {{t: }}, hyperparameters: {{torch: {{type: str, choices: [a, b, c]}}}}, "
+        f"outputs: {{y: '{formula}'}}}}"
+    )
+    t = torch.ones(1)
+    assert [item.function(t, torch=choice).item() for choice in "abc"] == [1, -1, 2]
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("hyperparameters: {float: {type: int, domain: '(0, 9)'}}", 10),
+        ("hyperparameters: {float: {type: str, choices: [a, b]}}", "c"),
+        ("hyperparameters: {float: {type: int}}", "c"),
+        ("tensors: {t: , float: {dtype: int}}", 0.5),
+        ("tensors: {t: , float: {dtype: bool}}", 0.5),
+        ("tensors: {t: , float: }", "c"),
+        ("tensors: {t: , float: {shape: [C]}}", torch.ones(2, 2)),
+        ("hyperparameters: {float: {type: int}}, outputs: {y: 'sum(t, dim=float)'}", 7),
+    ],
+)
+def test_messages_name_arguments_as_the_spec_does(declared: str, value: Any) -> None:
+    formula = 'where(float == "a", t, 2)' if "str" in declared else "where(float, t, 1)"
+    formula = formula if "str" in declared or "bool" in declared else "t * float"
+    parts = [declared]
+    parts += ["tensors: {t: }"] * ("tensors" not in declared) + [f"outputs: {{y: '{formula}'}}"] * (
+        "y:" not in declared
+    )
+    with pytest.raises((TypeError, ValueError, IndexError), match=r"\bfloat\b(?!_)"):
+        compiled_text(f"{{op: f, {', '.join(parts)}}}").function(torch.ones(1), float=value)
+
+
 def test_tensors_are_checked() -> None:
     x = torch.ones(2)
     with pytest.raises(TypeError, match="complex"):

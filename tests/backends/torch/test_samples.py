@@ -132,6 +132,12 @@ def test_infinities_are_left_out_where_the_form_alone_has_no_number() -> None:
     assert set(found) == ALL - {"math.inf", "-math.inf"}
 
 
+def test_values_are_left_out_at_which_neither_the_output_nor_its_gradient_is_a_number() -> None:
+    text = "{{op: f, tensors: {{x: }}, outputs: {{y: {}}}}}"
+    assert set(special(Layout(compiled_text(text.format("acosh(x)")).operation))[0]) == {"math.inf"}
+    assert set(special(Layout(compiled_text(text.format("log(x)")).operation))[0]) == ALL
+
+
 def test_no_number_is_sampled_beside_integers_that_decide_the_dtype() -> None:
     item = compiled_text("{op: f, tensors: {n: {dtype: int}, x: }, outputs: {y: exp(n) + exp(x), z: n*x}}")
     found, _ = shapes(Layout(item.operation))

@@ -165,9 +165,11 @@ def _ways(form: Expr) -> Iterator[Expr]:
 def _whole(form: Expr, formula: Expr) -> Expr:
     """The form in the shape of the formula, where tensor operations that give it have cancelled out.
 
-    What the formula does not contain stands for a part of it, and has that part's shape.
+    What the formula does not contain stands for a part of it, and has that part's shape. Numbers that only lack tensors
+    get the shape and the dtype of all of them later; a truth value keeps its dtype.
     """
     own, whole = shape_sources(form), shape_sources(formula)
-    if own >= whole or all(s.op == "sym" for s in whole) or not own.issubset(topological(formula)):
+    of_tensors = all(s.op == "sym" for s in whole) and not formula.is_boolean
+    if own >= whole or of_tensors or not own.issubset(topological(formula)):
         return form
     return form if same_shape(own | whole, form) else make("expand", form, formula)
