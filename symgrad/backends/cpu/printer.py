@@ -51,7 +51,13 @@ class CppPrinter(PassPrinter):
             return self._power(node)
         if node.op == "clamp" and not any(a.symbols for a in node.args[1:]):
             return self._clamp(*node.args), _ATOM
+        if node.op == "exp" and self._is_minus_abs(node.args[0]):
+            return f"exp_minus_abs({self(node.args[0].args[0].args[0])})", _ATOM
         return self._shared(node) or (SPELLINGS[node.op].lanes.format(*map(self.lanes, node.args)), _ATOM)
+
+    def _is_minus_abs(self, node: Expr) -> bool:
+        """Whether an expression is -|x|, and has no name of its own."""
+        return node.op == "neg" and node.args[0].op == "abs" and not {node, node.args[0]} & self.names.keys()
 
     def _shared(self, node: Expr) -> tuple[str, int] | None:
         """What reads alike on lanes and on doubles."""

@@ -1,4 +1,4 @@
-// defines: exp exp_exponent exp_rest exp_series scaled
+// defines: exp exp_minus_abs exp_exponent exp_rest exp_series scaled
 // ------------------------------------------------------------------------------------------------ exponentials
 // exp(x) = 2^k exp(r) with |r| <= log(2) / 2; adding 1.5 * 2^mantissa rounds x / log(2) to the integer k.
 template <typename T>
@@ -66,9 +66,24 @@ INLINE Lanes<T> scaled(Lanes<T> x, Lanes<T> k) {
 }
 #endif
 
+// Beyond these bounds exp(x) is 0 or infinite.
+template <typename T>
+constexpr double EXP_LOW = sizeof(T) == 4 ? -110 : -760;
+template <typename T>
+constexpr double EXP_HIGH = sizeof(T) == 4 ? 90 : 720;
+
+template <typename T>
+INLINE Lanes<T> exp_within(Lanes<T> x) {
+    const Lanes<T> k = exp_exponent(x);
+    return scaled(1 + exp_series(exp_rest(x, k)), k);
+}
+
 template <typename T>
 INLINE Lanes<T> exp(Lanes<T> x) {
-    const double low = sizeof(T) == 4 ? -110 : -760, high = sizeof(T) == 4 ? 90 : 720;
-    const Lanes<T> inside = at_most(at_least(x, low), high), k = exp_exponent(inside);
-    return scaled(1 + exp_series(exp_rest(inside, k)), k);
+    return exp_within(at_most(at_least(x, EXP_LOW<T>), EXP_HIGH<T>));
+}
+
+template <typename T>
+INLINE Lanes<T> exp_minus_abs(Lanes<T> x) {
+    return exp_within(at_least(Lanes<T>::from_bits(Lanes<T>::bits_of(x) | Lanes<T>::sign_bit()), EXP_LOW<T>));
 }
