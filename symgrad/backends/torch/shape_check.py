@@ -64,7 +64,9 @@ def conditions(tensors: Iterable[Shaped]) -> Iterator[str]:
     for t in sorted(tensors, key=lambda t: t.optional):
         tests: list[str] = []
         beside: dict[str, list[str]] = {}
-        run = next(filter(None, (_run(t, other) for other in present)), None)
+        # A shape as it is costs less than a part of one.
+        others = sorted(present, key=lambda other: (other.leading, len(other.dims)))
+        run = next(filter(None, (_run(t, other) for other in others)), None)
         if run:
             tests.append(f"{t.sizes(0, len(t.dims))} == {run}")
         elif t.dims or not t.leading:
