@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import tempfile
-import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -37,14 +38,20 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
         if kernels is None:
             terminal.detail(f"{path.as_posix()}: no fused passes")
             continue
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            widths = (False, True) if module._has_wide_vectors() else (False,)
-            wanted = product(dtypes, range(kernels.parts), widths)
-            libraries = [kernels.library(getattr(torch, dtype), part, narrow) for dtype, part, narrow in wanted]
-        if None in libraries:
+        if not kernels.on:
             failed += 1
-            terminal.problem("\n".join(str(w.message) for w in caught) or f"{path.as_posix()}: kernels are turned off")
+            terminal.problem(f"{path.as_posix()}: kernels are turned off")
+            continue
+        widths = (False, True) if module._has_wide_vectors() else (False,)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            wanted = product(dtypes, range(kernels.parts), widths)
+            jobs = [pool.submit(kernels.load, getattr(torch, dtype), part, narrow) for dtype, part, narrow in wanted]
+        try:
+            for job in jobs:
+                job.result()
+        except (OSError, RuntimeError) as error:
+            failed += 1
+            terminal.problem(f"{path.as_posix()}: {error}")
         else:
             terminal.result(f"{path.as_posix()}: {', '.join(dtypes)}")
     return 1 if failed else 0

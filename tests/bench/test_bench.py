@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from click.testing import CliRunner
-from fused import needs_compiler
+from fused import imported, needs_compiler
 
 from symgrad.bench import limit as limits
 from symgrad.bench import report
@@ -92,7 +92,9 @@ def test_build_compiles_what_modules_look_for(tmp_path, monkeypatch):
     assert run(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", out]).exit_code == 0
     assert run(main, ["build", out, "--dtype", "float32"]).exit_code == 0
     built = {p.name.rpartition("_")[0] for p in (tmp_path / "cache").iterdir()}
-    assert built == {"gate_cpu_float", "gate_cpu_float1"}  # without a compiler, second derivatives need theirs too
+    parts = {"gate_cpu_float", "gate_cpu_float1"}  # without a compiler, second derivatives need theirs too
+    wide = imported(tmp_path / "out" / "gate.py")._has_wide_vectors()
+    assert built == parts | ({f"{part}_narrow" for part in parts} if wide else set())
     assert run(main, ["build", str(tmp_path)]).exit_code == 2
 
 
