@@ -209,6 +209,8 @@ UNUSUAL = (
     " outputs: {nll: '-mean(logsumexp(log(max(p, 1e-12)), dim=-1))'}}",
     "{op: attended, tensors: {s: {shape: [N, K]}, mask: {shape: [N, K], dtype: bool}},"
     " outputs: {p: 'softmax(where(mask, s, -oo), dim=-1)'}, test: {shapes: {s: [3, 2], mask: [3, 2]}}}",
+    "{op: attended_by_heads, tensors: {s: {shape: [B, H, L, K]}, mask: {shape: [B, 1, L, K], dtype: bool}},"
+    " outputs: {p: 'softmax(where(mask, s, -oo), dim=-1)'}}",
     "{op: clipped_share, tensors: {x: , old: {grad: false}}, let: {d: exp(x - old)},"
     " outputs: {loss: mean(d), share: {expr: 'mean(where(abs(d - 1) > 0.2, 1.0, 0.0))', grad: false}}}",
     "{op: batch_norm, tensors: {x: {shape: [N, C, L]}, g: {shape: [C]}, b: {shape: [C]}},"

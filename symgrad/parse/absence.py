@@ -59,12 +59,7 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
     extent(result)
     if is_number(result) and not is_number(root) and any(n.op in TENSOR_OPS for n in topological(root)):
         return make("expand", result, like(root))
-    if is_number(result) or extent(result) == extent(root):
-        return result
-    try:  # a product with 0 has the shape of the whole
-        return make("expand", result, like(root))
-    except ShapeConflict:  # nothing that is given has that shape
-        return result
+    return _whole(result, root, like)  # a product with 0 has the shape of the whole
 
 
 def _mapped(node: Expr, args: list[Expr], like: Callable[[Expr], Expr]) -> Expr:

@@ -3,7 +3,7 @@
     y = tanh(x) + offset
 
 where offset is None:
-    grad_x = grad_y / cosh(x)**2
+    dy/dx = 1 / cosh(x)**2
 
 where offset is not None:
     dy/dx      = 1 / cosh(x)**2
@@ -52,7 +52,7 @@ class OptionalTensorFunction(Function):
     def forward(x: Tensor, offset: Tensor | None) -> Tensor:
         if offset is None:
             x, dtype = _widen(x)
-            return _round(torch.tanh(x).expand(x.shape).clone(), dtype)
+            return _round(torch.tanh(x), dtype)
         x, offset, dtype = _widen(x, offset)
         return _round(torch.tanh(x) + offset, dtype)
 
@@ -80,9 +80,7 @@ class OptionalTensorFunction(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                grad_x = _fit(
-                    grad_y.sum_to_size(x.shape) / cosh_x / cosh_x, saved[0].shape, saved[0].dtype
-                )
+                grad_x = _fit(grad_y / cosh_x / cosh_x, saved[0].shape, saved[0].dtype)
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:
@@ -96,18 +94,13 @@ class OptionalTensorFunction(Function):
     def jvp(ctx: Any, tangent_x: Tensor | None, tangent_offset: Tensor | None) -> Any:
         with _primals(ctx) as saved:
             (x,) = saved
-            if ctx.without_offset:
-                x, tangent_x, tangent_offset, _ = _widen(x, tangent_x, tangent_offset)
-                terms = []
-                if tangent_x is not None:
-                    cosh_x = torch.cosh(x)
-                    terms.append(tangent_x / cosh_x / cosh_x)
-                return _total(ctx, terms)
             x, _ = _widen(x)
             terms = []
             if tangent_x is not None:
                 cosh_x = torch.cosh(x)
                 terms.append(tangent_x / cosh_x / cosh_x)
+            if ctx.without_offset:
+                return _total(ctx, terms)
             if tangent_offset is not None:
                 terms.append(tangent_offset)
             return _total(ctx, terms)
@@ -131,11 +124,7 @@ class _OptionalTensorPlain(Function):
             grad_x = None
             if wants_x:
                 cosh_x = torch.cosh(x)
-                grad_x = _fit(
-                    (grad_y.sum_to_size(x.shape) / cosh_x).div_(cosh_x),
-                    saved[0].shape,
-                    saved[0].dtype,
-                )
+                grad_x = _fit((grad_y / cosh_x).div_(cosh_x), saved[0].shape, saved[0].dtype)
             return grad_x, None
         grad_x = grad_offset = None
         if wants_x:

@@ -30,7 +30,7 @@ Shape = tuple[int, ...]
 
 def _helpers() -> dict[str, Any]:
     scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
-    scope["nn_grad"] = torch.nn.grad
+    scope["_grads"] = torch.nn.grad
     scope["_broadcast_shapes"] = torch.broadcast_shapes
     scope["Callable"], scope["forward_ad"] = Callable, torch.autograd.forward_ad
     wanted = re.compile(
