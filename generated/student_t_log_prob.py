@@ -2,22 +2,21 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/student_t_log_prob.yaml
 # spec-sha256: cf7aa6182bdda4d1719631e58fe84efb76190ccfde2c54ed8b6c1434b467d28e
-# body-sha256: 68fca8b8a026ce6effb1621cd0ab7a14dabfbc916a80c94fd35290a65dcead91
+# body-sha256: daeeb994e8eef13b9e4e77c300d03aa3c73584d6653a154c232d60226f84ae5e
 """Log density of Student's t distribution.
 
     z        = (x - loc) / scale
     log_prob = lgamma((df + 1)/2) - lgamma(df/2) - log(pi*df)/2 - log(scale)
                - (df + 1)/2 * log(1 + z**2/df)
 
-    u                = z**2 / df + 1
-    v                = where(abs(z) < 1, 1 / u, 1 / z**2 / (1 / df + 1 / z**2))
-    w                = hypot(z, sqrt(df))
-    dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / w**2
-    dlog_prob/ddf    = (((x - loc) / df / scale)**2 / u + (z**2 / u - 1) / df
-                       + digamma((df + 1) / 2) - 2 * log(hypot(sqrt(1 / df) * (x - loc) / scale,
-                       1)) - digamma(df / 2)) / 2
-    dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / w**2
-    dlog_prob/dscale = v * (x - loc)**2 / scale**3 - v / scale
+    u                = where(abs(z) < 1, 1 / (z**2 / df + 1), 1 / z**2 / (1 / df + 1 / z**2))
+    v                = hypot(z, sqrt(df))
+    dlog_prob/dx     = -(df + 1) * (x - loc) / scale**2 / v**2
+    dlog_prob/ddf    = ((u * z**2 - 1) / df + u * z**2 / df**2 + digamma((df + 1) / 2)
+                       - 2 * log(hypot(sqrt(1 / df) * (x - loc) / scale, 1)) - digamma(df / 2))
+                       / 2
+    dlog_prob/dloc   = (df + 1) * (x - loc) / scale**2 / v**2
+    dlog_prob/dscale = u * (x - loc)**2 / scale**3 - u / scale
 
 Saved for backward: df, scale and x - loc.
 
@@ -109,13 +108,17 @@ class StudentTLogProbFunction(Function):
         if wants_x:
             grad_x = _fit(-ratio2, saved[0].shape, saved[0].dtype)
         if wants_df or wants_scale:
-            total2 = z / df * z + 1
-            ratio3 = 1 / df
+            below = torch.abs(z) < 1
+            chosen = torch.where(below, 1, z)
+            ratio3 = 1 / chosen / chosen
+            ratio4 = 1 / df
+            ratio5 = ratio3 / torch.where(below, 1, ratio3 + ratio4)
+            chosen2 = torch.where(below, 1 / (z / df * z + 1), ratio5)
         if wants_df:
-            ratio4 = (z / total2 * z - 1) / df
-            ratio5 = diff / df / scale
-            total3 = torch.addcmul(ratio4, ratio5 / total2, ratio5) + torch.digamma(0.5 * total)
-            ratio6 = torch.sqrt(ratio3) * diff / scale
+            product = chosen2 * z * z
+            total2 = (product - 1) / df + product / df / df
+            total3 = total2 + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio4) * diff / scale
             diff2 = torch.sub(
                 total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
@@ -123,11 +126,6 @@ class StudentTLogProbFunction(Function):
         if wants_loc:
             grad_loc = _fit(ratio2, saved[2].shape, saved[2].dtype)
         if wants_scale:
-            below = torch.abs(z) < 1
-            chosen = torch.where(below, 1, z)
-            ratio7 = 1 / chosen / chosen
-            ratio8 = ratio7 / torch.where(below, 1, ratio7 + ratio3)
-            chosen2 = torch.where(below, 1 / total2, ratio8)
             diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
             grad_scale = _fit(diff3 * grad_log_prob, saved[3].shape, saved[3].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
@@ -154,13 +152,17 @@ class StudentTLogProbFunction(Function):
             if tangent_x is not None:
                 terms.append(-(product * tangent_x / scale / scale / length / length))
             if tangent_df is not None or tangent_scale is not None:
-                total2 = z / df * z + 1
-                ratio = 1 / df
+                below = torch.abs(z) < 1
+                chosen = torch.where(below, 1, z)
+                ratio = 1 / chosen / chosen
+                ratio2 = 1 / df
+                ratio3 = ratio / torch.where(below, 1, ratio + ratio2)
+                chosen2 = torch.where(below, 1 / (z / df * z + 1), ratio3)
             if tangent_df is not None:
-                ratio2 = (z / total2 * z - 1) / df
-                ratio3 = diff / df / scale
-                total3 = torch.addcmul(ratio2, ratio3 / total2, ratio3) + torch.digamma(0.5 * total)
-                ratio4 = torch.sqrt(ratio) * diff / scale
+                product2 = chosen2 * z * z
+                total2 = (product2 - 1) / df + product2 / df / df
+                total3 = total2 + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio2) * diff / scale
                 diff2 = torch.sub(
                     total3, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
@@ -168,11 +170,6 @@ class StudentTLogProbFunction(Function):
             if tangent_loc is not None:
                 terms.append(product * tangent_loc / scale / scale / length / length)
             if tangent_scale is not None:
-                below = torch.abs(z) < 1
-                chosen = torch.where(below, 1, z)
-                ratio5 = 1 / chosen / chosen
-                ratio6 = ratio5 / torch.where(below, 1, ratio5 + ratio)
-                chosen2 = torch.where(below, 1 / total2, ratio6)
                 diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
                 terms.append(diff3 * tangent_scale)
             return _total(ctx, terms)
@@ -222,13 +219,17 @@ class _StudentTLogProbKeeping(Function):
         if wants_x and grad_diff is not None:
             grad_x = _plus(grad_x, _summed(grad_diff, ctx.shapes[0]))
         if (wants_df or wants_scale) and grad_log_prob is not None:
-            total2 = z / df * z + 1
-            ratio3 = 1 / df
+            below = torch.abs(z) < 1
+            chosen = torch.where(below, 1, z)
+            ratio3 = 1 / chosen / chosen
+            ratio4 = 1 / df
+            ratio5 = ratio3 / torch.where(below, 1, ratio3 + ratio4)
+            chosen2 = torch.where(below, 1 / (z / df * z + 1), ratio5)
         if wants_df and grad_log_prob is not None:
-            ratio4 = (z / total2 * z - 1) / df
-            ratio5 = diff / df / scale
-            total3 = torch.addcmul(ratio4, ratio5 / total2, ratio5) + torch.digamma(0.5 * total)
-            ratio6 = torch.sqrt(ratio3) * diff / scale
+            product = chosen2 * z * z
+            total2 = (product - 1) / df + product / df / df
+            total3 = total2 + torch.digamma(0.5 * total)
+            ratio6 = torch.sqrt(ratio4) * diff / scale
             diff2 = torch.sub(
                 total3, torch.log(torch.hypot(ratio6, ratio6.new_full((), 1))), alpha=2
             ) - torch.digamma(0.5 * df)
@@ -238,11 +239,6 @@ class _StudentTLogProbKeeping(Function):
         if wants_loc and grad_diff is not None:
             grad_loc = _plus(grad_loc, _summed(-grad_diff, ctx.shapes[2]))
         if wants_scale and grad_log_prob is not None:
-            below = torch.abs(z) < 1
-            chosen = torch.where(below, 1, z)
-            ratio7 = 1 / chosen / chosen
-            ratio8 = ratio7 / torch.where(below, 1, ratio7 + ratio3)
-            chosen2 = torch.where(below, 1 / total2, ratio8)
             diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
             grad_scale = _fit(diff3 * grad_log_prob, saved[1].shape, saved[1].dtype)
         return (
@@ -269,13 +265,17 @@ class _StudentTLogProbKeeping(Function):
         if wants_x:
             grad_x = _fit(-ratio2, ctx.shapes[0], ctx.dtypes[0])
         if wants_df or wants_scale:
-            total2 = (z / df).mul_(z).add_(1)
-            ratio3 = 1 / df
+            below = torch.abs(z) < 1
+            chosen = torch.where(below, 1, z)
+            ratio3 = 1 / chosen / chosen
+            ratio4 = 1 / df
+            ratio5 = ratio3 / torch.where(below, 1, ratio3 + ratio4)
+            chosen2 = torch.where(below, 1 / (z / df).mul_(z).add_(1), ratio5)
         if wants_df:
-            ratio4 = (z / total2).mul_(z).sub_(1).div_(df)
-            ratio5 = diff / df / scale
-            total3 = ratio4.addcmul_(ratio5 / total2, ratio5).add_(torch.digamma(0.5 * total))
-            ratio6 = torch.sqrt(ratio3) * diff / scale
+            product = (chosen2 * z).mul_(z)
+            total2 = (product - 1).div_(df).add_((product / df).div_(df))
+            total3 = total2.add_(torch.digamma(0.5 * total))
+            ratio6 = torch.sqrt(ratio4) * diff / scale
             diff2 = total3.sub_(torch.hypot(ratio6, ratio6.new_full((), 1)).log_(), alpha=2).sub_(
                 torch.digamma(0.5 * df)
             )
@@ -283,11 +283,6 @@ class _StudentTLogProbKeeping(Function):
         if wants_loc:
             grad_loc = _fit(ratio2, ctx.shapes[2], ctx.dtypes[2])
         if wants_scale:
-            below = torch.abs(z) < 1
-            chosen = torch.where(below, 1, z)
-            ratio7 = 1 / chosen / chosen
-            ratio8 = ratio7 / torch.where(below, 1, ratio7 + ratio3)
-            chosen2 = torch.where(below, 1 / total2, ratio8)
             diff3 = (chosen2 * diff).mul_(diff).div_(scale**3).sub_(chosen2 / scale)
             grad_scale = _fit(diff3.mul_(grad_log_prob), saved[1].shape, saved[1].dtype)
         return grad_x, grad_df, grad_loc, grad_scale
@@ -315,13 +310,17 @@ class _StudentTLogProbKeeping(Function):
                 terms_log_prob.append(-(product * tangent_x / scale / scale / length / length))
                 terms_diff.append(tangent_x)
             if tangent_df is not None or tangent_scale is not None:
-                total2 = z / df * z + 1
-                ratio = 1 / df
+                below = torch.abs(z) < 1
+                chosen = torch.where(below, 1, z)
+                ratio = 1 / chosen / chosen
+                ratio2 = 1 / df
+                ratio3 = ratio / torch.where(below, 1, ratio + ratio2)
+                chosen2 = torch.where(below, 1 / (z / df * z + 1), ratio3)
             if tangent_df is not None:
-                ratio2 = (z / total2 * z - 1) / df
-                ratio3 = diff / df / scale
-                total3 = torch.addcmul(ratio2, ratio3 / total2, ratio3) + torch.digamma(0.5 * total)
-                ratio4 = torch.sqrt(ratio) * diff / scale
+                product2 = chosen2 * z * z
+                total2 = (product2 - 1) / df + product2 / df / df
+                total3 = total2 + torch.digamma(0.5 * total)
+                ratio4 = torch.sqrt(ratio2) * diff / scale
                 diff2 = torch.sub(
                     total3, torch.log(torch.hypot(ratio4, ratio4.new_full((), 1))), alpha=2
                 ) - torch.digamma(0.5 * df)
@@ -330,11 +329,6 @@ class _StudentTLogProbKeeping(Function):
                 terms_log_prob.append(product * tangent_loc / scale / scale / length / length)
                 terms_diff.append(-tangent_loc)
             if tangent_scale is not None:
-                below = torch.abs(z) < 1
-                chosen = torch.where(below, 1, z)
-                ratio5 = 1 / chosen / chosen
-                ratio6 = ratio5 / torch.where(below, 1, ratio5 + ratio)
-                chosen2 = torch.where(below, 1 / total2, ratio6)
                 diff3 = chosen2 * diff * diff / scale**3 - chosen2 / scale
                 terms_log_prob.append(diff3 * tangent_scale)
             return _total(ctx, terms_log_prob), _total(ctx, terms_diff, 1)

@@ -105,8 +105,12 @@ class Workbench:
         scalars = {s: v for s, v in self._scalars.items() if s in region.symbols}
         scalars |= {s: _SIZES for s in region.symbols if s["kind"] == "int" and s not in self._scalars}
         conditions = {s: [False] for s in region.symbols if s not in scalars and not s.tensors}
-        given = tensors.keys() <= self._ranges.keys()  # what is computed from tensors is seldom so large
-        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=given)
+        ratios = self._is_given(region)  # what is computed from tensors is seldom so large
+        return sample_points(tensors, {**scalars, **conditions}, most, powers=self._raises, ratios=ratios)
+
+    def _is_given(self, region: Expr) -> bool:
+        """Whether the variables of a region are tensors themselves, whose domains are known."""
+        return region.tensors <= self._ranges.keys()
 
     @cached_property
     def _raises(self) -> bool:
@@ -126,7 +130,7 @@ class Workbench:
         key = (region.symbols, steps[-1])
         samples = self._memory.samples
         if key not in samples:
-            samples[key] = Sample(self.points(region, steps[-1]))
+            samples[key] = Sample(self.points(region, steps[-1]), limits=self._is_given(region))
         return samples[key]
 
     # ------------------------------------------------------------------------------------------ choosing
@@ -209,7 +213,7 @@ class Workbench:
                 judge,
                 self._within,
                 may_widen=self._may_widen,
-                may_be_infinite=region.tensors <= self._ranges.keys(),  # results of whole tensors may not
+                may_be_infinite=self._is_given(region),  # results of whole tensors may not
                 effort=effort,
             )
         return choices[region]

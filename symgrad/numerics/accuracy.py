@@ -51,10 +51,14 @@ _MOST_CHECKS = 20  # points at which a rewritten form is compared
 
 
 class Sample:
-    """Points of each format, with the values that expressions have there: shared by all formulas measured on them."""
+    """Points of each format, with the values that expressions have there: shared by all formulas measured on them.
 
-    def __init__(self, points: Mapping[Format, Sequence[Environment]]) -> None:
+    With `limits`, where a formula is undefined at a point alone, its limit is its value.
+    """
+
+    def __init__(self, points: Mapping[Format, Sequence[Environment]], limits: bool = False) -> None:
         self.points = points
+        self.limits = limits
         self._tables: dict[Format, Table] = {}
         self._simulations: dict[tuple[Format, Format], Simulation] = {}
         self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
@@ -62,7 +66,7 @@ class Sample:
     def truth(self, target: Format) -> Table:
         """True values at the points of a format."""
         if target not in self._tables:
-            self._tables[target] = Table(self.points[target])
+            self._tables[target] = Table(self.points[target], self.limits)
         return self._tables[target]
 
     def exact(self, target: Format) -> Exact:

@@ -230,10 +230,14 @@ class Truth:
 
 
 class Table:
-    """Truth at fixed points, to at least 70 correct bits, by evaluation at growing precision."""
+    """Truth at fixed points, to at least 70 correct bits, by evaluation at growing precision.
 
-    def __init__(self, points: Sequence[Environment]) -> None:
+    With `limits`, a formula that is undefined at a point alone, as 0 / 0 is, has its limit there.
+    """
+
+    def __init__(self, points: Sequence[Environment], limits: bool = False) -> None:
         self.points = points
+        self.limits = limits
         self._coarse = [Exact(points, bits) for bits in _PRECISIONS[:2]]
 
     @property
@@ -264,8 +268,46 @@ class Table:
             for k in decided:
                 if isinstance(later[k], bool | str) or mp.isfinite(later[k]):
                     found[pending[k]] = Truth(later[k], {s: _finite(column[k]) for s, column in slopes.items()})
+            undefined = [pending[k] for k in decided if self.limits and _is_nan(later[k])]
+            for index, truth in zip(undefined, self._limits(formula, symbols, undefined), strict=True):
+                found[index] = truth
             pending = [index for k, index in enumerate(pending) if k not in set(decided)]
         return found
+
+    def _limits(self, formula: Expr, symbols: Sequence[Expr], indices: Sequence[int]) -> list[Truth | None]:
+        """What a formula tends to at points, from several sides; None where it does not."""
+        if not indices:
+            return []
+        tables = [Exact([_aside(self.points[i], way) for i in indices], _PRECISIONS[-1]) for way in _WAYS]
+        slopes = {s: tables[0].slope(formula, s) for s in symbols}
+        limits = map(_common_limit, zip(*(table(formula) for table in tables), strict=True))
+        return [
+            None if limit is None else Truth(limit, {s: _finite(column[k]) for s, column in slopes.items()})
+            for k, limit in enumerate(limits)
+        ]
+
+
+_APART = mp.mpf(2) ** -120  # from a point at which a formula is undefined, in relation to its size
+_WAYS = (1, 3), (-2, -3), (3, -1)  # by which its variables leave it, in turn
+
+
+def _aside(point: Environment, way: Sequence[int]) -> Environment:
+    moved = {}
+    for i, (symbol, value) in enumerate(sorted(point.items(), key=lambda item: item[0].name)):
+        own = symbol.tensors and symbol["kind"] == "tensor"
+        with mp.workprec(_PRECISIONS[-1]):
+            moved[symbol] = value + (abs(value) or 1) * way[i % 2] * (1 + i // 2) * _APART if own else value
+    return moved
+
+
+def _common_limit(sides: Sequence[Any]) -> Any:
+    """What all values are nearly; None where they are not."""
+    if not all(map(mp.isfinite, sides)):
+        return None
+    with mp.workprec(120):
+        if all(_agree(side, sides[0]) for side in sides):
+            return sides[0]
+        return mp.mpf(0) if max(map(abs, sides)) < mp.mpf(2) ** -90 else None
 
 
 def _is_zero(value: Any) -> bool:

@@ -93,11 +93,15 @@ def _of_exp_difference(node: Expr, form: Callable[[Expr, Expr, Expr], Expr]) -> 
             (a, shared), (b, other) = _exponential(first), _exponential(second)
             if a is None or b is None or shared is not ex.mul(-1, other):
                 continue
-            if a.size > b.size:
-                a, b, shared = b, a, ex.mul(-1, shared)
             rest = [t for t in node.args if t is not first and t is not second]
+            if (a.size, _occurs(b, rest)) > (b.size, _occurs(a, rest)):  # what other terms share may leave the sum
+                a, b, shared = b, a, ex.mul(-1, shared)
             return ex.add(*rest, ex.mul(shared, form(a, b, shortened(a - b))))
     return None
+
+
+def _occurs(exponent: Expr, terms: Iterable[Expr]) -> bool:
+    return any(_exponential(t)[0] is exponent for t in terms)
 
 
 def _exponential(term: Expr) -> tuple[Expr | None, Expr]:

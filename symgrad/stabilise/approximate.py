@@ -23,7 +23,7 @@ from symgrad.ir.truth import compare, where
 from symgrad.numerics.evaluate import Exact
 from symgrad.rules.algebra import common_factor
 
-__all__ = ["Interval", "Target", "near", "readings"]
+__all__ = ["Interval", "Target", "is_readable", "near", "readings"]
 
 _BITS = 700
 _SOLVE = 400
@@ -108,20 +108,26 @@ def approximation(target: Target, interval: Interval) -> Expr | None:
 
 
 def _smallest(target: Target, shape: _Shape, interval: Interval) -> _Fit | None:
-    """The approximation of the first order that is precise enough; else of the first that was seen to be nearly so."""
+    """The approximation of the first order that is precise enough; else of the first that was seen to be nearly so.
+
+    An order that has a pole is too low, or too high where a lower one has none.
+    """
     low, high = 0, len(_ORDERS)
-    best = nearly = None
+    best = nearly = latest = None
     while low < high:
         middle = (low + high) // 2
         fitted = _fit(target, shape, interval, _ORDERS[middle])
-        if fitted is not None and fitted.error <= _PRECISION:
+        latest = fitted or latest
+        if fitted is None and latest is not None:
+            high = middle
+        elif fitted is not None and fitted.error <= _PRECISION:
             best, high = fitted, middle
-            continue
-        if fitted is not None and fitted.error <= _ENOUGH:
-            nearly = nearly or fitted
-        elif fitted is not None and not _promising(fitted, _ORDERS[middle]):
-            break
-        low = middle + 1
+        else:
+            low = middle + 1
+            if fitted is not None and fitted.error <= _ENOUGH:
+                nearly = nearly or fitted
+            elif fitted is not None and not _promising(fitted, _ORDERS[middle]):
+                break
     return best or nearly
 
 
@@ -278,15 +284,26 @@ def near(target: Target, interval: Interval, factor: Expr, otherwise: Expr) -> E
     return None if inside is None else where(target.within(interval), ex.mul(factor, inside), otherwise)
 
 
+def is_readable(node: Expr) -> bool:
+    """Whether a node has a reading in which something may cancel: its function is no power of the variable."""
+    functions = (ex.split_coefficient(own)[1] for _, _, own in readings(node))
+    return any(ex.split_power(function)[0] is not V for function in functions)
+
+
 def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     """Readings of `node` as factor * function(variable): the factor, the variable, the function of V."""
     parts = [p for p in topological(node) if p.tensors and p is not node and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
         for symbol_, scale in _linear(part):
-            inner = substitute(node, {symbol_: V * scale})
+            inner = substitute(node, {symbol_: V * scale, _negated(symbol_): -V * scale})
             factor, own = _separated(inner)
             if own is not None and not factor.symbols & {V, symbol_}:
                 yield factor, part, own
+
+
+def _negated(value: Expr) -> Expr:
+    """Its negative; b - a for a - b."""
+    return ex.add(*(-t for t in value.args)) if value.op == "add" else -value
 
 
 def _linear(part: Expr) -> Iterator[tuple[Expr, Expr]]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -20,7 +21,7 @@ from symgrad.numerics.accuracy import ALLOWED, Judge, Score
 from symgrad.numerics.cost import cost, total
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
 from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
-from symgrad.stabilise.approximate import Interval, Target, near, readings
+from symgrad.stabilise.approximate import Interval, Target, is_readable, near, readings
 from symgrad.stabilise.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
 from symgrad.stabilise.exponentials import rational_forms
 from symgrad.stabilise.guards import may_need_guard
@@ -49,6 +50,7 @@ _MOST_FAILING = 6
 _MOST_JOINED = 16
 _MOST_MEASURED = 6
 _MOST_READINGS = 3
+_MOST_PROMISING = 16
 _MOST_CHEAPER = 24
 _MOST_CASES = 3  # conditions by which a form is taken apart
 _MOST_SAVINGS = 8  # steps, each of which saves something
@@ -302,7 +304,9 @@ class _Search:
     # ------------------------------------------------------------------------------------------ approximations
     def approximate(self) -> None:
         """Rational approximations of the parts that cancel, about the point where they do."""
-        for candidate in dict.fromkeys((self.best, *self.promising(2))):
+        promising = self.promising(_MOST_PROMISING)
+        whole = (c for c in promising if is_readable(c.form))
+        for candidate in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1))):
             form = candidate.form
             for part in self.cancelling(form):
                 for factor, variable, function in list(readings(part))[:_MOST_READINGS]:

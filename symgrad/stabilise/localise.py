@@ -24,7 +24,7 @@ _NOTICEABLE = 2.0  # ulp that a single operation errs, its operands being rounde
 def culprits(form: Expr, sample: Sample, target: Format, indices: Sequence[int]) -> list[Expr]:
     """The operations of `form` that err at the points of these indices, the worst first.
 
-    An operand beyond the range of the format is a culprit itself.
+    An operand beyond the range of the format is a culprit itself, as is what is undefined where its operands are not.
     """
     exact = sample.exact(target)
     exact(form)
@@ -33,7 +33,10 @@ def culprits(form: Expr, sample: Sample, target: Format, indices: Sequence[int])
         if not node.args or node.is_static or node.is_boolean or node.op == "where":
             continue
         column = exact(node)
+        operands = [exact(a) for a in node.args]
         worst = max((_out_of_range(column[i], target) for i in indices), default=0.0)
+        if any(mp.isnan(column[i]) and not any(mp.isnan(o[i]) for o in operands) for i in indices):
+            worst = math.inf
         if not worst:
             key = (node, target, tuple(indices))
             if key not in sample.local_errors:

@@ -220,6 +220,28 @@ def test_no_truth_where_it_is_infinite_or_undefined() -> None:
     assert [t is None for t in Table(points)(1 / X)] == [False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("root", "point", "limit"),
+    [
+        (make("expm1", X) / X, {X: 0.0}, 1),
+        ((make("exp", X) - make("exp", Y)) / (X - Y), {X: 1.5, Y: 1.5}, mp.exp(1.5)),
+        (make("log1p", X**2) / X, {X: 0.0}, 0),
+        (X / make("abs", X), {X: 0.0}, None),
+        (X * Y / (X**2 + Y**2), {X: 0.0, Y: 0.0}, None),
+        (X * make("log", X), {X: 0.0}, None),
+        (make("log", X), {X: -1.0}, None),
+    ],
+    ids=str,
+)
+def test_a_limit_is_what_all_sides_tend_to(root: Expr, point: Any, limit: Any) -> None:
+    assert Table([point])(root) == [None]
+    (truth,) = Table([point], limits=True)(root, [X])
+    assert (truth is None) == (limit is None)
+    if truth is not None:
+        assert abs(truth.value - limit) < mp.mpf(2) ** -50
+        assert truth.slopes.keys() == {X}
+
+
 def test_slopes_are_derivatives_in_size() -> None:
     (truth,) = Table([{X: 1.5, Y: -0.5}])(make("exp", X * Y), [X, Y])
     assert truth is not None

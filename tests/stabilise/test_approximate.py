@@ -14,7 +14,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import substitute, topological
 from symgrad.numerics.accuracy import Judge
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, exact
-from symgrad.stabilise.approximate import Interval, Target, V, approximation, near, readings
+from symgrad.stabilise.approximate import Interval, Target, V, approximation, is_readable, near, readings
 
 f = make
 CANCELLING: dict[str, tuple[Expr, Fraction]] = {
@@ -177,3 +177,15 @@ def test_readings_are_the_node_again() -> None:
             assert abs(before - after) <= abs(before) * mp.mpf(2) ** -200
     assert any(v is X * ALPHA for _, v, _ in readings((1 - f("cos", X * ALPHA)) / X))
     assert any(factor is X for factor, _, _ in readings(X * f("sin", Y) - X * Y))
+    assert any(v in (X - Y, Y - X) for _, v, _ in readings(f("expm1", Y - X) / (X - Y)))
+
+
+def test_a_product_that_can_only_be_read_as_itself_is_not_readable() -> None:
+    assert is_readable(f("exp", X) * (f("expm1", X - Y) / (X - Y) - 1))
+    assert not is_readable((X - f("exp", Y)) / Y)
+
+
+def test_an_order_that_is_too_high_does_not_hide_a_lower_one() -> None:
+    """Of 9 by 9 coefficients there is a pole in this interval; 7 by 7 are precise enough."""
+    target = Target.about(Fraction(1), V - f("log", V) - 1, X)
+    assert approximation(target, Interval(Fraction(-15, 32), Fraction(3, 8))) is not None

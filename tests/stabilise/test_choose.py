@@ -16,8 +16,10 @@ from symgrad.compiler.workbench import Workbench
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.numerics.accuracy import Judge, Score
-from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Format, Table
+from symgrad.numerics.machine import machine_form
 from symgrad.numerics.sampling import ALL_REALS, sample_points
+from symgrad.numerics.simulate import Simulation
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 from symgrad.spec.interval import Interval, parse_interval
@@ -75,6 +77,10 @@ FORMULAS: dict[str, tuple[str, ...]] = {  # with the domains of x and y; all rea
     "sqrt(x**2 + y**2)": ("", ""),
     "exp(x) / (exp(x) + exp(y))": ("", ""),
     "(x - y)**2 / (x + y)": ("(0, oo)", "(0, oo)"),
+    "expm1(x) / x": (),
+    "atan(x) / x": (),
+    "(exp(-x) - exp(-y)) / (x - y)": ("[1, 2]", "[1, 2]"),
+    "log(x / y) + y / x - 1": ("(0, oo)", "(0, oo)"),
     "1 / x - 1 / y": ("(0, oo)", "(0, oo)"),
     "-xlogy(x, x) - xlogy(1 - x, 1 - x)": ("[0, 1]",),
     "log(1 / (1 + exp(-x - y)) - 1 / (1 + exp(-x)))": ("", "(0, oo)"),
@@ -98,7 +104,7 @@ def interval(text: str) -> Interval:
 @cache
 def chosen(formula: str) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
     """The choices for value and derivatives."""
-    domains = (FORMULAS[formula] if formula in FORMULAS else EXCEPTIONS[formula][0]) or ("",)
+    domains = (FORMULAS.get(formula, ()) if formula not in EXCEPTIONS else EXCEPTIONS[formula][0]) or ("",)
     tensors = ", ".join(f'{n}: {{domain: "{d}"}}' if d else f"{n}: " for n, d in zip("xy", domains, strict=False))
     program = parse_formulas(parse_spec(f"\nop: unstable\ntensors: {{{tensors}}}\noutputs: {{z: '{formula}'}}\n"))
     bench = Workbench(program)
@@ -123,6 +129,16 @@ def test_value_and_derivative_are_finite_and_accurate(formula: str) -> None:
         for c in choices:
             assert c.chosen.float64.nonfinite == 0
             assert c.chosen.float64.ulp <= 3 * BOUND
+
+
+@pytest.mark.parametrize("formula", ["expm1(x) / x", "atan(x) / x", "sin(x) / x", "log(1 + x**2) / x"])
+def test_a_formula_that_is_undefined_at_a_point_alone_has_its_limit_there(formula: str) -> None:
+    for (choice,) in chosen(formula):
+        (limit,) = Table([{X: 0.0}], limits=True)(choice.formula)
+        assert limit is not None
+        for target in (FLOAT32, FLOAT64):
+            (found,) = Simulation([{X: 0.0}], target)(machine_form(choice.chosen.form))
+            assert found == pytest.approx(float(limit.value), abs=1e-12)
 
 
 def fresh(formula: str, target: Format, count: int = 50) -> list[Environment]:

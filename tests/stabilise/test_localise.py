@@ -29,6 +29,11 @@ def test_the_difference_that_cancels_is_blamed(target: Format) -> None:
     assert blamed(EXP_MINUS_1 * make("cos", Y) + Y * 0, [1e-4], target)[0] is EXP_MINUS_1
 
 
+def test_what_is_undefined_where_its_operands_are_not_is_blamed() -> None:
+    quotient = make("expm1", X) / X
+    assert blamed(ex.sqrt(quotient), [0.0])[0] is quotient
+
+
 def test_what_passes_an_error_on_is_not_blamed() -> None:
     form = make("tanh", EXP_MINUS_1) / make("cosh", X)
     assert blamed(form, [1e-4]) == [EXP_MINUS_1]
