@@ -133,7 +133,7 @@ class _Planner:
             readable = [o for o in readable if o not in spoiled]
 
     def _faithful(self) -> list[str]:
-        """The outputs with the derivatives of their formulas: second ones through others would be by the spec's rule."""
+        """The outputs with the derivatives of their formulas: through others, second ones would be those of a rule."""
         spec = self.program.spec
         ruled = (
             frozenset(self.program.symbols[t] for t in self.overrides) if spec.options.double_backward else frozenset()
