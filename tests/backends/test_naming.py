@@ -278,7 +278,7 @@ def test_hostile_names_in_a_module(role: str, name: str) -> None:
     (attribute,) = (owner.inputs if role == "input" else owner.names).values()
     (keyword,) = (owner.inputs if role == "input" else owner.arguments).values()
     assert (attribute == name) == (name not in _CLASHES and not name.startswith("_")) or role == "input"
-    assert (keyword == name) or name in ("self", "torch", "dtype", "device") or role == "input"
+    assert (keyword == name) or name in ("self", "torch", "dtype", "device", "__class__") or role == "input"
     result = made(**{keyword: x}) if role == "input" else made(x)
     assert result.shape == x.shape
     assert keyword in repr(made) or role == "input"
