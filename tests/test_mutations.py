@@ -165,7 +165,8 @@ def test_an_operation_without_derivatives_passes(tmp_path: Path) -> None:
 # float64 for the sake of another, functions of integers in float64 (in float32 in the composite), a function that torch
 # has not in half precision, no value where two tensors are equal, a difference in which the composite loses digits in
 # float32, truth values as outputs, a function whose torch is not accurate beside its root, one with a derivative where
-# it has no value, one that torch rounds twice in half precision, parameters with sizes of their own.
+# it has no value, one that torch rounds twice in half precision, parameters with sizes of their own,
+# errors of two functions that are alike by luck, bounds for which torch has no gradient.
 UNUSUAL = (
     "{op: unread, tensors: {x: , w: , b: }, hyperparameters: {flag: true},"
     " outputs: {y: 'where(flag, x*w, b*x)'}, module: {parameters: {w: 1.0, b: 0.5}}}",
@@ -222,6 +223,8 @@ UNUSUAL = (
     " own: {expr: w == w, grad: false}, given: {expr: (x > 0) & flag, grad: false}}}",
     "{op: own_sizes, tensors: {x: {shape: [B, C, L]}, w: {shape: [O, C, K]}, g: }, outputs: {y: 'conv1d(x, w) * g'},"
     " module: {parameters: {w: {init: 1, shape: [4, 3, 2]}, g: {init: 1, shape: [7]}}}}",
+    "{op: student, tensors: {x: {domain: '(0, oo)'}}, outputs: {y: lgamma((x + 1)/2) - lgamma(x/2) - log(x)/2}}",
+    "{op: bounded, tensors: {x: , low: {default: -1}, high: {default: 1}}, outputs: {y: 'clamp(x, low, high)'}}",
     "{op: rooted_gamma, tensors: {x: {domain: '(0, oo)'}}, outputs: {y: lgamma(x)}}",
     "{op: arcosh, tensors: {x: }, outputs: {y: acosh(x)}}",
     "{op: entropy, tensors: {p: , q: }, outputs: {y: 'xlogy(p, q)', z: 'xlog1py(p, q)'}}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from keyword import iskeyword
 
 from symgrad.ir.expr import Expr
 
@@ -87,6 +88,7 @@ class Names:
 
     def fresh(self, wish: str) -> str:
         """`wish`, or with the first free number from 2."""
+        wish = f"{wish}_" if iskeyword(wish) else wish
         name, i = wish, 2
         while name in self._taken:
             name, i = f"{wish}{i}", i + 1

@@ -153,10 +153,8 @@ def _compile(specs: Sequence[Spec], jobs: int, kernels: bool) -> Iterator[Outcom
                 except BrokenProcessPool:
                     yield _compile_alone(spec, kernels)
         except BaseException:  # interrupted, or nobody wants the rest: do not wait for it
-            for future in futures:
-                future.cancel()
             for child in set(multiprocessing.active_children()) - strangers:
-                child.terminate()
+                child.terminate()  # and the pool gives up what is left; it complains of futures that were cancelled
             raise
 
 

@@ -123,7 +123,7 @@ class _Planner:
 
     def choose(self, before: Derivatives) -> tuple[Derivatives, Plan]:
         """The derivatives in saved outputs where these are accurate enough, and the plan for them."""
-        readable = [o.name for o in self.program.spec.outputs if o.grad]
+        readable = self._faithful()
         policy = self.program.spec.options.save
         while True:
             derived, chosen = reuse_outputs(before, self.outputs, partial(self._plan, readable), self._error, policy)
@@ -131,6 +131,14 @@ class _Planner:
             if not spoiled:
                 return derived, chosen
             readable = [o for o in readable if o not in spoiled]
+
+    def _faithful(self) -> list[str]:
+        """The outputs with the derivatives of their formulas: through others, second ones would be those of a rule."""
+        spec = self.program.spec
+        ruled = (
+            frozenset(self.program.symbols[t] for t in self.overrides) if spec.options.double_backward else frozenset()
+        )
+        return [o.name for o in spec.outputs if o.grad and not ruled & self.formulas[o.name].tensors]
 
     def _plan(self, readable: Sequence[str], derivatives: Derivatives) -> Plan:
         spec, symbols = self.program.spec, self.program.symbols

@@ -20,7 +20,7 @@ from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import substitute
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
 from symgrad.numerics.machine import machine_form
-from symgrad.numerics.simulate import Simulation
+from symgrad.numerics.simulate import ROUGH, Simulation
 
 __all__ = ["ALLOWED", "Judge", "Measurement", "Sample", "Score"]
 
@@ -198,13 +198,16 @@ class Judge:
         """The errors in float32 and in float64 at some points of float32, if what is not exact is an ulp or two off."""
         references = [r for r in self.references(FLOAT32) if r.index in indices]
         points = [self.sample.points[FLOAT32][r.index] for r in references]
-        narrow = Simulation(points, FLOAT64 if wide else FLOAT32, rough=True)(machine_form(form))
-        double = Simulation(points, FLOAT64, rough=True)(machine_form(form))
         small, smallest = (math.ldexp(1.0, target.min_exponent - 1) for target in (FLOAT32, FLOAT64))
-        return {
-            r.index: (r.error(FLOAT32.round(x), small), r.doubled().error(y, smallest))
-            for r, x, y in zip(references, narrow, double, strict=True)
-        }
+        found = dict.fromkeys((r.index for r in references), (0.0, 0.0))
+        for off in ROUGH:
+            narrow = Simulation(points, FLOAT64 if wide else FLOAT32, off=off)(machine_form(form))
+            double = Simulation(points, FLOAT64, off=off)(machine_form(form))
+            for r, x, y in zip(references, narrow, double, strict=True):
+                before = found[r.index]
+                errors = r.error(FLOAT32.round(x), small), r.doubled().error(y, smallest)
+                found[r.index] = max(before[0], errors[0]), max(before[1], errors[1])
+        return found
 
     def error_with_rounded(self, form: Expr, part: Expr) -> float:
         """The worst error of `form` in float32, evaluated in float64 with a part of it rounded to float32."""

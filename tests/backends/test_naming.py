@@ -116,7 +116,7 @@ HOSTILE = " ".join(
         "x x_ x__ wants_x_ grad_x grad_grad_x tangent target product total exp_x forward backward setup_context",
         "vmap info in_dims generate_vmap_rule saved_tensors metadata needs_input_grad requires_grad",
         "save_for_backward name without_x fixed_x values forward_ad op ValueError namedtuple reduce annotations e",
-        "inf nan None_ _checked_hostile print __init__",
+        "inf nan None_ _checked_hostile print __init__ yield_ __y _lambda",
     )
 ).split()
 TEXT = """
@@ -275,8 +275,10 @@ def test_hostile_names_in_a_module(role: str, name: str) -> None:
     x = torch.linspace(-1, 1, 5)
     assert item.spec.module is not None
     owner = Owner(item.spec, item.spec.module)
-    (keyword,) = (owner.inputs if role == "input" else owner.names).values()
-    assert (keyword == name) == (name not in _CLASHES and not name.startswith("_")) or role == "input"
+    (attribute,) = (owner.inputs if role == "input" else owner.names).values()
+    (keyword,) = (owner.inputs if role == "input" else owner.arguments).values()
+    assert (attribute == name) == (name not in _CLASHES and not name.startswith("_")) or role == "input"
+    assert (keyword == name) or name in ("self", "torch", "dtype", "device", "__class__") or role == "input"
     result = made(**{keyword: x}) if role == "input" else made(x)
     assert result.shape == x.shape
     assert keyword in repr(made) or role == "input"
@@ -286,7 +288,7 @@ def test_hostile_names_in_a_module(role: str, name: str) -> None:
         assert not torch.equal(other(x), result)
     if role == "parameter":
         assert len(list(made.parameters())) == 1
-        assert [tuple(made.state_dict())] == [(keyword,)]
+        assert [tuple(made.state_dict())] == [(attribute,)]
     other = copy.deepcopy(made).train().eval().float()
     other.zero_grad()
     torch.testing.assert_close(other(**{keyword: x}) if role == "input" else other(x), result)

@@ -57,7 +57,7 @@ def test_from_new_to_check_with_the_real_compiler():
 @pytest.mark.parametrize("group", [False, True])
 def test_ctrl_c(jobs, group):
     """Whether the signal reaches all processes (a terminal) or the command alone (kill)."""
-    for op in ("a", "slow", "z"):
+    for op in ("a", "slow", *(f"z{k}" for k in range(30))):
         write(f"specs/{op}.yaml")
     start = "from tests.cli.test_processes import interrupted; interrupted()"
     process = python("-c", start, jobs, start_new_session=True)

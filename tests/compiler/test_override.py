@@ -122,3 +122,24 @@ def test_terms_of_several_shapes_are_broadcast_before_they_are_summed() -> None:
     a, b = item.function(x, w)
     (found,) = torch.autograd.grad([a.sum(), b.sum()], x)
     torch.testing.assert_close(found, (w + 1).sum(0, keepdim=True))
+
+
+@pytest.mark.parametrize("rule", ["2 * grad_y * y", "2 * grad_y * exp(x)", "2 * clamp(grad_y, -9, 9) * exp(x)"])
+@pytest.mark.parametrize("save", ["auto", "memory", "speed"])
+def test_a_rule_in_the_output_is_differentiated_as_a_formula(rule: str, save: str) -> None:
+    """A saved output would have the derivatives of the rule."""
+    text = f"{{op: f, tensors: {{x: }}, outputs: {{y: exp(x)}}, gradients: {{x: '{rule}'}}, options: {{save: {save}}}}}"
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    function = compiled_text(text).function
+    (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(second, 2 * x.detach().exp())
+    torch.testing.assert_close(grad(lambda x: grad(lambda x: function(x).sum())(x).sum())(x.detach()), second)
+
+
+def test_a_rule_may_read_outputs_where_nothing_is_differentiated_twice() -> None:
+    text = (
+        "{op: f, tensors: {x: }, outputs: {y: exp(x)}, gradients: {x: grad_y * y}, options: {double_backward: false}}"
+    )
+    (variant,) = [v for _, v in compiled_text(text).operation.variants()]
+    assert [s.source for s in variant.plan.base] == ["output"]

@@ -19,6 +19,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.numerics.accuracy import Judge, Sample, Score, ulp_text
 from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Format
 from symgrad.numerics.sampling import ALL_REALS, sample_points
+from symgrad.numerics.simulate import ROUGH
 
 
 def judge(formula: Expr, values: Sequence[float], symbol: Expr = X) -> Judge:
@@ -219,6 +220,11 @@ def test_rough_errors_tell_luck_from_accuracy() -> None:
     assert narrow > 4
     assert double > 4
     assert own.rough_errors(X, True, [1]) == {1: (0.0, 0.0)}
+
+
+def test_no_two_functions_are_off_alike_in_every_way() -> None:
+    """What cancels then would pass as accurate."""
+    assert len(set(zip(*ROUGH, strict=True))) == len(ROUGH[0])
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,14 @@ class Layout:
     def on_ctx(self, hyperparameter: str) -> str:
         """The attribute of ctx that holds a hyperparameter."""
         taken = hyperparameter in _ON_CTX or hyperparameter.startswith(("_", "without_"))
-        return f"ctx.{hyperparameter}_" if taken else f"ctx.{hyperparameter}"
+        if not taken:
+            return f"ctx.{hyperparameter}"
+        if not hyperparameter.startswith("__"):
+            return f"ctx.{hyperparameter}_"
+        name = f"own{hyperparameter}"  # Python calls __x otherwise in each class
+        while name in self.argument_names:
+            name += "_"
+        return f"ctx.{name}"
 
     @property
     def outputs(self) -> Mapping[str, str]:

@@ -79,8 +79,8 @@ class Owner:
 
 
 def _is_mangled(name: str) -> bool:
-    """Whether Python calls an argument otherwise inside of a class."""
-    return name.startswith("__") and not name.endswith("__")
+    """Whether Python calls an argument otherwise inside of a class, or has another use for it there."""
+    return name == "__class__" or (name.startswith("__") and not name.endswith("__"))
 
 
 def _bare(name: str) -> str:

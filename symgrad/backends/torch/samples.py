@@ -21,7 +21,7 @@ from symgrad.parse.fitting import Fitting, sizes
 from symgrad.spec import Spec
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.extent import Extent, extent
+from symgrad.tensor_ops.extent import Extent, broadcast, extent
 
 __all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
 
@@ -141,7 +141,13 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
     if any(map(_wants_several, topological(*roots))):
         found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
     symbols = [layout.symbol(t.name) for t in spec.tensors]
-    found = [s for s in found if not any(_is_narrow(r, dict(zip(symbols, s, strict=True))) for r in roots)] or found[:1]
+    sized = [(s, dict(zip(symbols, s, strict=True))) for s in found]
+    nodes = topological(*roots)
+    found = [
+        s
+        for s, of in sized
+        if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
+    ] or found[:1]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
@@ -152,6 +158,14 @@ def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
     """Whether integers that are made floats decide a dtype somewhere, which then is not that of gradcheck."""
     floats = [s for s in root.tensors if s["kind"] == "tensor"]
     return bool(floats) and any(map(shapes.get, floated_in(root))) and not all(map(shapes.get, floats))
+
+
+def _is_clamped_apart(node: Expr, shapes: Mapping[Expr, Shape]) -> bool:
+    """Whether torch has no gradients of a clamp: where one bound alone gives the result a dimension or a size."""
+    if node.op != "clamp" or any(a.is_static for a in node.args[1:]):
+        return False
+    x, low, high = (broadcast([Extent(shapes[t] or ()) for t in a.tensors]) for a in node.args)
+    return not broadcast([x, low]) == broadcast([x, high]) == broadcast([x, low, high])
 
 
 def _wants_several(node: Expr) -> bool:

@@ -138,6 +138,17 @@ def test_values_are_left_out_at_which_neither_the_output_nor_its_gradient_is_a_n
     assert set(special(Layout(compiled_text(text.format("log(x)")).operation))[0]) == ALL
 
 
+def test_no_bounds_of_other_shapes_are_sampled_for_which_torch_has_no_gradient() -> None:
+    item = compiled_text(
+        "{op: f, tensors: {x: , low: {default: 0}, high: {default: 1}}, outputs: {y: 'clamp(x, low, high)'}}"
+    )
+    found, _ = shapes(Layout(item.operation))
+    assert len(found) > 3
+    for sizes in found:
+        tensors = [None if s is None else torch.rand(s, requires_grad=True) for s in sizes]
+        torch.clamp(*tensors).sum().backward()
+
+
 def test_no_number_is_sampled_beside_integers_that_decide_the_dtype() -> None:
     item = compiled_text("{op: f, tensors: {n: {dtype: int}, x: }, outputs: {y: exp(n) + exp(x), z: n*x}}")
     found, _ = shapes(Layout(item.operation))
