@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/film.yaml
 # spec-sha256: 99ca329d1e61ebdb19eee4ef395c9f24b253a5145773cbfcae50635349d11dc7
-# body-sha256: cb72e3e093488e1e832d2518c768b46ac514492a3e31303bdef230726c17513f
+# body-sha256: 1d5e7aecba6bc9428973c332da319d06e350a564b772fda63bfdd61c906ea155
 """Feature-wise linear modulation of the channels.
 
     y = gamma * x + beta
@@ -50,7 +50,7 @@ def film(x: Tensor | float, gamma: Tensor | float, beta: Tensor | float) -> Tens
 
 def _check_shapes(x: Any, gamma: Any, beta: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() == 4 and gamma.shape == x.shape[:2] and beta.shape == x.shape[:2]):
+    if not (x.dim() == 4 and gamma.shape == x.shape[:2] and beta.shape == gamma.shape):
         _refuse_shapes(
             "film",
             {

