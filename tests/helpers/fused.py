@@ -60,7 +60,8 @@ def imported(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module._kernels.narrow = 0
+    if hasattr(module, "_kernels"):
+        module._kernels.narrow = 0
     return module
 
 

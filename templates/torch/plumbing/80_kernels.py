@@ -18,6 +18,7 @@ class _Kernels:
         self.walks: dict[Any, Any] = {}
         self.recent: dict[Any, Any] = {}  # the last walks of each pass, and what knows their layouts
         self.libraries: dict[Any, Any] = {}
+        self.missing: set[int] = set()  # parts that cannot be compiled
         self.lock = Lock()
 
     def run(
@@ -110,7 +111,7 @@ class _Kernels:
         """Return compiled passes for tensors of a dtype, None where there are none."""
         key = dtype, part, narrow
         with self.lock:
-            if key not in self.libraries and self.on and part < self.parts:
+            if key not in self.libraries and self.on and part not in self.missing:
                 try:
                     self.libraries[key] = self.load(dtype, part, narrow)
                 except (ImportError, OSError, RuntimeError) as error:
@@ -120,7 +121,7 @@ class _Kernels:
     def give_up(self, error: Exception, part: int = 0) -> None:
         """Decline from now on, and say why; without a later part, plain calls keep their passes."""
         self.on = part > 0
-        self.parts = part
+        self.missing.add(part)
         what = "forward mode and second derivatives" if part else "kernels"
         text = f"no fused {what}, eager operations serve instead: {error}"
         warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
