@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/attention_weights.yaml
 # spec-sha256: 4488ba86447e9094931fe8190ebf7756c99a753b628bfdff4174fbb992c1fcbb
-# body-sha256: 05cd6c9199e94e3a343014622b21775f167cc118ce29560482837b9c768e637b
+# body-sha256: 8c4caa4841d969bd884fcda572834d3cb0c9f1f344e83c62d2371bead80d7dbc
 """Softmax of scaled dot products of queries and keys.
 
     weights = softmax(scale * query @ key.mT, dim=-1)
@@ -408,7 +408,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     inferred = inferred or function.forward
-    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    called = plain or function
+    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
+    if hasattr(called, "_backward_cls"):
+        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
     is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:

@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/black_scholes_call.yaml
 # spec-sha256: 0650fbc7ac29b3d620101474d7e59e6fadb3bf8d02583ac81264e22d0ef5f003
-# body-sha256: c7d1f46d7af5ff3b5cb6b493974cde1255552b7b787e5ddb0f0b1d35ad365d7b
+# body-sha256: 60fc6cf28517416a353c7b8858ee83fc10d78d49910800920dce6436f1e30497
 """Price of a European call option; its gradients are the Greeks.
 
     spread = volatility * sqrt(time)
@@ -543,7 +543,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     inferred = inferred or function.forward
-    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    called = plain or function
+    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
+    if hasattr(called, "_backward_cls"):
+        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
     is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:

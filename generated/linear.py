@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/linear.yaml
 # spec-sha256: e4e687a88c053fb77092d5aa13f20d11545c03ac393bce4aa564a88a354ab8b8
-# body-sha256: da778d73eb2ff933762d05bf65a29917195cdf77b359504cc275faaf6e870937
+# body-sha256: 5501f4b671200c48df68cd7188de1770a1120531d214a26a94dc71c4b0b54e6e
 """Affine map.
 
     y = x @ weight.T + bias
@@ -347,7 +347,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     inferred = inferred or function.forward
-    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    called = plain or function
+    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
+    if hasattr(called, "_backward_cls"):
+        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
     is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:

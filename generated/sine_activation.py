@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/sine_activation.yaml
 # spec-sha256: d7130a6443efb57406a622de6f725c44633c3fbbe6283705cf43988015c62172
-# body-sha256: ec30338e1ccd7f5b783c7cead6439e319930acb1463fdfa996db92db364f9d31
+# body-sha256: f8c88bc889801c182973396f095d0a2096f279c933499781d695c486d160e789
 """Sine activation of implicit neural representations.
 
     y = sin(omega * x)
@@ -257,7 +257,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     inferred = inferred or function.forward
-    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    called = plain or function
+    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
+    if hasattr(called, "_backward_cls"):
+        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
     is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:

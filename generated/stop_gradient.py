@@ -2,7 +2,7 @@
 # Do not edit: change the spec and run `symgrad gen`.
 # spec: specs/stop_gradient.yaml
 # spec-sha256: bac9e358f931f041657a033909bdec1a3346aa7dad3ad41477808220fdc41590
-# body-sha256: 49bb9d3967fc601db0b8afff6bdeecd94ca6c42abe3d7496d6fe683667aaa1a0
+# body-sha256: c4661e59d16bee9ba76d06d4a44438a8264b7a97518866600094398409a00981
 """Identity whose gradient is zero.
 
     y = x
@@ -125,7 +125,10 @@ def _dispatcher(
     traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
     compiled = compiled or traced.apply
     inferred = inferred or function.forward
-    direct = super(Function, plain or function).apply  # Function.apply binds a signature: 12 us
+    called = plain or function
+    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
+    if hasattr(called, "_backward_cls"):
+        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
     is_compiling = torch.compiler.is_compiling
 
     def apply(*args: Any) -> Any:
