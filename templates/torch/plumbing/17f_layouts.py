@@ -1,1 +1,1 @@
-_Layouts: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)  # compared with tensors in no time
+_Layouts: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)  # faster than a key of them is made
