@@ -20,16 +20,16 @@ import torch
 from torch import Tensor
 
 import symgrad
-from symgrad.backends.torch.composite import load_composite
-from symgrad.backends.torch.figures import decided, pointwise_choices
-from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.samples import variant_at
+from symgrad.accuracy.evaluate import FLOAT32
+from symgrad.accuracy.measure import Judge
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.workbench import Workbench
-from symgrad.numerics.accuracy import Judge
-from symgrad.numerics.evaluate import FLOAT32
 from symgrad.parse import parse_formulas
 from symgrad.spec import load_spec
+from symgrad.targets.torch.composite import load_composite
+from symgrad.targets.torch.figures import decided, pointwise_choices
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.samples import variant_at
 
 GOOD = 4.0  # ulp
 SMALLEST = math.ldexp(1.0, FLOAT32.min_exponent - 1)

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 import symgrad
-from symgrad.backends.torch.composite import load_composite
 from symgrad.bench.arguments import arguments
 from symgrad.compiler.compile import compile_operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import load_spec
+from symgrad.targets.torch.composite import load_composite
 
 
 def backward_of(function: Callable[..., Any], args: Sequence[Any]) -> Callable[[], float]:

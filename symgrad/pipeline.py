@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from symgrad.backends.cpu.language import CPP
-from symgrad.backends.cuda.language import TRITON
-from symgrad.backends.fused.binding import fused
-from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.module import render_module
-from symgrad.backends.torch.tests import render_test
 from symgrad.compiler.compile import compile_operation
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
+from symgrad.targets.cpp.language import CPP
+from symgrad.targets.fused.binding import fused
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.tests import render_test
+from symgrad.targets.triton.language import TRITON
 
 
 @dataclass(frozen=True)

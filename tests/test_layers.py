@@ -10,19 +10,21 @@ import symgrad
 
 PACKAGE = Path(symgrad.__file__).parent
 LAYERS = (
-    *("errors", "text", "__init__", "resources", "ir", "spec", "tensor_ops", "analysis", "functions", "differentiate"),
-    *("numerics", "rules", "stabilise", "parse", "plan", "compiler", "explain"),
-    *("backends", "backends.torch", "backends.fused", "backends.cpu", "backends.cuda"),
+    *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
+    *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
+    *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
+    *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
     *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 
 
 def layer(module: str) -> str:
-    """The layer of a module that is named without the package."""
-    first, _, rest = module.partition(".")
-    second = rest.partition(".")[0]
-    return f"backends.{second}" if first == "backends" and (PACKAGE / "backends" / second).is_dir() else first
+    """The layer of a module that is named without the package: its own, or that of the nearest folder around it."""
+    while module not in LAYERS:
+        assert "." in module, f"{module} is in no layer"
+        module = module.rpartition(".")[0]
+    return module
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -33,7 +35,7 @@ def imports(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and id(node) not in skipped and (node.module or "").startswith("symgrad"):
             module = (node.module or "").removeprefix("symgrad").removeprefix(".")
-            if module in ("", "backends"):
+            if module in ("", "targets", "ops"):
                 yield from (f"{module}.{alias.name}".removeprefix(".") for alias in node.names)
             else:
                 yield module

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from compiled import OWN_SPECS, SAMPLE, compiled
 
-from symgrad.backends.formatting import format_python
 from symgrad.errors import SpecError
 from symgrad.pipeline import compile_spec
 from symgrad.spec import load_spec, parse_spec
+from symgrad.targets.formatting import format_python
 
 REPOSITORY = Path(__file__).parents[1]
 SWISH = """

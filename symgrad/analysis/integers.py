@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 
 __all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.shapes import ShapeConflict, extent
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.shapes import ShapeConflict, extent
 
 _NAMED = 64.0  # elements of a dimension
 _LEADING = 4096.0  # of all dimensions of a tensor of which nothing was declared, and of those before the declared ones

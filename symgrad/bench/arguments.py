@@ -10,9 +10,9 @@ import torch
 
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.ir.traversal import topological
+from symgrad.ops.tensors.shapes import Extent, extent
 from symgrad.parse import parse_formulas
 from symgrad.spec.model import Spec, Tensor
-from symgrad.tensor_ops.shapes import Extent, extent
 
 __all__ = ["arguments"]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from symgrad.backends.torch.composite import load_composite
 from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SymgradError
 from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec
 from symgrad.spec import Spec
+from symgrad.targets.torch.composite import load_composite
 
 __all__ = ["Contender", "contenders", "natives"]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
+from symgrad.accuracy.cost import total
 from symgrad.compiler.operation import Operation, leaves, map_leaves
 from symgrad.compiler.pivoted import through_pivots
 from symgrad.compiler.variant import compile_variant
 from symgrad.compiler.workbench import Memory
 from symgrad.ir.branches import absent, split
 from symgrad.ir.expr import Expr
-from symgrad.numerics.cost import total
+from symgrad.ops.tensors.shapes import Extent, extent
 from symgrad.parse import Program
 from symgrad.parse.absence import whether_given
 from symgrad.plan.pivot import find_pivots, with_outputs
 from symgrad.plan.saving import readable
-from symgrad.tensor_ops.shapes import Extent, extent
 
 
 def compile_operation(program: Program) -> Operation:

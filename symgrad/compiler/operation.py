@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
+from symgrad.accuracy.candidates import Choice
+from symgrad.accuracy.rewrite import Step
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
 from symgrad.ir.branches import Split, absent
@@ -16,8 +18,6 @@ from symgrad.parse import Program
 from symgrad.parse.formula import formula
 from symgrad.plan.saving import Plan
 from symgrad.spec import Spec
-from symgrad.stabilise.candidates import Choice
-from symgrad.stabilise.rewrite import Step
 
 
 @dataclass(frozen=True)

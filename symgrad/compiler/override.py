@@ -11,10 +11,10 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import ZERO, Expr, add, make, symbol
 from symgrad.ir.traversal import substitute, transform
+from symgrad.ops.tensors.shapes import absorbed, declared_shape, same_shape, shape_sources
+from symgrad.ops.tensors.shaping import squeeze
 from symgrad.parse import Program
 from symgrad.parse.alignment import side_by_side
-from symgrad.tensor_ops.shapes import absorbed, declared_shape, same_shape, shape_sources
-from symgrad.tensor_ops.shaping import squeeze
 
 __all__ = ["Override", "override"]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from symgrad.accuracy.candidates import Choice
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir import expr as ex
@@ -15,7 +16,6 @@ from symgrad.parse import Program
 from symgrad.plan.hoist import hoisted
 from symgrad.plan.pivot import Pivot, Pivots
 from symgrad.plan.saving import Plan, plan
-from symgrad.stabilise.candidates import Choice
 
 Key: TypeAlias = "tuple[str, str]"
 """An output and a tensor."""

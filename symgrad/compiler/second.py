@@ -15,11 +15,11 @@ from symgrad.differentiate.symbols import cotangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ops.tensors import data_arguments
+from symgrad.ops.tensors.shapes import declared_shape
 from symgrad.parse import Program
 from symgrad.plan.reuse import Derivatives
 from symgrad.plan.saving import Plan, Saved
-from symgrad.tensor_ops import data_arguments
-from symgrad.tensor_ops.shapes import declared_shape
 
 __all__ = ["Second", "second_derivatives", "total_gradients"]
 

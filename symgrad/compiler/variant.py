@@ -17,6 +17,7 @@ from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import Roots
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import substitute
+from symgrad.ops.tensors.shapes import ShapeConflict
 from symgrad.parse import Program
 from symgrad.parse.scope import with_shape
 from symgrad.plan.distribute import distribute_cotangents
@@ -24,7 +25,6 @@ from symgrad.plan.hoist import divided_by_elements
 from symgrad.plan.reuse import Derivatives, reuse_outputs
 from symgrad.plan.saving import Plan, plan, remaining_cost
 from symgrad.plan.subsets import spared
-from symgrad.tensor_ops.shapes import ShapeConflict
 
 Partials: TypeAlias = Mapping[tuple[str, str], Expr]
 """Expressions by output and tensor."""

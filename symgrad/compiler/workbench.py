@@ -12,14 +12,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from symgrad.accuracy.candidates import ACCEPTABLE, Candidate, Choice, Effort
+from symgrad.accuracy.choose import choose, recognise
+from symgrad.accuracy.cost import cost
+from symgrad.accuracy.domains import within_domains
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
+from symgrad.accuracy.guards import guard
+from symgrad.accuracy.measure import Judge, Sample
+from symgrad.accuracy.rewrite import Step, rewrite
+from symgrad.accuracy.sampling import ALL_REALS, sample_points
 from symgrad.differentiate.modes import is_tensor_op, partials, region_leaves
 from symgrad.differentiate.ties import held, released
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
-from symgrad.numerics.accuracy import Judge, Sample
-from symgrad.numerics.cost import cost
-from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Environment, Format
-from symgrad.numerics.sampling import ALL_REALS, sample_points
+from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
+from symgrad.ops.tensors.shapes import covers, shape_sources
 from symgrad.parse import Program
 from symgrad.parse.alignment import cancelled
 from symgrad.plan.hoist import hoisted
@@ -27,13 +34,6 @@ from symgrad.rules import TENSORS
 from symgrad.spec import Spec
 from symgrad.spec.interval import Interval
 from symgrad.spec.model import Hyperparameter
-from symgrad.stabilise.candidates import ACCEPTABLE, Candidate, Choice, Effort
-from symgrad.stabilise.choose import choose, recognise
-from symgrad.stabilise.domains import within_domains
-from symgrad.stabilise.guards import guard
-from symgrad.stabilise.rewrite import Step, rewrite
-from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
-from symgrad.tensor_ops.shapes import covers, shape_sources
 
 __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ZERO, Expr, make
 from symgrad.ir.traversal import topological
 from symgrad.ir.truth import where
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments
-from symgrad.tensor_ops.shapes import common_extent, same_shape, shape_sources
-from symgrad.tensor_ops.shaping import unsqueeze
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments
+from symgrad.ops.tensors.shapes import common_extent, same_shape, shape_sources
+from symgrad.ops.tensors.shaping import unsqueeze
 
 
 def is_tensor_op(node: Expr) -> bool:

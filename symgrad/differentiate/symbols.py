@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symgrad.ir.expr import Expr, symbol
-from symgrad.tensor_ops.shapes import declared_shape
+from symgrad.ops.tensors.shapes import declared_shape
 
 __all__ = ["cotangent", "tangent"]
 

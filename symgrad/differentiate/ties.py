@@ -11,7 +11,7 @@ from collections.abc import Callable
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ir.truth import compare
-from symgrad.tensor_ops import TENSOR_OPS
+from symgrad.ops.tensors import TENSOR_OPS
 
 __all__ = ["held", "released"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from symgrad.accuracy.candidates import Choice
+from symgrad.accuracy.measure import ulp_text
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
 from symgrad.explain.equations import derivatives
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute
-from symgrad.numerics.accuracy import ulp_text
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
-from symgrad.stabilise.candidates import Choice
 
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 

@@ -15,9 +15,9 @@ from symgrad.differentiate.ties import released
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ops.tensors.extent import extent
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
-from symgrad.tensor_ops.extent import extent
 
 _LINE = 80  # characters of an equation that nothing needs to be taken out of
 _LETTERS = "uvwrstpq"

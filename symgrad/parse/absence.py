@@ -13,10 +13,10 @@ from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent, first_condition
 from symgrad.ir.expr import Expr, make, num
 from symgrad.ir.traversal import rebuild, substitute, topological
-from symgrad.tensor_ops import TENSOR_OPS, is_number
-from symgrad.tensor_ops.extent import ShapeConflict
-from symgrad.tensor_ops.shapes import covers, extent, shape_sources
-from symgrad.tensor_ops.shaping import unsqueeze
+from symgrad.ops.tensors import TENSOR_OPS, is_number
+from symgrad.ops.tensors.extent import ShapeConflict
+from symgrad.ops.tensors.shapes import covers, extent, shape_sources
+from symgrad.ops.tensors.shaping import unsqueeze
 
 __all__ = ["whether_given", "without"]
 

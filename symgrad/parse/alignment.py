@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from symgrad.ir.expr import Expr, mul
 from symgrad.ir.traversal import rebuild, transform
-from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.extent import Extent, ShapeConflict, broadcast, extent
-from symgrad.tensor_ops.shaping import unsqueeze
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.extent import Extent, ShapeConflict, broadcast, extent
+from symgrad.ops.tensors.shaping import unsqueeze
 
 __all__ = ["ShapeConflict", "aligned", "cancelled", "side_by_side"]
 

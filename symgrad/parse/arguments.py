@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import shown
 from symgrad.ir.expr import FALSE, OO, TRUE
+from symgrad.ops.tensors import Attribute, Ref, TensorOp
+from symgrad.ops.tensors.row import is_size
 from symgrad.parse.advice import keyword_for
-from symgrad.tensor_ops import Attribute, Ref, TensorOp
-from symgrad.tensor_ops.row import is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder

@@ -10,10 +10,10 @@ from symgrad.errors import shown
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import MINUS_ONE, ONE, ZERO, Expr
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse import calls
 from symgrad.parse.promotion import floated
-from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.row import is_number, is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder

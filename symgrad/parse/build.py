@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.errors import shown, suggestion
-from symgrad.functions import SPELLINGS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Expr
 from symgrad.ir.traversal import topological
-from symgrad.numerics.evaluate import exact
+from symgrad.ops.functions import SPELLINGS
+from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
+from symgrad.ops.tensors.shapes import shape_sources
 from symgrad.parse import calls
 from symgrad.parse.alignment import ShapeConflict, aligned
 from symgrad.parse.arithmetic import LOGICAL, binary
@@ -25,8 +27,6 @@ from symgrad.parse.comparisons import comparison, is_text
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 from symgrad.parse.scope import Bound, Scope, with_shape
 from symgrad.parse.text import Syntax, in_range
-from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS
-from symgrad.tensor_ops.shapes import shape_sources
 
 __all__ = ["MAX_DEPTH", "Builder", "Reported"]
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
-from symgrad import functions
+from symgrad.accuracy.evaluate import exact
 from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tensor
 from symgrad.errors import shown
-from symgrad.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ir import truth
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
-from symgrad.numerics.evaluate import exact
+from symgrad.ops import functions
+from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
+from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
+from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse.advice import instead_of
 from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
 from symgrad.parse.scope import Bound
-from symgrad.tensor_ops import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
-from symgrad.tensor_ops.row import is_number, is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder

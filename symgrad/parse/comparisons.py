@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr
-from symgrad.tensor_ops.row import is_size
+from symgrad.ops.tensors.row import is_size
 
 if TYPE_CHECKING:
     from symgrad.parse.build import Builder

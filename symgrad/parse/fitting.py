@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.tensor_ops import TENSOR_OPS, Ref
-from symgrad.tensor_ops.extent import SCALAR, Extent, ShapeConflict, broadcast
+from symgrad.ops.tensors import TENSOR_OPS, Ref
+from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast
 
 Given: TypeAlias = "Mapping[Expr, tuple[int, ...]]"
 """Shapes of tensor symbols."""

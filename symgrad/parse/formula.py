@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from symgrad.ir.expr import COMPARISONS, HALF, ONE, OO, Expr, num, power, split_coefficient
 from symgrad.ir.traversal import topological
-from symgrad.tensor_ops import TENSOR_OPS, TensorOp
+from symgrad.ops.tensors import TENSOR_OPS, TensorOp
 
 __all__ = ["formula"]
 

@@ -11,6 +11,9 @@ from symgrad.differentiate.symbols import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.row import is_number
+from symgrad.ops.tensors.shapes import extent, same_shape, shape_sources
 from symgrad.parse.absence import whether_given
 from symgrad.parse.alignment import ShapeConflict, side_by_side
 from symgrad.parse.build import Builder
@@ -21,9 +24,6 @@ from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import names_in, read
 from symgrad.spec.model import Formula, Output, Spec
 from symgrad.spec.names import CONSTANTS
-from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.row import is_number
-from symgrad.tensor_ops.shapes import extent, same_shape, shape_sources
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from symgrad.ir.expr import Expr, make
+from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.parse.alignment import aligned
-from symgrad.tensor_ops.shapes import same_shape, shape_sources
 
 __all__ = ["Bound", "Scope", "with_shape"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from symgrad.accuracy.cost import is_product, total
+from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes
-from symgrad.functions import FUNCTIONS
-from symgrad.functions.spellings import GATES
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, Expr, make
 from symgrad.ir.traversal import topological, transform
-from symgrad.numerics.cost import is_product, total
-from symgrad.numerics.machine import machine
-from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.shaping import TRANSPOSITIONS
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.functions.spellings import GATES
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.shaping import TRANSPOSITIONS
 
 _VIEWS = frozenset(row.name for row in TRANSPOSITIONS)
 

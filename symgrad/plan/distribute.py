@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
-from symgrad.tensor_ops.shapes import same_shape, shape_sources
+from symgrad.ops.tensors.shapes import same_shape, shape_sources
 
 Estimate = Callable[[list[Expr]], float]
 

@@ -14,7 +14,7 @@ from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.pattern import match, wild
 from symgrad.ir.traversal import topological
-from symgrad.tensor_ops import is_number
+from symgrad.ops.tensors import is_number
 
 a, b, c, g, k, y = wild("a"), wild("b"), wild("c"), wild("g"), wild("k"), wild("y")
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from symgrad.accuracy.cost import is_product
 from symgrad.analysis.integers import is_whole_tensor
 from symgrad.analysis.sizes import elements
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, topological
-from symgrad.numerics.cost import is_product
-from symgrad.tensor_ops import TENSOR_OPS, is_number, shape_only
-from symgrad.tensor_ops.extent import SCALAR, positions
-from symgrad.tensor_ops.shapes import ShapeConflict, extent, same_shape, shape_sources
+from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
+from symgrad.ops.tensors.extent import SCALAR, positions
+from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 
 
 def hoisted(root: Expr) -> Expr:

@@ -18,12 +18,12 @@ from symgrad.differentiate.symbols import tangent
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.shapes import declared_shape
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
 from symgrad.plan.hoist import hoisted
 from symgrad.spec.model import Formula, Output, Tensor
-from symgrad.tensor_ops import TENSOR_OPS
-from symgrad.tensor_ops.shapes import declared_shape
 
 _SMALLER = 0.75  # of the elements of the tensors: more sums than tensors are no gain unless they are much smaller
 

@@ -14,15 +14,15 @@ from itertools import combinations
 
 import networkx as nx
 
+from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
+from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr
 from symgrad.ir.traversal import topological
-from symgrad.numerics.cost import cost, is_product, scaled_cost, total
-from symgrad.numerics.machine import machine
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
 from symgrad.plan.fusion import fuse
-from symgrad.tensor_ops import TENSOR_OPS, data_arguments, is_index
 
 _WHY_EXTRA = "spares recomputing it; unused where backward is differentiated"
 _MOST_EXTRAS = 6

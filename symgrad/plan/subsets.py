@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from symgrad.accuracy.cost import is_product, total
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import Expr
-from symgrad.numerics.cost import is_product, total
 from symgrad.plan.composite import composite_bytes
 from symgrad.plan.saving import Plan, Saved, bytes_beside, read_by, remaining_cost
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Expr
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ir.truth import NEGATED, where
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.rules.rule import Transformation
 
 # Where functions have simple values: a branch with that value is the function of this argument.

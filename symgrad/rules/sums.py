@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import mpmath as mp
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr
-from symgrad.numerics.evaluate import exact
 from symgrad.rules.rule import Transformation
 
 __all__ = ["EQUAL_CONSTANTS", "OPENED_SUM"]

@@ -11,8 +11,8 @@ from fractions import Fraction
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, Expr, make
 from symgrad.ir.traversal import rebuild
+from symgrad.ops.tensors import TENSOR_OPS, Ref
 from symgrad.rules.rule import Transformation
-from symgrad.tensor_ops import TENSOR_OPS, Ref
 
 __all__ = ["TENSORS"]
 

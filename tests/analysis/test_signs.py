@@ -7,8 +7,8 @@ import math
 import pytest
 
 from symgrad.analysis.signs import _ODD, _POSITIVE, positive, same_sign
-from symgrad.functions import FUNCTIONS
 from symgrad.ir.expr import make, symbol
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.spec.interval import Interval
 
 X, ALPHA, BETA, N = symbol("x"), symbol("alpha", "float"), symbol("beta", "float"), symbol("n", "int")

@@ -12,6 +12,7 @@ from compiled import OWN_SPECS, compiled, compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
+from symgrad.accuracy.evaluate import Exact
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import vjp
@@ -20,7 +21,6 @@ from symgrad.ir import expr as ex
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute, topological
-from symgrad.numerics.evaluate import Exact
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

@@ -7,12 +7,12 @@ from compiled import compiled_text
 from hypothesis import given, settings
 from random_expressions import TENSORS, X, Y, expressions
 
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check
 from symgrad.compiler.workbench import Memory, Slope, Workbench, hyperparameter_values, isolate
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import substitute, topological
-from symgrad.numerics.evaluate import FLOAT32, FLOAT64, Check
 from symgrad.parse import parse_formulas
 from symgrad.spec import parse_spec
 

@@ -12,6 +12,7 @@ from compiled import compiled_text
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, POINT, TENSORS, X, Y, Z, expressions, well_conditioned
 
+from symgrad.accuracy.evaluate import Exact, exact
 from symgrad.differentiate.modes import (
     as_derived,
     is_linear,
@@ -26,7 +27,6 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import ZERO, Expr, make, symbol
 from symgrad.ir.traversal import rebuild, substitute, topological
-from symgrad.numerics.evaluate import Exact, exact
 
 SETTINGS = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]

@@ -13,15 +13,15 @@ import torch
 from once import once
 from torch import Tensor
 
-from symgrad.backends.torch import samples
-from symgrad.backends.torch.composite import load_composite
-from symgrad.backends.torch.layout import Layout
-from symgrad.backends.torch.module import render_module
-from symgrad.backends.torch.tests import render_test
 from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, parse_spec
+from symgrad.targets.torch import samples
+from symgrad.targets.torch.composite import load_composite
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.tests import render_test
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
 OWN_SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))

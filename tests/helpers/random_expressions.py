@@ -8,12 +8,12 @@ from typing import Any
 import mpmath as mp
 from hypothesis import strategies as st
 
-from symgrad.functions import FUNCTIONS
+from symgrad.accuracy.evaluate import Exact
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, Expr, make, symbol
 from symgrad.ir.traversal import topological
-from symgrad.numerics.evaluate import Exact
+from symgrad.ops.functions import FUNCTIONS
 
 X, Y, Z = symbol("x"), symbol("y"), symbol("z")
 ALPHA, BETA, N, FLAG, MODE = (

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, POINT, X, Y
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.errors import SpecError
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.branches import Roots, Split, split
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
-from symgrad.numerics.evaluate import exact
 
 A, B, C = (symbol(n, "bool") for n in "abc")
 MODE = symbol("mode", "str")

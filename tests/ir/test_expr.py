@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, BETA, POINT, TENSORS, N, X, Y, Z, expressions, numbers, well_conditioned
 
+from symgrad.accuracy.evaluate import Exact, exact
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr, make, symbol
 from symgrad.ir.traversal import substitute, topological, transform
-from symgrad.numerics.evaluate import Exact, exact
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import COMPARISONS, Expr, symbol
-from symgrad.numerics.evaluate import exact
 
 X, Y, Z = symbol("x"), symbol("y"), symbol("z")
 POINT = {X: 0.5, Y: 2.0}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from symgrad.backends.torch.plumbing import snippets
-from symgrad.backends.torch.printer import Printer
 from symgrad.errors import SpecError
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.parse import parse_formulas
 from symgrad.parse.alignment import aligned
 from symgrad.spec import parse_spec
+from symgrad.targets.torch.plumbing import snippets
+from symgrad.targets.torch.printer import Printer
 
 
 def tensor(name: str, *shape: int | str) -> Expr:

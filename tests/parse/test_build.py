@@ -5,13 +5,13 @@ from fractions import Fraction
 import pytest
 
 from symgrad.errors import SpecError
-from symgrad.functions import FUNCTIONS, call
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import FALSE, ONE, TRUE, ZERO, Expr, make, symbol
 from symgrad.ir.truth import compare, logical, where
+from symgrad.ops.functions import FUNCTIONS, call
+from symgrad.ops.tensors import Ref
 from symgrad.parse import Fault, FormulaError, parse_expression, parse_formulas
 from symgrad.spec import parse_spec
-from symgrad.tensor_ops import Ref
 
 X, Y, Z, MASK = symbol("x"), symbol("y"), symbol("z"), symbol("mask", "bool_tensor")
 BETA, N, FLAG, MODE = symbol("beta", "float"), symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")

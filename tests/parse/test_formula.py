@@ -7,13 +7,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from symgrad.functions import FUNCTIONS, call
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr, make, symbol
 from symgrad.ir.truth import compare, logical, where
+from symgrad.ops.functions import FUNCTIONS, call
+from symgrad.ops.tensors import Ref
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.parse.formula import formula
-from symgrad.tensor_ops import Ref
 
 X, Y, BETA = symbol("x"), symbol("y"), symbol("beta", "float")
 N, FLAG, MODE = symbol("n", "int"), symbol("flag", "bool"), symbol("mode", "str")

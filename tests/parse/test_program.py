@@ -5,9 +5,9 @@ import time
 import pytest
 
 from symgrad.errors import SpecError
-from symgrad.functions import call
 from symgrad.ir.expr import ONE, ZERO, make, symbol
 from symgrad.ir.traversal import topological
+from symgrad.ops.functions import call
 from symgrad.parse import Program, parse_formulas
 from symgrad.spec import parse_spec
 

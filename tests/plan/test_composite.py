@@ -6,15 +6,15 @@ import pytest
 import torch
 from random_expressions import TABLE, X, Y, Z
 
-from symgrad.backends.torch.printer import Printer
-from symgrad.functions import FUNCTIONS
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import make, symbol
 from symgrad.ir.traversal import substitute
+from symgrad.ops.functions import FUNCTIONS
 from symgrad.parse import parse_expression
 from symgrad.plan.composite import _with_activations, backward_cost, composite_saves
 from symgrad.plan.saving import saved_by_composite
+from symgrad.targets.torch.printer import Printer
 from tests.plan.test_saving import stored
 
 

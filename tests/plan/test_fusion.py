@@ -11,18 +11,18 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions, well_conditioned
 
-from symgrad.backends.constants import constant_value
-from symgrad.backends.torch.fusions import SPELLING
-from symgrad.backends.torch.plumbing import plumbing
-from symgrad.backends.torch.printer import Printer
+from symgrad.accuracy.cost import operation_cost
+from symgrad.accuracy.machine import machine
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.pattern import is_wild
 from symgrad.ir.traversal import substitute, topological
-from symgrad.numerics.cost import operation_cost
-from symgrad.numerics.machine import machine
 from symgrad.plan.fusion import FUSIONS, Fusion, fuse, softmax_fusions
+from symgrad.targets.constants import constant_value
+from symgrad.targets.torch.fusions import SPELLING
+from symgrad.targets.torch.plumbing import plumbing
+from symgrad.targets.torch.printer import Printer
 
 G, H = symbol("grad_y", "cotangent"), symbol("grad_z", "cotangent")
 INPUTS = (X, Y, Z, G, H)

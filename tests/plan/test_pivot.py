@@ -6,8 +6,8 @@ import pytest
 import torch
 from compiled import compiled_text, results
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.ir.traversal import topological
-from symgrad.numerics.evaluate import exact
 from symgrad.parse import Program, parse_formulas
 from symgrad.plan.pivot import Pivot, Pivots, find_pivots, with_outputs
 from symgrad.spec import parse_spec

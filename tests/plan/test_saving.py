@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_expressions import ALPHA, TENSORS, X, Y, Z, expressions
 
+from symgrad.accuracy.cost import is_product
 from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import vjp
@@ -20,11 +21,10 @@ from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.traversal import topological
-from symgrad.numerics.cost import is_product
+from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.parse import parse_formulas
 from symgrad.plan.saving import Plan, Saved, minimum_cut, plan, rank, readable, remaining_cost, saved_by_composite
 from symgrad.spec import load_spec
-from symgrad.tensor_ops import TENSOR_OPS
 
 G = symbol("grad_y", "cotangent")
 ALL = [*SPECS, *OWN_SPECS]

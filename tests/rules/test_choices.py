@@ -5,13 +5,13 @@ from __future__ import annotations
 import mpmath as mp
 import pytest
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import ONE, ZERO, Expr, make, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ir.truth import compare, where
-from symgrad.numerics.evaluate import exact
 from symgrad.rules import CHEAPER, Transformation
 from symgrad.rules.choices import CHOICES
 

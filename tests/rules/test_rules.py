@@ -8,12 +8,12 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
+from symgrad.accuracy.evaluate import exact
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ir.pattern import is_wild
 from symgrad.ir.traversal import substitute, topological
-from symgrad.numerics.evaluate import exact
 from symgrad.rules import ALL_RULES, Rule, Transformation
 from symgrad.rules.algebra import exp_of_log_normal, larger_exp_difference
 from symgrad.rules.constants import merged_roots

@@ -1,0 +1,86 @@
+"""Forms of a formula with their figures: what makes one better than another, and what may be spent to find it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from symgrad.accuracy.evaluate import FLOAT32
+from symgrad.accuracy.measure import ALLOWED, Score
+from symgrad.accuracy.rewrite import Step
+from symgrad.ir.expr import Expr
+
+__all__ = ["ACCEPTABLE", "LENIENT", "Candidate", "Choice", "Effort", "graded"]
+
+ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
+_MOST_EFFORT = 20_000_000  # operations times points for all formulas of an operation: about as many microseconds
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A form of a formula with its figures; `wide` means evaluated in float64 for float32 inputs."""
+
+    form: Expr
+    float32: Score
+    float64: Score
+    cost: float
+    wide: bool = False
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        """Smaller is better: non-finite results, then error where it matters, then cost."""
+        worst = max(graded(self.float32.ulp), graded(self.float64.ulp / LENIENT))
+        return (self.float32.failures + self.float64.failures, worst, self.cost)
+
+    @property
+    def accurate(self) -> bool:
+        """Nothing to gain from another form but time."""
+        return not any(self.key[:2])
+
+
+LENIENT = 3.2  # float64 may err this much more than float32 before anything is given for it
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen form of one formula, how it was derived and what it was chosen from."""
+
+    formula: Expr
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+    steps: tuple[Step, ...]
+
+    def mapped(self, form: Callable[[Expr], Expr], step: Callable[[Expr], Expr]) -> Choice:
+        """The same choice between other forms, derived by steps on other expressions."""
+
+        def candidate(c: Candidate) -> Candidate:
+            return replace(c, form=form(c.form))
+
+        return Choice(
+            form(self.formula),
+            candidate(self.chosen),
+            tuple(map(candidate, self.candidates)),
+            tuple(s.mapped(step) for s in self.steps),
+        )
+
+
+def graded(ulp: float) -> float:
+    """Errors that nobody would trade a pass over memory for are equal: what is allowed, then steps of a half more."""
+    least = ALLOWED[FLOAT32]
+    return max(0, math.ceil(math.log(ulp / least, 1.5))) if ulp > least else 0
+
+
+class Effort:
+    """What searches have left to spend: operations times points that are evaluated, for several formulas together."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_EFFORT
+
+    def spend(self, work: int) -> None:
+        self._left -= work
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether what follows must do with the directed rules and the cheap measures."""
+        return self._left <= 0

@@ -1,0 +1,393 @@
+"""From a formula to the form that is emitted: directed rules, then measured alternatives.
+
+The directed rules come first. Where the result is still inaccurate, single rewrites are tried where the error arises, a
+few rounds long; then choices between two forms, and approximations about a point where everything cancels. What nothing
+mends in float32 is evaluated in float64 ("wide"). Everything is bounded by counts of work, never by time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
+
+from symgrad.accuracy.approximate import Interval, Target, is_readable, near, readings
+from symgrad.accuracy.candidates import ACCEPTABLE, LENIENT, Candidate, Choice, Effort, graded
+from symgrad.accuracy.cost import cost, total
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Format
+from symgrad.accuracy.exponentials import rational_forms
+from symgrad.accuracy.guards import may_need_guard
+from symgrad.accuracy.limits import Limits
+from symgrad.accuracy.localise import culprits, neighbourhood
+from symgrad.accuracy.measure import ALLOWED, Judge, Score
+from symgrad.accuracy.regimes import joined
+from symgrad.accuracy.rewrite import Rewriter, Step, by_operation, rewrite, single_steps
+from symgrad.accuracy.rewrite import replace as replaced
+from symgrad.ir import expr as ex
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import substitute, topological
+from symgrad.rules import ALTERNATIVES, CHEAPER, KINKS, RECOGNISE, STABILISE
+
+__all__ = ["choose", "directed", "recognise"]
+
+_ROUNDS = 4
+_BEAM = 3  # forms that are developed in each round
+_EFFORT = 5000  # nodes times forms tried: bounds the time spent on a large formula
+_LEAST_TRIED, _MOST_TRIED = 24, 250
+_APPROXIMATION = 50_000  # of it for one approximation
+_SEVERAL = 3.0  # passes over memory that an ulp or two are given for
+_WIDE = 2.5  # passes over memory that one pass in float64 costs
+_RISK = 3.0  # passes that guarding one function in a branch that may not be taken costs
+_BOUNDED = {"clamped-growth", "rational-in-bounded-exp", "saturated"}  # no identities: compared far outside as well
+_SATURATED = 40  # of a variable: where functions of two exponentials have reached their limits
+_SAFE_RANGE = 2.0**-3  # of the largest number: beyond it a partial result may overflow, and no float64 is given for it
+_LARGEST = 800  # operands of a formula beyond which only the directed rules are tried
+_MOST_CULPRITS = 4
+_MOST_FAILING = 6
+_MOST_JOINED = 16
+_MOST_MEASURED = 6
+_MOST_READINGS = 3
+_MOST_PROMISING = 16
+_MOST_CHEAPER = 24
+_MOST_CASES = 3  # conditions by which a form is taken apart
+_MOST_SAVINGS = 8  # steps, each of which saves something
+_MOST_WIDE = 4
+_MOST_SHOWN = 12
+_FARTHEST, _NEAREST = 3.0, 0.02  # of the points that err about a point of cancellation
+_POINTS = (Fraction(0), Fraction(1), Fraction(-1), None)  # None is infinity
+
+_DIRECTED = (*RECOGNISE, *KINKS, *STABILISE)
+_ALTERNATIVES = by_operation(ALTERNATIVES)
+_CHEAPER = by_operation(CHEAPER)
+
+
+def directed(formula: Expr, check: Check | None = None) -> tuple[Expr, tuple[Step, ...]]:
+    """Apply all directed rules."""
+    return rewrite(formula, _DIRECTED, check)
+
+
+def recognise(formula: Expr, points: Sequence[Environment] = ()) -> tuple[Expr, tuple[Step, ...]]:
+    """Apply the rules that introduce stable atoms, before differentiation."""
+    return rewrite(formula, (*RECOGNISE, *KINKS), Check(points))
+
+
+def choose(
+    formula: Expr,
+    judge: Judge,
+    within: Callable[[Expr], Expr] = lambda form: form,
+    *,
+    may_widen: bool = True,
+    may_be_infinite: bool = True,
+    effort: Effort | None = None,
+) -> Choice:
+    """The best form of `formula` that the rules reach, measured by `judge`; in float64 only if it `may_widen`.
+
+    With `may_be_infinite` it keeps the limits of the formula at infinite variables, too, where that is cheap.
+    `within` simplifies a form by what is known of its variables. `effort` is what this search may spend.
+    """
+    return _Search(formula, judge, within, effort or Effort()).choice(may_widen, may_be_infinite)
+
+
+def _price(form: Expr) -> float:
+    """The cost of a form with the guards that its branches may need."""
+    risky: set[tuple[Expr, Expr]] = set()
+    for node in topological(form):
+        if node.op == "where" and not node.args[0].is_static:
+            risky.update((n, node.args[0]) for b in node.args[1:] for n in topological(b) if may_need_guard(n))
+    return cost(form) + _RISK * len(risky)
+
+
+def _operands(formula: Expr) -> int:
+    """Their number over all operations: what one pass over a formula costs."""
+    return sum(len(node.args) for node in topological(formula))
+
+
+class _Search:
+    """The forms of one formula that were measured, and how each was derived."""
+
+    def __init__(self, formula: Expr, judge: Judge, within: Callable[[Expr], Expr], effort: Effort) -> None:
+        self.formula = formula
+        self.effort = effort
+        self.within = within
+        self.judge = judge
+        self.measured: dict[Expr, Candidate] = {}
+        self.origin: dict[Expr, tuple[Step, ...]] = {formula: ()}
+        self.rejected: set[Expr] = set()
+        self.direct = Rewriter(_DIRECTED)
+        self._equal: dict[Expr, bool] = {formula: True}
+
+    def choice(self, may_widen: bool, may_be_infinite: bool) -> Choice:
+        """Search until accurate, from the cheap measures to the dear ones."""
+        self.measure(self.formula)
+        form, steps = directed(self.formula, self.judge.check)
+        self.add(form, steps)
+        if _operands(self.formula) <= _LARGEST:
+            self.exponentials(form, steps)
+            self.saturate(form, steps)
+            for measure in (self.take_apart, self.develop, self.join, self.approximate, self.join):
+                if self.settled:
+                    break
+                measure()
+            self.cheapen()
+        chosen = self.narrow_or_wide() if may_widen else self.best
+        if may_be_infinite and _operands(chosen.form) <= _LARGEST:
+            chosen = self.with_limits(chosen)
+        return Choice(self.formula, chosen, self.shown(chosen), self.origin[chosen.form])
+
+    def with_limits(self, chosen: Candidate) -> Candidate:
+        """The candidate with an infinity inside bounded, where it else misses what the formula tends to."""
+        form = Limits(self.formula, self.judge.sample.points[FLOAT64]).kept(chosen.form)
+        if form is chosen.form:
+            return chosen
+        why = "infinity over infinity where there is a limit"
+        self.origin[form] = (*self.origin[chosen.form], Step("finite", chosen.form, form, why))
+        scores = self.judge.score(form, FLOAT32, wide=chosen.wide), self.judge.score(form, FLOAT64)
+        return Candidate(form, *scores, _price(form) * (_WIDE if chosen.wide else 1), chosen.wide)
+
+    @property
+    def best(self) -> Candidate:
+        return self.leading(1)[0]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the search is over: nothing is to be gained, or nothing is left to spend."""
+        return self.effort.is_spent or self.best.accurate
+
+    def leading(self, count: int) -> list[Candidate]:
+        """The best candidates of those that are equal to the formula; others are dropped when they get so far."""
+        found: list[Candidate] = []
+        for candidate in sorted(self.measured.values(), key=lambda c: c.key):
+            if len(found) == count:
+                break
+            if self.equal(candidate.form):
+                found.append(candidate)
+            else:
+                del self.measured[candidate.form]
+                self.rejected.add(candidate.form)
+        return found
+
+    def promising(self, count: int) -> list[Candidate]:
+        """Candidates with the fewest inaccurate points, from which others may get far."""
+        ranked = sorted(self.measured.values(), key=lambda c: (self.inaccurate(c.form), c.cost))
+        found: list[Candidate] = []
+        for candidate in ranked:
+            if len(found) == count:
+                break
+            if self.equal(candidate.form):
+                found.append(candidate)
+        return found
+
+    def inaccurate(self, form: Expr) -> int:
+        """At how many points a form errs."""
+        found = 0
+        for target, bound in ALLOWED.items():
+            found += sum(e > bound for e in self.judge.measure(form, target).errors.values())
+        return found
+
+    def shown(self, chosen: Candidate) -> tuple[Candidate, ...]:
+        """The formula as written first, then what was measured, the best ones."""
+        first, *others = self.measured.values()
+        ranked = sorted(others, key=lambda c: c.key)[:_MOST_SHOWN]
+        return tuple(dict.fromkeys((first, *(c for c in ranked if c.form is not chosen.form), chosen)))
+
+    # ------------------------------------------------------------------------------------------ measuring
+    def measure(self, form: Expr) -> Candidate:
+        if form not in self.measured:
+            self.effort.spend(_operands(form) * sum(map(len, self.judge.sample.points.values())))
+            scores = self.judge.score(form, FLOAT32), self.judge.score(form, FLOAT64)
+            self.measured[form] = Candidate(form, *scores, _price(form))
+        return self.measured[form]
+
+    def add(self, form: Expr, steps: tuple[Step, ...], approximate: bool = False) -> None:
+        """Measure a form that `steps` derived; it is compared with the formula only when it turns out good."""
+        if form not in self.measured and form not in self.rejected:
+            self.measure(form)
+            self.origin[form] = steps
+            if approximate:
+                self._equal[form] = True  # as far as measured, in both formats
+
+    def equal(self, form: Expr) -> bool:
+        """Whether a form agrees with the formula at high precision."""
+        if form not in self._equal:
+            check = self.judge.check
+            if any(step.rule in _BOUNDED for step in self.origin.get(form, ())):
+                check = self.judge.sample.thorough_check
+            self._equal[form] = check(self.formula, form)
+        return self._equal[form]
+
+    # ------------------------------------------------------------------------------------------ one exponential
+    def exponentials(self, form: Expr, steps: tuple[Step, ...]) -> None:
+        """The form as a cancelled fraction in one exponential."""
+        for rational, identity in rational_forms(form):
+            why = "one exponential for all, and terms cancel exactly"
+            name = "rational-in-exp" if identity else "rational-in-bounded-exp"
+            self.add(rational, (*steps, Step(name, form, rational, why)))
+
+    def saturate(self, form: Expr, steps: tuple[Step, ...]) -> None:
+        """The form with its variable bounded, where it overflows beyond the point at which it has its limit."""
+        floats = [s for s in self.formula.tensors if s["kind"] == "tensor"]
+        if len(floats) != 1 or not self.measure(form).float32.nonfinite:
+            return
+        bounds = (-ex.OO, ex.num(-_SATURATED), ex.num(_SATURATED), ex.OO)
+        for low, high in (bounds[1:3], bounds[::2], bounds[1::2]):
+            bounded = substitute(form, {floats[0]: ex.make("clamp", floats[0], low, high)})
+            why = "beyond the bounds it has reached its limit, in every format"
+            self.add(bounded, (*steps, Step("saturated", form, bounded, why)))
+
+    def take_apart(self) -> None:
+        """A choice inside the best form as one between two forms, in each of which the rules see what was chosen."""
+        best = self.best.form
+        inside = (n.args[0] for n in topological(best) if n.op == "where" and n is not best)
+        for condition in list(dict.fromkeys(c for c in inside if not c.is_static))[:_MOST_CASES]:
+            cases = [self.direct(substitute(best, {condition: case})) for case in (ex.TRUE, ex.FALSE)]
+            form = truth.where(condition, *(case for case, _ in cases))
+            steps = dict.fromkeys(step for _, taken in cases for step in taken)
+            why = "each case for itself"
+            self.add(form, (*self.origin[best], Step("cases", best, form, why), *steps))
+
+    # ------------------------------------------------------------------------------------------ single rewrites
+    def develop(self) -> None:
+        """Rewrite the best forms where they err, a few rounds long."""
+        developed: set[Expr] = set()
+        effort = max(_LEAST_TRIED, min(_MOST_TRIED, _EFFORT // len(topological(self.formula))))
+        for _ in range(_ROUNDS):
+            before = len(self.measured) + len(self.rejected)
+            beam = [c for c in (self.best, *self.promising(_BEAM + len(developed))) if c.form not in developed][:_BEAM]
+            beam = list(dict.fromkeys(beam))
+            for candidate in beam:
+                developed.add(candidate.form)
+                self.neighbours(candidate, effort)
+            effort -= len(self.measured) + len(self.rejected) - before
+            if not beam or effort <= 0 or self.settled:
+                break
+
+    def neighbours(self, candidate: Candidate, most: int) -> None:
+        """Measure the forms one alternative away from a form, followed by the directed rules."""
+        places = self.places(candidate.form)
+        for form, step in single_steps(candidate.form, _ALTERNATIVES, places)[:most]:
+            settled, steps = self.direct(form)
+            self.add(settled, (*self.origin[candidate.form], step, *steps))
+
+    def places(self, form: Expr) -> frozenset[Expr]:
+        """Where the form errs, in the format in which it does, and what is next to it."""
+        nodes: list[Expr] = []
+        for target in (FLOAT32, FLOAT64):
+            nodes += culprits(form, self.judge.sample, target, self.failing(form, target))[:_MOST_CULPRITS]
+        return neighbourhood(form, nodes)
+
+    def failing(self, form: Expr, target: Format) -> list[int]:
+        """The points at which a form is the worst."""
+        errors = self.judge.measure(form, target).errors
+        worst = sorted((i for i, e in errors.items() if e > ALLOWED[FLOAT32]), key=lambda i: -errors[i])
+        return sorted(worst[:: max(1, len(worst) // _MOST_FAILING)])
+
+    # ------------------------------------------------------------------------------------------ two forms in one
+    def join(self) -> None:
+        """Choices between two measured forms, each where it is accurate."""
+        half = _MOST_JOINED // 2
+        forms = list(dict.fromkeys(c.form for c in (*self.leading(half), *self.promising(half))))
+        for formats in ((FLOAT32, FLOAT64), (FLOAT32,)):
+            found = list(joined(forms, self.judge, formats))
+            found.sort(key=lambda choice: total(self.measured[f].cost for f in choice[1:]))
+            for condition, below, above in found[:_MOST_MEASURED]:
+                form = truth.where(condition, below, above)
+                steps = dict.fromkeys((*self.origin[below], *self.origin[above]))
+                why = "each form where it is accurate"
+                known = all(self._equal[f] for f in (below, above))
+                self.add(form, (*steps, Step("two-forms", self.formula, form, why)), approximate=known)
+            if found:
+                break
+
+    # ------------------------------------------------------------------------------------------ approximations
+    def approximate(self) -> None:
+        """Rational approximations of the parts that cancel, about the point where they do."""
+        promising = self.promising(_MOST_PROMISING)
+        whole = (c for c in promising if is_readable(c.form))
+        for candidate in dict.fromkeys((self.best, *promising[:2], *islice(whole, 1))):
+            form = candidate.form
+            for part in self.cancelling(form):
+                for factor, variable, function in list(readings(part))[:_MOST_READINGS]:
+                    for point in _POINTS:
+                        self._try(form, part, factor, Target.about(point, function, variable))
+                        if self.settled:
+                            return
+
+    def cancelling(self, form: Expr) -> list[Expr]:
+        """The sums and quotients that err, and the whole."""
+        sample = self.judge.sample
+        nodes = {n: None for t in (FLOAT32, FLOAT64) for n in culprits(form, sample, t, self.failing(form, t))}
+        return [n for n in (*nodes, form) if n.op in ("add", "mul")][:_MOST_CULPRITS]
+
+    def _try(self, form: Expr, part: Expr, factor: Expr, target: Target) -> None:
+        found = (near(target, interval, factor, part) for interval in self.intervals(form, target))
+        inside = next((i for i in found if i is not None), None)
+        self.effort.spend(_APPROXIMATION)
+        if inside is None:
+            return
+        why = "a rational approximation where everything cancels"
+        result = replaced(form, part, inside)
+        self.add(result, (*self.origin[form], Step("approximation", part, inside, why)), approximate=True)
+
+    def intervals(self, form: Expr, target: Target) -> list[Interval]:
+        """Where a form errs about a point, in what order to try: round and symmetric first; none if it is elsewhere."""
+        distances: list[float] = []
+        for format_, bound in ALLOWED.items():
+            column = self.judge.sample.exact(format_)(target.distance)
+            errors = self.judge.measure(form, format_).errors
+            distances += [float(column[i]) for i, e in errors.items() if e > bound]
+        close = [d for d in distances if abs(d) <= _FARTHEST]
+        if not close or min(map(abs, close)) > _NEAREST or 2 * len(close) < len(distances):
+            return []
+        radius = _rounded_up(1.2 * max(map(abs, close)), bits=0)
+        if target.point is None:
+            sides = [s for s in (1, -1) if s * max(close, key=lambda d: s * d) > 0]
+            far = [Interval(*sorted((Fraction(0), side * radius / k))) for k in (2, 8, 16) for side in sides]
+            return [Interval.around(radius), *far] if len(sides) == 2 else far
+        low, high = (_rounded_up(max(0.0, 1.1 * end), bits=3) for end in (-min(close), max(close)))
+        return [Interval.around(radius), Interval.around(radius / 2), Interval(-low, high)]
+
+    # ------------------------------------------------------------------------------------------ cost
+    def cheapen(self) -> None:
+        """Factor the best form where that saves operations and costs no accuracy."""
+        for _ in range(_MOST_SAVINGS):
+            best = self.best
+            for form, step in single_steps(best.form, _CHEAPER)[:_MOST_CHEAPER]:
+                settled, steps = self.direct(form)
+                settled = self.within(settled)
+                if _price(settled) < best.cost:
+                    self.add(settled, (*self.origin[best.form], step, *steps))
+            if self.best is best:
+                break
+
+    def cheapest(self) -> Candidate:
+        """The best form, or one that is acceptable too and spares several passes."""
+        best = self.best
+        for candidate in sorted(self.measured.values(), key=lambda c: c.cost):
+            if candidate.cost > best.cost - _SEVERAL:
+                break
+            worst = max(candidate.float32.ulp, candidate.float64.ulp / LENIENT)
+            finite = not candidate.float32.nonfinite + candidate.float64.nonfinite
+            if finite and worst <= ACCEPTABLE and self.equal(candidate.form):
+                return candidate
+        return best
+
+    def narrow_or_wide(self) -> Candidate:
+        """The best form, in float64 where float32 is not accurate enough."""
+        best = self.cheapest()
+        if self.judge.score(best.form, FLOAT32, range_=_SAFE_RANGE) <= Score(0, ACCEPTABLE):
+            return best
+        options = [best]
+        for candidate in self.leading(_MOST_WIDE):
+            score = self.judge.score(candidate.form, FLOAT32, wide=True)
+            options.append(replace(candidate, float32=score, cost=_WIDE * candidate.cost, wide=True))
+        return min(options, key=lambda c: (c.float32.failures, graded(c.float32.ulp), *c.key))
+
+
+def _rounded_up(distance: float, bits: int) -> Fraction:
+    """A distance or a little more, as a number of few bits beside the first."""
+    enough = Fraction(max(distance, 2.0**-30))
+    step = Fraction(2) ** (math.floor(math.log2(enough)) - bits)
+    return math.ceil(enough / step) * step

@@ -1,0 +1,400 @@
+"""What an expression is worth over the reals, in mpmath: the reference for every accuracy figure."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from ctypes import c_float
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import mpmath as mp
+
+from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.ir.expr import COMPARISONS, Expr
+from symgrad.ir.traversal import topological
+from symgrad.ops.functions import FUNCTIONS, real
+
+Environment = Mapping[Expr, Any]
+
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "pi": lambda: +mp.pi,
+    "E": lambda: +mp.e,
+    "oo": lambda: mp.inf,
+    "nan": lambda: mp.nan,
+}
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format: significand bits and exponent range."""
+
+    name: str
+    precision: int
+    largest: float
+    min_exponent: int
+
+    def ulp(self, value: Any) -> Any:
+        """Distance between neighbours at `value`; below the normal range that of the smallest normal number."""
+        exponent = max(mp.frexp(value)[1], self.min_exponent) if value else self.min_exponent
+        return mp.ldexp(1, int(exponent) - self.precision)
+
+    def round(self, value: Any) -> float:
+        """`value` (Python float or mpf) rounded to nearest in this format."""
+        number = float(value)
+        return c_float(number).value if self.precision == 24 else number
+
+
+FLOAT32 = Format("float32", 24, 3.4028234663852886e38, -125)
+FLOAT64 = Format("float64", 53, 1.7976931348623157e308, -1021)
+
+
+def meaning(op: str) -> Callable[..., Any]:
+    """The mpmath function of an operation."""
+    found = _ARITHMETIC.get(op) or FUNCTIONS[op].meaning
+    assert found is not None, op
+    return found
+
+
+def sum_of(*terms: Any) -> Any:
+    """The sum from left to right, of numbers of any type."""
+    return reduce(operator.add, terms)
+
+
+def product_of(*factors: Any) -> Any:
+    """The product from left to right, of numbers of any type."""
+    return reduce(operator.mul, factors)
+
+
+_ARITHMETIC: dict[str, Any] = {
+    "add": sum_of,
+    "mul": product_of,
+    "pow": real.power,
+    "not": lambda a: not a,
+    "and": lambda *a: all(a),
+    "or": lambda *a: any(a),
+    "where": lambda c, a, b: a if c else b,
+    "true": lambda: True,
+    "false": lambda: False,
+    WIDEN: lambda a: a,
+    "held": lambda a: a,
+    **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
+    **COMPARE,
+}
+
+UNDEFINED = (ValueError, ZeroDivisionError, OverflowError, TypeError, NotImplementedError)
+
+
+def leaf_value(node: Expr) -> Any:
+    """The value of a constant, at mpmath's current precision."""
+    if node.op == "num":
+        fraction: Fraction = node["value"]
+        return mp.mpf(fraction.numerator) / fraction.denominator
+    if node.op == "const":
+        return _CONSTANTS[node["name"]]()
+    return node["value"] if node.op == "text" else node.op == "true"
+
+
+class Exact:
+    """Values of expressions at fixed points with `bits` of precision; every node is computed once.
+
+    NaN stands where a value is undefined over the reals. `moved` adds to one symbol's value at each point; what
+    does not depend on that symbol is read from `base`.
+    """
+
+    def __init__(self, points: Sequence[Environment], bits: int) -> None:
+        self.points = points
+        self.bits = bits
+        self._columns: dict[Expr, list[Any]] = {}
+        self._moved: dict[Expr, _Moved] = {}
+
+    def __call__(self, root: Expr) -> list[Any]:
+        """The value of `root` at each point."""
+        columns = self._columns
+        if root not in columns:
+            with mp.workprec(self.bits):
+                for node in topological(root, leaves=columns.keys()):
+                    if node not in columns:
+                        columns[node] = self._column(node)
+        return columns[root]
+
+    def _column(self, node: Expr) -> list[Any]:
+        if node.op == "sym":
+            return [_as_mpf(point[node]) for point in self.points]
+        if not node.symbols and self.points:
+            value = _apply(node, [self._columns[a][0] for a in node.args]) if node.args else leaf_value(node)
+            return [value] * len(self.points)
+        arguments = [self._columns[a] for a in node.args]
+        return [_apply(node, values) for values in zip(*arguments, strict=True)]
+
+    def saturated(self, root: Expr, index: int) -> bool:
+        """Whether an operation of `root` is infinite at a point, so that a NaN there says nothing."""
+        values = (self(node)[index] for node in topological(root))
+        return any(not isinstance(v, bool | str) and bool(mp.isinf(v)) for v in values)
+
+    def cancelled(self, root: Expr, index: int) -> bool:
+        """Whether a value is 0 at a point because terms cancel, so that a small true value may be lost."""
+        return _is_zero(self(root)[index]) and not self.plainly_zero(root, index)
+
+    def plainly_zero(self, root: Expr, index: int) -> bool:
+        """Whether a value that is 0 at a point is so by zeros among what it is made of, not by cancellation."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if not node.args:
+                continue
+            column = [self(a)[index] for a in node.args]
+            if node.op == "where":
+                stack.append(node.args[1 if column[0] else 2])
+            elif node.op == "add" and any(column):
+                return False
+            elif node.op == "add":
+                stack += node.args
+            elif node.op != "relu" or not column[0] < 0:
+                zero = next((a for a, v in zip(node.args, column, strict=True) if _is_zero(v)), None)
+                if zero is None:
+                    return False
+                stack.append(zero)
+        return True
+
+    def slope(self, root: Expr, symbol: Expr) -> list[Any]:
+        """The size of the derivative of `root` with respect to `symbol` at each point, to a few digits."""
+        if symbol not in self._moved:
+            self._moved[symbol] = _Moved(self, symbol)
+        ahead, here = self._moved[symbol](root), self(root)
+        with mp.workprec(self.bits):
+            pairs = zip(ahead, here, self._moved[symbol].steps, strict=True)
+            return [abs(a - b) / step if step else mp.mpf(0) for a, b, step in pairs]
+
+
+_STEP = mp.mpf(2) ** -70  # relative
+
+
+class _Moved(Exact):
+    """The values of `base` with one symbol moved a little; what does not depend on it is read from there."""
+
+    def __init__(self, base: Exact, symbol: Expr) -> None:
+        super().__init__(base.points, base.bits)
+        self._base = base
+        self._symbol = symbol
+        self.steps = [abs(value) * _STEP for value in base(symbol)]
+
+    def _column(self, node: Expr) -> list[Any]:
+        if node is self._symbol:
+            return [value + step for value, step in zip(self._base(node), self.steps, strict=True)]
+        return super()._column(node) if self._symbol in node.symbols else self._base(node)
+
+
+def _as_mpf(value: Any) -> Any:
+    return value if isinstance(value, bool | str) else mp.mpf(value)
+
+
+def _apply(node: Expr, arguments: Sequence[Any]) -> Any:
+    """The value of a node from those of its arguments; NaN where undefined."""
+    if node.op in COMPARISONS and any(mp.isnan(a) for a in arguments if isinstance(a, mp.mpf)):
+        return node.op == "ne"
+    try:
+        result = meaning(node.op)(*arguments)
+    except UNDEFINED:
+        return mp.nan
+    return mp.nan if isinstance(result, mp.mpc) else result
+
+
+def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[Any]:
+    """Values of the roots at one point in mpmath with `bits` of precision; NaN where undefined over the reals."""
+    values = Exact([environment], bits)
+    return [values(root)[0] for root in roots]
+
+
+_PRECISIONS = (120, 240, 600, 1500)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true value of a formula at one point, and the sizes of its derivatives by symbol."""
+
+    value: Any
+    slopes: Mapping[Expr, Any]
+
+
+class Table:
+    """Truth at fixed points, to at least 70 correct bits, by evaluation at growing precision.
+
+    With `limits`, a formula that is undefined at a point alone, as 0 / 0 is, has its limit there.
+    """
+
+    def __init__(self, points: Sequence[Environment], limits: bool = False) -> None:
+        self.points = points
+        self.limits = limits
+        self._coarse = [Exact(points, bits) for bits in _PRECISIONS[:2]]
+
+    @property
+    def values(self) -> Exact:
+        """Values in a precision that is high enough at most points."""
+        return self._coarse[1]
+
+    def __call__(self, formula: Expr, symbols: Sequence[Expr] = ()) -> list[Truth | None]:
+        """The truth at each point; None where 1500 bits do not decide it, or where it is not finite.
+
+        A value too small for any format is as good as 0. Where terms cancel altogether a 0 is believed at the last
+        precision only, for it may be what lower ones lose. `symbols` are those whose derivatives are wanted.
+        """
+        found: list[Truth | None] = [None] * len(self.points)
+        pending = list(range(len(self.points)))
+        tables, rows = self._coarse, pending
+        for coarse, fine in pairwise(_PRECISIONS):
+            if fine > _PRECISIONS[1]:
+                if not pending:
+                    break
+                points = [self.points[i] for i in pending]
+                tables, rows = [Exact(points, coarse), Exact(points, fine)], list(range(len(points)))
+            earlier, later = (table(formula) for table in tables)
+            last = fine == _PRECISIONS[-1]
+            agreed = [k for k in rows if _agree(earlier[k], later[k])]
+            decided = [k for k in agreed if last or not _is_zero(later[k]) or tables[1].plainly_zero(formula, k)]
+            slopes = {s: tables[1].slope(formula, s) for s in symbols} if decided else {}
+            for k in decided:
+                if isinstance(later[k], bool | str) or mp.isfinite(later[k]):
+                    found[pending[k]] = Truth(later[k], {s: _finite(column[k]) for s, column in slopes.items()})
+            undefined = [pending[k] for k in decided if self.limits and _is_nan(later[k])]
+            for index, truth in zip(undefined, self._limits(formula, symbols, undefined), strict=True):
+                found[index] = truth
+            pending = [index for k, index in enumerate(pending) if k not in set(decided)]
+        return found
+
+    def _limits(self, formula: Expr, symbols: Sequence[Expr], indices: Sequence[int]) -> list[Truth | None]:
+        """What a formula tends to at points, from several sides; None where it does not."""
+        if not indices:
+            return []
+        tables = [Exact([_aside(self.points[i], way) for i in indices], _PRECISIONS[-1]) for way in _WAYS]
+        slopes = {s: tables[0].slope(formula, s) for s in symbols}
+        limits = map(_common_limit, zip(*(table(formula) for table in tables), strict=True))
+        return [
+            None if limit is None else Truth(limit, {s: _finite(column[k]) for s, column in slopes.items()})
+            for k, limit in enumerate(limits)
+        ]
+
+
+_APART = mp.mpf(2) ** -120  # from a point at which a formula is undefined, in relation to its size
+_WAYS = (1, 3), (-2, -3), (3, -1)  # by which its variables leave it, in turn
+
+
+def _aside(point: Environment, way: Sequence[int]) -> Environment:
+    moved = {}
+    for i, (symbol, value) in enumerate(sorted(point.items(), key=lambda item: item[0].name)):
+        own = symbol.tensors and symbol["kind"] == "tensor"
+        with mp.workprec(_PRECISIONS[-1]):
+            moved[symbol] = value + (abs(value) or 1) * way[i % 2] * (1 + i // 2) * _APART if own else value
+    return moved
+
+
+def _common_limit(sides: Sequence[Any]) -> Any:
+    """What all values are nearly; None where they are not."""
+    if not all(map(mp.isfinite, sides)):
+        return None
+    with mp.workprec(120):
+        if all(_agree(side, sides[0]) for side in sides):
+            return sides[0]
+        return mp.mpf(0) if max(map(abs, sides)) < mp.mpf(2) ** -90 else None
+
+
+def _is_zero(value: Any) -> bool:
+    return not isinstance(value, bool | str) and not value
+
+
+def _is_nonzero(value: Any) -> bool:
+    return not isinstance(value, bool | str) and bool(value) and bool(mp.isfinite(value))
+
+
+def _finite(value: Any) -> Any:
+    return value if mp.isfinite(value) else mp.mpf(0)
+
+
+def _agree(coarse: Any, fine: Any) -> bool:
+    if isinstance(fine, bool | str):
+        return bool(coarse == fine)
+    if mp.isnan(fine) or mp.isinf(fine):
+        return str(coarse) == str(fine)
+    if not mp.isfinite(coarse):
+        return False
+    with mp.workprec(120):
+        difference = abs(coarse - fine)
+        return bool(difference <= abs(fine) * mp.mpf(2) ** -70 or max(abs(coarse), abs(fine)) < mp.mpf(2) ** -2000)
+
+
+_SURE = (240, 1200)  # bits at which values are compared, the later ones only where they differ
+_SURER = 1400  # bits at which a value that cancellation leaves is another one
+
+
+class Check:
+    """Whether two expressions are equal: to 40 bits wherever the first is finite, at fixed points.
+
+    Where the first is undefined the second must be, except at a single point such as 0 / 0, which it may continue. What
+    terms leave by cancelling says nothing, where the two agree elsewhere: `1 - erf(x)` is 0 in any precision, and
+    `x**n - (x**n)**2 / (1 + x**n)` is what rounding left.
+    """
+
+    def __init__(self, points: Sequence[Environment]) -> None:
+        self._values = Exact(points, _SURE[0])
+
+    def __call__(self, before: Expr, after: Expr) -> bool:
+        old, new = self._values(before), self._values(after)
+        points = self._values.points
+        differing = [p for p, a, b in zip(points, old, new, strict=True) if not _equal(a, b)]
+        agrees = differing and any(_is_nonzero(a) and _equal(a, b) for a, b in zip(old, new, strict=True))
+        # One point first: where the two are different indeed, it is enough.
+        for some in (differing[:1], differing[1:]):
+            if some:
+                values = Exact(some, _SURE[1])
+                pairs = zip(values(before), values(after), strict=True)
+                unequal = [i for i, pair in enumerate(pairs) if not _equal(*pair)]
+                if unequal and not (agrees and all(_lost(before, values, unequal))):
+                    return False
+        continued = [_beside(p) for p, a, b in zip(points, old, new, strict=True) if _is_nan(a) and not _is_nan(b)]
+        beside = Exact(continued, _SURE[0])
+        return not any(_is_nan(value) and not beside.saturated(before, i) for i, value in enumerate(beside(before)))
+
+
+def _lost(root: Expr, values: Exact, indices: Sequence[int]) -> Iterator[bool]:
+    """Whether cancellation left nothing of a value at points: 0, or another number in another precision."""
+    again = Exact([values.points[i] for i in indices], _SURER)(root)
+    for index, other in zip(indices, again, strict=True):
+        yield values.cancelled(root, index) or not _equal(other, values(root)[index])
+
+
+def _is_nan(value: Any) -> bool:
+    return not isinstance(value, bool | str) and bool(mp.isnan(value))
+
+
+_ASIDE = 2.0**-40
+
+
+def _beside(point: Environment) -> Environment:
+    """A point very near, for a look whether an undefined value is the exception there."""
+    moved = {}
+    for i, (symbol, value) in enumerate(sorted(point.items(), key=lambda item: item[0].name)):
+        own = symbol.tensors and not isinstance(value, bool | str)
+        moved[symbol] = value * (1 + (i + 1) * _ASIDE) + _ASIDE**2 if own else value
+    return moved
+
+
+def _equal(before: Any, after: Any) -> bool:
+    if isinstance(before, bool | str):
+        return bool(before == after)
+    if not mp.isfinite(before):
+        return True
+    with mp.workprec(100):
+        tolerance = abs(before) * mp.mpf(2) ** -40 + mp.mpf(2) ** -1200
+        return bool(mp.isfinite(after) and abs(before - after) <= tolerance)

@@ -1,0 +1,107 @@
+"""Guards: where a branch on tensors is dead, functions in it get a harmless argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.accuracy.evaluate import FLOAT32, Environment
+from symgrad.accuracy.machine import machine
+from symgrad.accuracy.simulate import simulate
+from symgrad.differentiate.modes import local_partials
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.truth import where
+from symgrad.ops.functions import FUNCTIONS
+
+
+def guard(root: Expr, points: Sequence[Environment]) -> Expr:
+    """Give functions in a dead branch a harmless argument, where they or their slopes could be non-finite there.
+
+    `where` alone hides a dead branch from the value, but the derivative of the result would multiply its 0 by inf.
+    """
+    guarded: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [guarded[a] for a in node.args]
+        if node.op == "where" and node.args[0].tensors:
+            condition = args[0]
+            args[1] = _guard_branch(args[1], condition, True, points)
+            args[2] = _guard_branch(args[2], condition, False, points)
+        guarded[node] = rebuild(node, args)
+    return guarded[root]
+
+
+def _guard_branch(branch: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> Expr:
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(branch):
+        args = [mapped[a] for a in node.args]
+        safe = _safe_argument(node)
+        if safe is not None and _can_fail(node, condition, taken, points):
+            k = 0 if node.op == "pow" else len(args) - 1
+            bounded = _bounded(args[k], condition, taken)
+            trial = rebuild(node, (*args[:k], bounded, *args[k + 1 :]))
+            if bounded is args[k] or _can_fail(trial, condition, taken, _with_bounds(points, condition)):
+                bounded = where(condition, args[k], safe) if taken else where(condition, safe, args[k])
+            args[k] = bounded
+        mapped[node] = rebuild(node, args)
+    return mapped[branch]
+
+
+def _bounded(argument: Expr, condition: Expr, taken: bool) -> Expr:
+    """The argument with the variable of an inequality held on the side of the branch, in sums and products.
+
+    A clamp is cheaper than a choice, and where the branch is taken it changes nothing.
+    """
+    if condition.op not in _SIDES or not condition.args[1].is_static or condition.is_static:
+        return argument
+    variable, bound = condition.args
+    below = _SIDES[condition.op] == taken
+    held = ex.make("clamp", variable, -ex.OO, bound) if below else ex.make("clamp", variable, bound, ex.OO)
+
+    def hold(node: Expr) -> Expr:
+        if node is variable:
+            return held
+        return rebuild(node, map(hold, node.args)) if node.op in ("add", "mul") else node
+
+    return hold(argument)
+
+
+_SIDES = {"lt": True, "le": True, "gt": False, "ge": False}  # whether the variable is below where it holds
+
+
+def _with_bounds(points: Sequence[Environment], condition: Expr) -> list[Environment]:
+    """The points, and those where the variable of a condition is at its bound."""
+    variable, bound = condition.args
+    if variable.op != "sym" or bound.number is None:
+        return list(points)
+    return [*points, *({**p, variable: float(bound.number)} for p in points[:4])]
+
+
+def may_need_guard(node: Expr) -> bool:
+    """Whether a function is one that must not see every argument."""
+    return _safe_argument(node) is not None
+
+
+def _safe_argument(node: Expr) -> Expr | None:
+    """A harmless value for the critical argument of a function of tensors, if it has a critical one."""
+    if node.is_static:
+        return None
+    if node.op == "pow":
+        n = node.args[1].number
+        harmless = n is not None and n.denominator == 1 and n > 0
+        return None if harmless or node.args[0].is_static else ex.ONE
+    row = FUNCTIONS.get(node.op)
+    return ex.num(row.safe) if row is not None and row.safe is not None else None
+
+
+def _can_fail(node: Expr, condition: Expr, taken: bool, points: Sequence[Environment]) -> bool:
+    """Whether the function or its slope is non-finite at some point where the branch is dead."""
+    probes = machine([condition, node, *local_partials(node)])
+    for point in points:
+        try:
+            holds, *values = simulate(probes, point, FLOAT32)
+        except KeyError:  # reads the result of a tensor operation, which points do not give
+            return True
+        if bool(holds) != taken and any(not abs(v) < float("inf") for v in values if not isinstance(v, bool)):
+            return True
+    return False

@@ -1,0 +1,261 @@
+"""How accurate a form is.
+
+The error of a form at a point is its distance from the true value in ulp of the true value, less what half an ulp in
+each input would change (the formula's conditioning, which no implementation can undo). A non-finite result where the
+truth is finite and representable counts separately and before everything else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import mpmath as mp
+
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Check, Environment, Exact, Format, Table, Truth
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.simulate import ROUGH, Simulation
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import substitute
+
+__all__ = ["ALLOWED", "Judge", "Measurement", "Sample", "Score"]
+
+ALLOWED = {FLOAT32: 2.5, FLOAT64: 8.0}  # ulp, beyond which a form errs at a point
+
+
+@dataclass(frozen=True, order=True)
+class Score:
+    """Worst error over the sample points: non-finite results, then ulp; `near` are those where nothing is extreme."""
+
+    nonfinite: int
+    ulp: float
+    near: int = field(default=0, compare=False)
+
+    @property
+    def failures(self) -> int:
+        """The non-finite results by their weight: near ones spoil ordinary calls."""
+        return self.nonfinite + _NEARER * self.near
+
+    @property
+    def good(self) -> bool:
+        """Nothing to gain from another form."""
+        return not self.nonfinite and self.ulp <= ALLOWED[FLOAT32]
+
+
+_FAR = (2.0**59, 2.0**61, 2.0**64, 2.0**70, 2.0**90, 2.0**110, 2.0**126)
+_MOST_CHECKS = 20  # points at which a rewritten form is compared
+
+
+class Sample:
+    """Points of each format, with the values that expressions have there: shared by all formulas measured on them.
+
+    With `limits`, where a formula is undefined at a point alone, its limit is its value.
+    """
+
+    def __init__(self, points: Mapping[Format, Sequence[Environment]], limits: bool = False) -> None:
+        self.points = points
+        self.limits = limits
+        self._tables: dict[Format, Table] = {}
+        self._simulations: dict[tuple[Format, Format], Simulation] = {}
+        self.local_errors: dict[tuple[Expr, Format, tuple[int, ...]], float] = {}
+
+    def truth(self, target: Format) -> Table:
+        """True values at the points of a format."""
+        if target not in self._tables:
+            self._tables[target] = Table(self.points[target], self.limits)
+        return self._tables[target]
+
+    def exact(self, target: Format) -> Exact:
+        """Values at the points of a format, in high precision."""
+        return self.truth(target).values
+
+    @cached_property
+    def check(self) -> Check:
+        """Compares expressions at some of the points."""
+        points = self.points[FLOAT64]
+        return Check(points[:: max(1, len(points) // _MOST_CHECKS)])
+
+    @cached_property
+    def thorough_check(self) -> Check:
+        """Compares expressions at all points, and far outside: for forms that are not identities."""
+        points = [dict(p) for p in self.points[FLOAT64]]
+        for base in self.points[FLOAT64][:: max(1, len(points) // 6)]:
+            tensors = [s for s in base if s.tensors and s["kind"] == "tensor"]
+            for symbol in tensors:
+                points += [{**base, symbol: sign * size} for size in _FAR for sign in (1, -1)]
+                points += [{**base, symbol: 1 / size} for size in _FAR]
+            scales = (*_FAR, *(1 / size for size in _FAR))
+            points += [{**base, **{s: scale * base[s] for s in tensors}} for scale in scales]  # of ordinary ratios
+        return Check(points)
+
+    def simulation(self, target: Format, arithmetic: Format) -> Simulation:
+        """Values at the points of `target`, computed in `arithmetic`."""
+        key = target, arithmetic
+        if key not in self._simulations:
+            self._simulations[key] = Simulation(self.points[target], arithmetic)
+        return self._simulations[key]
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """The truth at one point, ready for comparison: as two floats, with one ulp, and the conditioning in ulp."""
+
+    index: int
+    high: float
+    low: float
+    ulp: float
+    credit: float
+    boolean: bool = False
+    near: bool = False
+
+    def error(self, value: Any, smallest: float) -> float:
+        """Error of a value in ulp, less the conditioning; infinite where a finite truth was missed."""
+        if self.boolean:
+            return 0.0 if bool(value) == bool(self.high) else math.inf
+        if not math.isfinite(value):
+            return math.inf
+        if abs(self.high) < smallest > abs(value):
+            return 0.0  # below the normal range results may flush to zero
+        excess = abs((value - self.high) - self.low) / self.ulp - self.credit
+        return excess if excess > 0 else 0.0
+
+    def doubled(self) -> _Reference:
+        """The same point of float32 for a computation in float64."""
+        ulp = float(FLOAT64.ulp(mp.mpf(self.high)))
+        credit = self.credit * self.ulp * math.ldexp(1.0, FLOAT32.precision - FLOAT64.precision)
+        return replace(self, ulp=ulp, credit=credit / ulp)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The errors of one form: `errors` by index of the point, infinite where not finite.
+
+    `near` are the points where nothing is extreme.
+    """
+
+    errors: Mapping[int, float]
+    near: frozenset[int] = frozenset()
+
+    @property
+    def score(self) -> Score:
+        failing = {i for i, e in self.errors.items() if math.isinf(e)}
+        worst = max((e for i, e in self.errors.items() if i not in failing), default=0.0)
+        return Score(len(failing), worst, len(failing & self.near))
+
+
+class Judge:
+    """Measures forms of one formula, which is true by definition, on the points of a sample."""
+
+    def __init__(self, formula: Expr, sample: Sample | Mapping[Format, Sequence[Environment]]) -> None:
+        self.formula = formula
+        self.sample = sample if isinstance(sample, Sample) else Sample(sample)
+        self._references: dict[Format, list[_Reference]] = {}
+        self._measured: dict[tuple[Expr, Format, bool], Measurement] = {}
+
+    @property
+    def check(self) -> Check:
+        """Compares expressions at some of the points."""
+        return self.sample.check
+
+    def references(self, target: Format) -> list[_Reference]:
+        """True values where they are finite and representable."""
+        if target not in self._references:
+            symbols = sorted((s for s in self.formula.tensors if s["kind"] == "tensor"), key=lambda s: s.name)
+            truths = self.sample.truth(target)(self.formula, symbols)
+            points = self.sample.points[target]
+            found = (
+                _reference(i, truth, point, target) for i, (truth, point) in enumerate(zip(truths, points, strict=True))
+            )
+            self._references[target] = [r for r in found if r is not None]
+        return self._references[target]
+
+    def measure(self, form: Expr, target: Format, wide: bool = False) -> Measurement:
+        """The errors of `form` in `target`; `wide` evaluates in float64 and rounds once."""
+        key = (form, target, wide)
+        if key not in self._measured:
+            values = self.sample.simulation(target, FLOAT64 if wide else target)(machine_form(form))
+            smallest = math.ldexp(1.0, target.min_exponent - 1)
+            self._measured[key] = Measurement(
+                {
+                    r.index: r.error(target.round(values[r.index]) if wide else values[r.index], smallest)
+                    for r in self.references(target)
+                },
+                frozenset(r.index for r in self.references(target) if r.near),
+            )
+        return self._measured[key]
+
+    def double_errors(self, form: Expr) -> dict[int, float]:
+        """The errors of `form` in float64 at the points of float32, in ulp of float64, by index of the point."""
+        values = self.sample.simulation(FLOAT32, FLOAT64)(machine_form(form))
+        smallest = math.ldexp(1.0, FLOAT64.min_exponent - 1)
+        return {r.index: r.doubled().error(values[r.index], smallest) for r in self.references(FLOAT32)}
+
+    def rough_errors(self, form: Expr, wide: bool, indices: Collection[int]) -> dict[int, tuple[float, float]]:
+        """The errors in float32 and in float64 at some points of float32, if what is not exact is an ulp or two off."""
+        references = [r for r in self.references(FLOAT32) if r.index in indices]
+        points = [self.sample.points[FLOAT32][r.index] for r in references]
+        small, smallest = (math.ldexp(1.0, target.min_exponent - 1) for target in (FLOAT32, FLOAT64))
+        found = dict.fromkeys((r.index for r in references), (0.0, 0.0))
+        for off in ROUGH:
+            narrow = Simulation(points, FLOAT64 if wide else FLOAT32, off=off)(machine_form(form))
+            double = Simulation(points, FLOAT64, off=off)(machine_form(form))
+            for r, x, y in zip(references, narrow, double, strict=True):
+                before = found[r.index]
+                errors = r.error(FLOAT32.round(x), small), r.doubled().error(y, smallest)
+                found[r.index] = max(before[0], errors[0]), max(before[1], errors[1])
+        return found
+
+    def error_with_rounded(self, form: Expr, part: Expr) -> float:
+        """The worst error of `form` in float32, evaluated in float64 with a part of it rounded to float32."""
+        points = self.sample.points[FLOAT32]
+        rounded = map(FLOAT32.round, self.sample.simulation(FLOAT32, FLOAT64)(machine_form(part)))
+        saved = ex.symbol("saved")
+        values = Simulation([{**p, saved: v} for p, v in zip(points, rounded, strict=True)], FLOAT64)(
+            machine_form(substitute(form, {part: saved}))
+        )
+        smallest = math.ldexp(1.0, FLOAT32.min_exponent - 1)
+        errors = (r.error(FLOAT32.round(values[r.index]), smallest) for r in self.references(FLOAT32))
+        return max(errors, default=0.0)
+
+    def score(self, form: Expr, target: Format, wide: bool = False, range_: float = 1.0) -> Score:
+        """The worst error of `form` in `target`, where the truth is within this part of the format's range."""
+        measured = self.measure(form, target, wide)
+        if range_ == 1:
+            return measured.score
+        inside = {r.index for r in self.references(target) if abs(r.high) <= range_ * target.largest}
+        return Measurement({i: e for i, e in measured.errors.items() if i in inside}, measured.near).score
+
+
+def _reference(index: int, truth: Truth | None, point: Environment, target: Format) -> _Reference | None:
+    if truth is None or isinstance(truth.value, str):
+        return None
+    if isinstance(truth.value, bool):
+        return _Reference(index, float(truth.value), 0.0, 1.0, 0.0, boolean=True)
+    with mp.workprec(200):
+        if abs(truth.value) > target.largest:
+            return None
+        ulp = target.ulp(truth.value)
+        credit = sum((slope * target.ulp(point[s]) / 2 for s, slope in truth.slopes.items() if point[s]), mp.mpf(0))
+        high = float(truth.value)
+        low = float(truth.value - high)
+        return _Reference(index, high, low, float(ulp), float(credit / ulp), near=all(map(_is_near, point.values())))
+
+
+_NEARER = 9  # times as bad, in addition
+_NEAR = 1e3
+
+
+def _is_near(value: Any) -> bool:
+    """Whether a variable has a value that is nothing special, or 0."""
+    return isinstance(value, bool | str) or value == 0 or 1 / _NEAR <= abs(value) <= _NEAR
+
+
+def ulp_text(value: float) -> str:
+    """A figure to two digits, rounded up."""
+    if value < 10:
+        return f"{-(-value * 10 // 1) / 10:.1f}"
+    return f"{value:.2g}" if value < 1e4 else f"{value:.0e}"

@@ -1,0 +1,205 @@
+"""Where formulas are measured: deterministic points over the domain, extremes and neighbours of kinks included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+from typing import Any
+
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment, Format
+from symgrad.ir.expr import Expr
+from symgrad.spec.interval import Interval
+
+# Magnitudes at which elementary functions change character: cancellation near 0 and 1, the thresholds of exp in float32
+# (88, 104) and float64 (709, 745), large arguments, squares that overflow float32.
+_MODERATE = (0.5, 1.0, 2.0, 0.1, 3.0, 1.5, 0.3, 0.75, 5.0, 8.0)
+_EXTREME = (
+    *(0.0, 1e-30, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.7, 0.9, 1.1, 1.3, 2.5, 4.0, 6.0),
+    *(10.0, 13.0, 17.0, 20.0, 25.0, 33.0, 45.0, 60.0, 80.0, 88.5, 100.0, 200.0, 710.0, 1e3, 1e4, 1e6),
+    *(1e9, 1e13, 1e19, 1e22, 1e30),
+)
+_NEAR_ONE = (1e-6, -1e-6, 1e-4, -1e-4, 1e-3, -1e-3, 0.01, -0.01, 0.05, -0.05)  # distances
+_DENSE = tuple(round(0.137 * k, 3) for k in range(1, 60))  # where most arguments are; for formulas of one variable
+# Tensors near each other: magnitudes, and relative distances from them.
+_SIZES = (1.0, 0.3, 3.0, 20.0, 0.8, 100.0, 1e3, 0.05, 8.0, 1e4, 0.6)
+_GAPS = (1e-3, 1e-5, 1e-2, 1e-4, 0.1, 1e-6, 0.03, 0.3)
+_MOST_TOGETHER = 88
+_ALIKE = (1e30, 1e-30, 1e19, 1e-12, 1e22, 1e13, 1e30, 1e-6, 1e9, 1e-30, 1e19, 1e4)  # magnitudes of all tensors together
+_ZEROS = 3  # points with the same tensor at 0
+_INTEGERS = (-2.0, 3.0, 2.0, -1.0, -3.0, 1.0)
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def _jitter(k: int) -> float:
+    """A factor near 1 that has all its digits, so that no sample is special; the same in every run."""
+    return 1.0 if k % 7 == 0 else 0.95 + 0.1 * (k * _GOLDEN % 1.0)
+
+
+ALL_REALS = Interval(-math.inf, math.inf, True, True)
+
+
+def magnitudes(values: Sequence[float], within: Interval, target: Format) -> list[float]:
+    """Signed samples of the given magnitudes inside a range, rounded to the format.
+
+    In a bounded range magnitudes become distances from its ends, so that the ends are approached closely.
+    """
+    found: dict[float, None] = {}
+    for i, size in enumerate(values):
+        scaled = size * _jitter(i) if abs(size - 1) > 0.06 or size == 1 else size
+        for candidate in _placed(scaled, size, within):
+            rounded = target.round(candidate)
+            if rounded in within:
+                found[rounded] = None
+    if not found:
+        found[target.round(_middle(within))] = None
+    return list(found)
+
+
+def _placed(scaled: float, size: float, within: Interval) -> tuple[float, ...]:
+    low, high = math.isfinite(within.lower), math.isfinite(within.upper)
+    if low and high:
+        step = (within.upper - within.lower) * min(size, 0.5) if size <= 0.7 else 0.0
+        return (within.lower + step, within.upper - step, scaled, -scaled)
+    if low:
+        return (within.lower + scaled, scaled)
+    if high:
+        return (within.upper - scaled, -scaled)
+    return (scaled, -scaled)
+
+
+def _middle(within: Interval) -> float:
+    low = within.lower if math.isfinite(within.lower) else min(-1.0, within.upper - 1)
+    high = within.upper if math.isfinite(within.upper) else max(1.0, within.lower + 1)
+    return (low + high) / 2
+
+
+def sample_points(
+    tensors: Mapping[Expr, Interval],
+    scalars: Mapping[Expr, Sequence[Any]],
+    most: int = 240,
+    *,
+    powers: bool = False,
+    ratios: bool = False,
+) -> dict[Format, list[Environment]]:
+    """Points for each format: each tensor over all magnitudes with the others moderate, then all extreme together, then
+    all nearly equal.
+
+    `scalars` gives the values of the hyperparameters, which are cycled through. At most `most` points, evenly thinned.
+    With `powers`, for formulas with a tensor as exponent, all tensors are integers at some, and each is 0 at some.
+    With `ratios` there are some more, at which all tensors are about as large or as small.
+    """
+    return {target: _points(tensors, scalars, target, most, powers, ratios) for target in (FLOAT32, FLOAT64)}
+
+
+def _points(
+    tensors: Mapping[Expr, Interval],
+    scalars: Mapping[Expr, Sequence[Any]],
+    target: Format,
+    most: int,
+    powers: bool,
+    ratios: bool,
+) -> list[Environment]:
+    settings = [dict(zip(scalars, values, strict=True)) for values in product(*scalars.values())]
+    sweeps: dict[Expr, list[Any]] = {}
+    moderate: dict[Expr, list[Any]] = {}
+    for symbol, within in tensors.items():
+        if symbol["kind"] == "bool_tensor":
+            sweeps[symbol] = moderate[symbol] = [True, False]
+        elif symbol["kind"] == "int_tensor":
+            sweeps[symbol] = moderate[symbol] = [float(i) for i in (1, 0, 2, -1, 5, 3) if float(i) in within]
+        else:
+            dense = _DENSE if len(tensors) == 1 else _DENSE[::4]
+            sizes = (*_EXTREME, *_MODERATE, *(1 + d for d in _NEAR_ONE), *dense)
+            sweeps[symbol] = magnitudes(sizes, within, target)
+            moderate[symbol] = magnitudes(_MODERATE, within, target)
+    kept = [*_integers(moderate, tensors), *_at_zero(moderate, tensors)][: most // 4] if powers else []
+    points: list[Environment] = []
+    for i, symbol in enumerate(tensors):
+        for k, value in enumerate(sweeps[symbol]):
+            others = {o: moderate[o][(k * (3 + j) + i) % len(moderate[o])] for j, o in enumerate(tensors)}
+            points.append({**others, symbol: value})
+    if len(tensors) > 1:
+        for k in range(90):
+            joint = {o: sweeps[o][(k * (2 * j + 1) * 7 + j) % len(sweeps[o])] for j, o in enumerate(tensors)}
+            points.append(joint)
+        points += _together(moderate, tensors, target)
+    thinned = _thin([{**p, **settings[k % len(settings)]} for k, p in enumerate(points)], most - len(kept))
+    alike = _of_one_size(moderate, tensors, target)[: most // 16] if ratios and len(tensors) > 1 else []
+    zeros = _both_zero(moderate, tensors)[: most // 16]
+    own = ([{**p, **settings[k % len(settings)]} for k, p in enumerate(ps)] for ps in (kept, [*alike, *zeros]))
+    first, last = own
+    return [*first, *thinned, *last]
+
+
+def _of_one_size(
+    moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
+) -> list[Environment]:
+    """Points at which all tensors are about as large or small, so that ratios are ordinary where powers overflow."""
+    points: list[Environment] = []
+    for k, size in enumerate(_ALIKE):
+        point: dict[Expr, Any] = {}
+        for j, (symbol, within) in enumerate(tensors.items()):
+            value = target.round(size * _jitter(k + 5 * j + 1) * (-1 if (k + j) % 3 == 1 else 1))
+            fits = symbol["kind"] not in ("bool_tensor", "int_tensor")
+            found = next((v for v in (value, -value) if fits and v in within), None)
+            point[symbol] = moderate[symbol][(k + j) % len(moderate[symbol])] if found is None else found
+        points.append(point)
+    return points
+
+
+def _at_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which one tensor is 0, where powers have kinks and poles."""
+    floats = [s for s, within in tensors.items() if s["kind"] not in ("bool_tensor", "int_tensor") and 0.0 in within]
+    return [
+        {o: 0.0 if o is s else moderate[o][(k * (3 + j) + 1) % len(moderate[o])] for j, o in enumerate(tensors)}
+        for k in range(_ZEROS)
+        for s in floats
+    ]
+
+
+def _both_zero(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which two tensors are 0: a ratio of them is no number, and the formula may be one."""
+    floats = [s for s, within in tensors.items() if s["kind"] not in ("bool_tensor", "int_tensor") and 0.0 in within]
+    return [
+        {o: 0.0 if o in pair else moderate[o][(3 * k + j) % len(moderate[o])] for j, o in enumerate(tensors)}
+        for k, pair in enumerate(combinations(floats, 2))
+    ]
+
+
+def _integers(moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval]) -> list[Environment]:
+    """Points at which a power of a negative number is real."""
+    points: list[Environment] = []
+    for k in range(len(_INTEGERS)):
+        values = [_INTEGERS[k * (j + 1) % len(_INTEGERS)] for j in range(len(tensors))]
+        points.append(
+            {
+                s: v if v in within and s["kind"] != "bool_tensor" else moderate[s][k % len(moderate[s])]
+                for v, (s, within) in zip(values, tensors.items(), strict=True)
+            }
+        )
+    return points
+
+
+def _together(
+    moderate: Mapping[Expr, Sequence[Any]], tensors: Mapping[Expr, Interval], target: Format
+) -> list[Environment]:
+    """Points at which the tensors are nearly equal or opposite, so that differences or sums are small beside them."""
+    points: list[Environment] = []
+    for k in range(_MOST_TOGETHER):
+        size = _SIZES[k % len(_SIZES)] * _jitter(k + 1) * (-1 if k % 5 == 2 else 1)
+        point: dict[Expr, Any] = {}
+        for j, (symbol, within) in enumerate(tensors.items()):
+            apart = j * _GAPS[k % len(_GAPS)] * (-1 if j % 2 == k % 2 else 1)
+            value = target.round(size * (1 + apart))
+            value = -value if j % 2 and k % 3 == 1 and -value in within else value
+            fits = symbol["kind"] not in ("bool_tensor", "int_tensor") and value in within
+            point[symbol] = value if fits else moderate[symbol][(k + j) % len(moderate[symbol])]
+        points.append(point)
+    return points
+
+
+def _thin(points: list[Environment], most: int) -> list[Environment]:
+    if len(points) <= most:
+        return points
+    return [points[i * len(points) // most] for i in range(most)]

@@ -1,0 +1,301 @@
+"""What an expression is worth in a floating-point format, operation by operation.
+
+An idealised machine: each operation is correctly rounded to the format, the same on every computer, so that what
+symgrad writes never depends on where it ran.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from ctypes import c_float
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from symgrad.accuracy.evaluate import (
+    COMPARE,
+    FLOAT64,
+    UNDEFINED,
+    Environment,
+    Format,
+    exact,
+    leaf_value,
+    meaning,
+    product_of,
+    sum_of,
+)
+from symgrad.accuracy.widening import NARROW, WIDEN
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+
+__all__ = ["ROUGH", "Simulation", "simulate"]
+
+_BITS = 90  # working precision from which one correct rounding is made
+
+Elementwise = Callable[..., Any]
+
+
+class Simulation:
+    """Values of machine-level expressions at fixed points; every node is computed once.
+
+    Python scalars (no tensor below them) are computed in float64, as generated code does, and so is what follows from a
+    tensor that is widened, until a function rounds it. With `off`, the results that libraries may round differently
+    are off by these ulp, one after the other: those of functions, products and quotients.
+    """
+
+    def __init__(self, points: Sequence[Environment], target: Format, *, off: Sequence[int] = ()) -> None:
+        self.points = points
+        self.target = target
+        self.off = off
+        self._columns: dict[Expr, list[Any]] = {}
+        self._wide: set[Expr] = set()
+
+    def __call__(self, root: Expr) -> list[Any]:
+        """The value of `root` at each point: a float, or a truth value or text."""
+        columns = self._columns
+        if root not in columns:
+            with mp.workprec(_BITS):
+                for node in topological(root, leaves=columns.keys()):
+                    if node not in columns:
+                        columns[node] = self._column(node)
+        return columns[root]
+
+    def _column(self, node: Expr) -> list[Any]:
+        if node.op == "sym":
+            return [_as_float(point[node]) for point in self.points]
+        if not node.args:
+            return [_as_float(leaf_value(node))] * len(self.points)
+        if not node.symbols:
+            return [_as_float(exact([node], {}, _BITS)[0])] * len(self.points)  # emitted as one rounded number
+        wide = node.is_static or node.op == WIDEN or any(a in self._wide for a in node.args)
+        if wide and not node.is_static and node.op not in NARROW:
+            self._wide.add(node)
+        target = FLOAT64 if wide and node.op not in NARROW else self.target
+        apply = _operation(node, target)
+        if self.off and not node.is_static:
+            apply = _off(self.off[len(self._columns) % len(self.off)], node, apply, target)
+        return list(map(apply, *(self._operand(a, wide) for a in node.args)))
+
+    def _operand(self, node: Expr, wide: bool) -> Sequence[Any]:
+        """Python scalars enter a tensor operation in its format."""
+        column = self._columns[node]
+        if wide or node.tensors or not column or isinstance(column[0], bool | str):
+            return column
+        return [self.target.round(value) for value in column]
+
+
+def simulate(roots: Sequence[Expr], environment: Environment, target: Format) -> list[Any]:
+    """Values of machine-level roots at one point, every tensor operation correctly rounded to `target`."""
+    simulation = Simulation([environment], target)
+    return [simulation(root)[0] for root in roots]
+
+
+def _as_float(value: Any) -> Any:
+    return value if isinstance(value, bool | str) else float(value)
+
+
+def _operation(node: Expr, target: Format) -> Elementwise:
+    """The operation of a node on floats, rounded to `target`."""
+    if node.op == "div" and node.args[0].is_static and not node.is_static:
+        return _reciprocal_times(target)
+    native = _native(node)
+    if native is not None:
+        return _single(native) if target.precision == 24 else native
+    exact = _exactly(node, target)
+    fast = _IN_DOUBLE.get(node.op) if target.precision == 24 else None
+    if fast is None:
+        return exact
+
+    def apply(*arguments: float) -> float:
+        try:
+            return c_float(fast(*arguments)).value
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return float(exact(*arguments))
+
+    return apply
+
+
+# Ways in which functions may be some ulp off, one after the other: two that are so alike in one are not in the other.
+ROUGH = ((1, -2, 2, -1, -2, 1, 2), (2, 1, -1, 2, -2, -1, 1))
+
+
+def _off(ulps: int, node: Expr, apply: Elementwise, target: Format) -> Elementwise:
+    """The operation with results that are some ulp off, where another library may round it differently."""
+    is_exact = _EXACT.get(node.op)
+    if is_exact is None and _native(node) is not None:
+        return apply
+
+    def shifted(*arguments: float) -> float:
+        value = float(apply(*arguments))
+        if not math.isfinite(value) or (is_exact is not None and is_exact(value, arguments)):
+            return value
+        return target.round(value + ulps * float(target.ulp(mp.mpf(value))))
+
+    return shifted
+
+
+def _is_product(value: float, factors: Sequence[float]) -> bool:
+    return not value or math.prod(map(Fraction, factors), start=Fraction(1)) == Fraction(value)
+
+
+# Of operations that are rounded only once, and yet may be fused or written as others: whether a result is exact.
+_EXACT: dict[str, Callable[[float, Sequence[float]], bool]] = {
+    "mul": _is_product,
+    "div": lambda value, operands: not value or _is_product(operands[0], (value, operands[1])),
+}
+
+
+def _reciprocal_times(target: Format) -> Elementwise:
+    """A Python scalar over a tensor: torch multiplies the tensor's reciprocal."""
+
+    def apply(scalar: float, x: float) -> float:
+        return target.round(scalar * target.round(_divide(1.0, x)))
+
+    return apply
+
+
+def _single(native: Elementwise) -> Elementwise:
+    def apply(*arguments: Any) -> Any:
+        value = native(*arguments)
+        return value if value is True or value is False else c_float(value).value
+
+    return apply
+
+
+def _native(node: Expr) -> Elementwise | None:
+    """Operations exact enough in double for both formats: rounded once in float64, innocuously twice in float32."""
+    if node.op == "pow":
+        return _POWERS.get(node.args[1].number)
+    if node.op in ("add", "mul") and len(node.args) != 2:
+        return sum_of if node.op == "add" else product_of
+    return _NATIVE.get(node.op)
+
+
+def _exactly(node: Expr, target: Format) -> Elementwise:
+    """Any function of the table, by mpmath and one rounding."""
+    function = meaning(node.op)
+    limits = _AT_INFINITY.get(node.op)
+
+    def apply(*arguments: Any) -> float:
+        if any(map(math.isnan, arguments)):
+            return math.nan
+        if limits is not None and len(arguments) == 1 and math.isinf(arguments[0]):
+            return target.round(limits[arguments[0] > 0])
+        try:
+            result = function(*(mp.mpf(a) for a in arguments))
+        except UNDEFINED:
+            return math.nan
+        return math.nan if isinstance(result, mp.mpc) else target.round(result)
+
+    return apply
+
+
+def _divide(x: float, y: float) -> float:
+    if y == 0:
+        return math.nan if x == 0 or math.isnan(x) else math.copysign(math.inf, x) * math.copysign(1, y)
+    return x / y
+
+
+_POWERS: dict[Any, Elementwise] = {
+    2: lambda x, _: x * x,
+    -1: lambda x, _: _divide(1.0, x),
+    0.5: lambda x, _: math.sqrt(x) if x >= 0 else math.nan,
+}
+
+_NATIVE: dict[str, Elementwise] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "sign": lambda a: math.nan if math.isnan(a) else float((a > 0) - (a < 0)),
+    "relu": lambda a: a if a > 0 or math.isnan(a) else 0.0,
+    "maximum": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
+    "minimum": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
+    "clamp": lambda x, low, high: x if math.isnan(x) else min(max(x, low), high),
+    "finite": lambda a: math.copysign(1e30, a) if math.isinf(a) else a,
+    "where": lambda c, a, b: a if c else b,
+    "not": lambda a: not a,
+    "and": lambda *a: all(a),
+    "or": lambda *a: any(a),
+    "true": lambda: True,
+    "false": lambda: False,
+    WIDEN: lambda a: a,
+    **COMPARE,
+}
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _softplus(x: float) -> float:
+    return (x if x > 0 else 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+# For float32, whose rounding hides the last bits of a double; an exception means: ask mpmath.
+_IN_DOUBLE: dict[str, Elementwise] = {
+    "exp": math.exp,
+    "expm1": math.expm1,
+    "log": math.log,
+    "log1p": math.log1p,
+    "log2": math.log2,
+    "log10": math.log10,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "tanh": math.tanh,
+    "asinh": math.asinh,
+    "acosh": math.acosh,
+    "atanh": math.atanh,
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "hypot": math.hypot,
+    "sigmoid": _sigmoid,
+    "softplus": _softplus,
+    "logsigmoid": lambda x: -_softplus(-x),
+    "floor": lambda x: float(math.floor(x)),
+    "ceil": lambda x: float(math.ceil(x)),
+    "round": lambda x: float(round(x)),
+}
+_IN_DOUBLE |= {narrow: _IN_DOUBLE[name] for narrow, name in NARROW.items()}
+
+# Limits that mpmath's functions, told of an infinity, do not all know.
+_AT_INFINITY: dict[str, tuple[float, float]] = {  # at -inf, at +inf
+    "exp": (0.0, math.inf),
+    "expm1": (-1.0, math.inf),
+    "log": (math.nan, math.inf),
+    "log1p": (math.nan, math.inf),
+    "log2": (math.nan, math.inf),
+    "log10": (math.nan, math.inf),
+    "sigmoid": (0.0, 1.0),
+    "softplus": (0.0, math.inf),
+    "logsigmoid": (-math.inf, 0.0),
+    "tanh": (-1.0, 1.0),
+    "sinh": (-math.inf, math.inf),
+    "cosh": (math.inf, math.inf),
+    "asinh": (-math.inf, math.inf),
+    "acosh": (math.nan, math.inf),
+    "atan": (-math.pi / 2, math.pi / 2),
+    "erf": (-1.0, 1.0),
+    "erfc": (2.0, 0.0),
+    "erfcx": (math.inf, 0.0),
+    "log_ndtr": (-math.inf, 0.0),
+    "sin": (math.nan, math.nan),
+    "cos": (math.nan, math.nan),
+    "tan": (math.nan, math.nan),
+    "sinc": (0.0, 0.0),
+    "lgamma": (math.inf, math.inf),
+    "digamma": (math.nan, math.inf),
+    "floor": (-math.inf, math.inf),
+    "ceil": (-math.inf, math.inf),
+    "round": (-math.inf, math.inf),
+}

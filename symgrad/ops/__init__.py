@@ -1,0 +1,1 @@
+"""What pointwise functions (`functions`) and tensor operations (`tensors`) mean: tables with a row for each."""

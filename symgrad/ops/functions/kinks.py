@@ -1,0 +1,154 @@
+"""Piecewise functions, with PyTorch's conventions at their kinks."""
+
+from __future__ import annotations
+
+import mpmath as mp
+
+from symgrad.analysis.integers import is_integer
+from symgrad.ir import truth
+from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make
+from symgrad.ir.truth import compare, where
+from symgrad.ops.functions import real
+from symgrad.ops.functions.row import Function
+
+
+def _indicator(condition: Expr) -> Expr:
+    return where(condition, ONE, ZERO)
+
+
+def _extremum_partials(a: Expr, b: Expr, a_loses: str) -> tuple[Expr, Expr]:
+    """1/2 for both where they are equal, 0 for the one that loses, and 1 for both beside NaN, as in torch."""
+    if a is b:
+        return HALF, HALF
+    b_loses = truth.MIRRORED[a_loses]
+    first, second = (where(compare(loses, a, b), ZERO, ONE) for loses in (a_loses, b_loses))
+    tie = compare("eq", a, b)
+    return where(tie, HALF, first), where(tie, HALF, second)
+
+
+def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
+    """The closed interval passes the gradient; with low > high the result is high."""
+    inside = truth.logical("and", compare("ge", x, low), compare("le", x, high))
+    below = truth.logical("and", compare("lt", x, low), compare("lt", low, high))
+    above = truth.logical("or", compare("gt", x, high), compare("gt", low, high))
+    return _indicator(inside), _indicator(below), _indicator(above)
+
+
+def _heaviside(x: Expr, values: Expr) -> Expr:
+    """What is chosen at 0 may be differentiated, and of another dtype than x, which torch.heaviside refuses."""
+    if not values.tensors and not is_integer(x):
+        return make("heaviside", x, values)
+    return where(compare("eq", x, ZERO), values, make("heaviside", x, ZERO))
+
+
+ROWS = (
+    Function(
+        "abs",
+        ("x",),
+        torch="torch.abs({0})",
+        python="abs({0})",
+        partials=lambda x: (make("sign", x),),
+        meaning=abs,
+        cost=0.75,
+        aliases=("Abs",),
+    ),
+    Function(
+        "sign",
+        ("x",),
+        torch="torch.sign({0})",
+        python="(math.copysign(1.0, {0}) if ({0}) else 0.0)",
+        partials=lambda x: (ZERO,),
+        meaning=mp.sign,
+        cost=0.6,
+        aliases=("sgn",),
+        saves="",
+    ),
+    Function(
+        "floor",
+        ("x",),
+        torch="torch.floor({0})",
+        python="math.floor({0})",
+        partials=lambda x: (ZERO,),
+        meaning=mp.floor,
+        saves="",
+    ),
+    Function(
+        "ceil",
+        ("x",),
+        torch="torch.ceil({0})",
+        python="math.ceil({0})",
+        partials=lambda x: (ZERO,),
+        meaning=mp.ceil,
+        aliases=("ceiling",),
+        saves="",
+    ),
+    Function(
+        "round",
+        ("x",),
+        torch="torch.round({0})",
+        python="round({0})",
+        partials=lambda x: (ZERO,),
+        meaning=mp.nint,
+        saves="",
+    ),
+    Function(
+        "relu",
+        ("x",),
+        torch="torch.relu({0})",
+        python="max({0}, 0)",
+        partials=lambda x: (_indicator(compare("gt", x, 0)),),
+        meaning=real.relu,
+        cost=0.65,
+        saves="y",
+    ),
+    Function(
+        "maximum",
+        ("a", "b"),
+        torch="torch.maximum({0}, {1})",
+        python="max({0}, {1})",
+        partials=lambda a, b: _extremum_partials(a, b, "lt"),
+        meaning=max,
+        tensor_args=True,
+    ),
+    Function(
+        "minimum",
+        ("a", "b"),
+        torch="torch.minimum({0}, {1})",
+        python="min({0}, {1})",
+        partials=lambda a, b: _extremum_partials(a, b, "gt"),
+        meaning=min,
+        tensor_args=True,
+    ),
+    Function(
+        "clamp",
+        ("x", "min", "max"),
+        torch="torch.clamp({0}, {1}, {2})",
+        python="min(max({0}, {1}), {2})",
+        partials=_clamp_partials,
+        meaning=real.clamp,
+        cost=0.7,
+        aliases=("clip",),
+    ),
+    Function(  # 1e30 in place of an infinity: limits are reached there, and cotangents do not overflow it
+        "finite",
+        ("x",),
+        torch="torch.nan_to_num({0}, torch.nan, 1e30, -1e30)",
+        python="({0} if math.isfinite({0}) or math.isnan({0}) else math.copysign(1e30, {0}))",
+        partials=lambda x: (ONE,),
+        meaning=real.finite,
+        cost=1.2,
+        internal=True,
+    ),
+    Function(
+        "heaviside",
+        ("x", "values"),
+        torch="torch.heaviside(torch.detach({0}), {1})",  # autograd knows no derivative of it
+        python="(1.0 if ({0}) > 0 else 0.0 if ({0}) < 0 else {1})",
+        partials=lambda x, h: (ZERO, _indicator(compare("eq", x, 0))),
+        meaning=real.heaviside,
+        definition=_heaviside,
+        aliases=("Heaviside",),
+        tensor_args=True,
+        saves="m",
+    ),
+)

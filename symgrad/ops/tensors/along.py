@@ -1,0 +1,154 @@
+"""Operations along one dimension that keep the shape, and those that pick elements by their index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.ir.expr import Expr, make
+from symgrad.ops.tensors.extent import along, reduced
+from symgrad.ops.tensors.reductions import KEEPDIM, Tangents, total
+from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.shaping import drop, restore
+
+DIM = Attribute("dim", "dim", required=True)
+LAST = Attribute("dim", "dim", -1)
+
+
+# ------------------------------------------------------------------------------------------------ softmax
+def _softmax(y: Expr, v: Expr) -> Expr:
+    """The Jacobian of softmax, which is symmetric, times `v`."""
+    return y * (v - total(y * v, y["dim"], keepdim=True))
+
+
+def _log_softmax_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    return (g - make("exp", node) * total(g, node["dim"], keepdim=True),)
+
+
+def _log_softmax_jvp(node: Expr, t: Tangents) -> Expr | None:
+    return None if t[0] is None else t[0] - total(make("exp", node) * t[0], node["dim"], keepdim=True)
+
+
+# ------------------------------------------------------------------------------------------------ indices
+def take(x: Expr, index: Expr, dim: Any) -> Expr:
+    """The elements of `x` that `index` names along `dim`."""
+    return make("take_along", x, index, dim=dim)
+
+
+def put(value: Expr, index: Expr, like: Expr, dim: Any) -> Expr:
+    """The transposed of `take`: zeros of the shape of `like` with `value` at `index`, whose places all differ."""
+    return make("put_along", value, index, like, dim=dim)
+
+
+def _indices(node: Expr) -> Expr:
+    """The indices that belong to a node of values."""
+    return make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs))
+
+
+def _extremum_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    return (put(restore(g, node), restore(_indices(node), node), node.args[0], node["dim"]),)
+
+
+def _extremum_jvp(node: Expr, t: Tangents) -> Expr | None:
+    return None if t[0] is None else drop(take(t[0], restore(_indices(node), node), node["dim"]), node)
+
+
+def _sort_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    return (put(g, _indices(node), node.args[0], node["dim"]),)
+
+
+def _sort_jvp(node: Expr, t: Tangents) -> Expr | None:
+    return None if t[0] is None else take(t[0], _indices(node), node["dim"])
+
+
+def _fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any], **both: Any) -> tuple[TensorOp, ...]:
+    """The row that users write and the two rows of its results."""
+    call = f"torch.{name}({{0}}{{comma}})"
+    names = (("values", f"{name}_values"), ("indices", f"{name}_indices"))
+    return (
+        TensorOp(name, attributes=attributes, fields=names, **both),
+        TensorOp(f"{name}_values", attributes=attributes, torch=f"{call}.values", saves="i", **values, **both),
+        TensorOp(f"{name}_indices", attributes=attributes, torch=f"{call}.indices", differentiable=False, **both),
+    )
+
+
+_EXTREMUM = {"vjp": _extremum_vjp, "jvp": _extremum_jvp}
+_SORTING = (LAST, Attribute("descending", "bool", False), Attribute("stable", "bool", False))
+
+MAX = _fields("max", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
+MIN = _fields("min", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
+SORT = _fields("sort", _SORTING, {"vjp": _sort_vjp, "jvp": _sort_jvp}, extent=along, cost=40.0, recompute=False)
+
+ROWS = (
+    TensorOp(
+        "softmax",
+        attributes=(DIM,),
+        torch="torch.softmax({0}, {attributes})",
+        vjp=lambda node, g: (_softmax(node, g),),
+        jvp=lambda node, t: None if t[0] is None else _softmax(node, t[0]),
+        extent=along,
+        floats=True,
+        shape_of=0,
+        cost=5.0,
+        saves="y",
+    ),
+    TensorOp(
+        "log_softmax",
+        attributes=(DIM,),
+        torch="torch.log_softmax({0}, {attributes})",
+        vjp=_log_softmax_vjp,
+        jvp=_log_softmax_jvp,
+        extent=along,
+        floats=True,
+        shape_of=0,
+        cost=5.0,
+        saves="y",
+    ),
+    TensorOp(
+        "cumsum",
+        attributes=(DIM,),
+        torch="{0}.cumsum({attributes})",
+        vjp=lambda node, g: (make("cumsum_back", g, dim=node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else make("cumsum", t[0], dim=node["dim"]),
+        extent=along,
+        linear=True,
+        shape_of=0,
+    ),
+    MAX[0],
+    MIN[0],
+    SORT[0],
+)
+
+INTERNAL = (
+    *MAX[1:],
+    *MIN[1:],
+    *SORT[1:],
+    TensorOp(  # the sum of an element and all that follow it
+        "cumsum_back",
+        attributes=(DIM,),
+        vjp=lambda node, g: (make("cumsum", g, dim=node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else make("cumsum_back", t[0], dim=node["dim"]),
+        extent=along,
+        linear=True,
+        shape_of=0,
+    ),
+    TensorOp(
+        "take_along",
+        operands=("input", "index"),
+        attributes=(DIM,),
+        torch="{0}.gather({attributes}, index={1})",
+        vjp=lambda node, g: (put(g, node.args[1], node.args[0], node["dim"]), None),
+        jvp=lambda node, t: None if t[0] is None else take(t[0], node.args[1], node["dim"]),
+        linear=True,
+        shape_of=1,
+    ),
+    TensorOp(
+        "put_along",
+        operands=("input", "index", "like"),
+        attributes=(DIM,),
+        vjp=lambda node, g: (take(g, node.args[1], node["dim"]), None, None),
+        jvp=lambda node, t: None if t[0] is None else put(t[0], node.args[1], node.args[2], node["dim"]),
+        linear=True,
+        shape_of=2,
+        shape_only=frozenset({2}),
+    ),
+)

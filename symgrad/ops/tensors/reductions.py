@@ -1,0 +1,223 @@
+"""Reductions over dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.ir.expr import ONE, ZERO, Expr, make, num, power, symbol
+from symgrad.ir.truth import compare, where
+from symgrad.ops.tensors.extent import reduced
+from symgrad.ops.tensors.row import TENSOR_OPS, Attribute, Ref, TensorOp
+from symgrad.ops.tensors.shapes import covers, shape_sources
+from symgrad.ops.tensors.shaping import count, expand, restore
+
+KEEPDIM = Attribute("keepdim", "bool", False)
+DIMS = (Attribute("dim", "dims"), KEEPDIM)
+
+Tangents = tuple["Expr | None", ...]
+Slope = Callable[[Expr], Expr]
+
+
+def total(value: Expr, dim: Any, keepdim: Any) -> Expr:
+    """The sum over dimensions."""
+    return make("sum", value, dim=dim, keepdim=keepdim)
+
+
+def _same_reduction(node: Expr, t: Tangents) -> Expr | None:
+    """The tangent of a linear reduction: the same reduction of the operand's."""
+    return None if t[0] is None else make(node.op, t[0], **dict(node.attrs))
+
+
+def _weighted(slope: Slope) -> dict[str, Any]:
+    """vjp and jvp of a reduction whose derivative by each element is `slope(node)`, of the operand's shape.
+
+    What the slope is made of may cancel, and with it the shape: so what it multiplies has it too.
+    """
+
+    def pull(node: Expr, g: Expr) -> tuple[Expr]:
+        x, spread = node.args[0], restore(g, node)
+        has_partials = bool(x.args) and x.op not in TENSOR_OPS
+        return ((expand(spread, x) if has_partials else spread) * slope(node),)
+
+    def push(node: Expr, t: Tangents) -> Expr | None:
+        if t[0] is None:
+            return None
+        product = t[0] * slope(node)
+        if not covers(shape_sources(product), shape_sources(node.args[0])):
+            product = expand(t[0], node.args[0]) * slope(node)
+        return total(product, node["dim"], node["keepdim"])
+
+    return {"vjp": pull, "jvp": push}
+
+
+# ------------------------------------------------------------------------------------------------ slopes
+def _ties(node: Expr) -> tuple[Expr, Expr]:
+    """Where the operand is the extremum, and how often."""
+    x = node.args[0]
+    equal = compare("eq", x, restore(node, node))
+    return equal, total(where(equal, ONE, ZERO), node["dim"], keepdim=node["dim"] is not None)
+
+
+def _extremum_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    """Ties share the cotangent equally."""
+    equal, ties = _ties(node)
+    return (where(equal, restore(g, node), ZERO) / ties,)
+
+
+def _extremum_jvp(node: Expr, t: Tangents) -> Expr | None:
+    """The mean of the tangents of the ties."""
+    if t[0] is None:
+        return None
+    equal = compare("eq", node.args[0], restore(node, node))
+    dim, keepdim = node["dim"], node["keepdim"]
+    return total(where(equal, t[0], ZERO), dim, keepdim) / total(where(equal, ONE, ZERO), dim, keepdim)
+
+
+def _norm_slope(node: Expr) -> Expr:
+    """The derivative of a norm: 0 where the norm is 0, by a division that is never 0 / 0."""
+    x, p = node.args[0], node["p"]
+    length = restore(node, node)
+    direction = x / where(compare("eq", length, 0), ONE, length)
+    if p == 2:
+        return direction
+    return make("sign", x) * power(make("abs", direction), as_number(p) - 1)
+
+
+def _var_slope(node: Expr) -> Expr:
+    x = node.args[0]
+    centred = x - make("mean", x, dim=node["dim"], keepdim=node["dim"] is not None)
+    return 2 * centred / (count(node) - as_number(node["correction"]))
+
+
+def as_number(attribute: int | Ref) -> Expr:
+    """An attribute that a formula calculates with."""
+    return symbol(attribute.name, "int") if isinstance(attribute, Ref) else num(attribute)
+
+
+def _others(node: Expr) -> Expr:
+    return make("others", node.args[0], dim=node["dim"])
+
+
+# ------------------------------------------------------------------------------------------------ definitions
+def _norm(x: Expr, p: Any = 2, dim: Any = None, keepdim: Any = False) -> Expr:
+    """torch's vector norm."""
+    if p == "inf":
+        return make("amax", make("abs", x), dim=dim, keepdim=keepdim)
+    if p == 1:
+        return total(make("abs", x), dim, keepdim)
+    if isinstance(p, int) and p < 1:
+        raise ValueError("the order 'p' of a norm is oo or at least 1")
+    return make("norm", x, p=p, dim=dim, keepdim=keepdim)
+
+
+def _prod(x: Expr, dim: Any = None, keepdim: Any = False) -> Expr:
+    """torch multiplies along one dimension at a time."""
+    if not isinstance(dim, tuple):
+        return make("prod", x, dim=dim, keepdim=keepdim)
+    for d in dim:
+        x = make("prod", x, dim=d, keepdim=True)
+    return x if keepdim is True else total(x, dim, keepdim)  # a sum over dimensions of size 1
+
+
+def _var(x: Expr, dim: Any = None, correction: Any = 1, keepdim: Any = False, unbiased: Any = None) -> Expr:
+    """`unbiased` is the older spelling of the correction."""
+    if isinstance(unbiased, Ref):
+        raise ValueError("'unbiased' must be True or False; a hyperparameter can be the 'correction'")
+    return make("var", x, dim=dim, correction=correction if unbiased is None else int(unbiased), keepdim=keepdim)
+
+
+def _logsumexp_slope(node: Expr) -> Expr:
+    return make("exp", node.args[0] - restore(node, node))
+
+
+_EXTREMUM: dict[str, Any] = {
+    "attributes": DIMS,
+    "vjp": _extremum_vjp,
+    "jvp": _extremum_jvp,
+    "extent": reduced,
+    "saves": "xy",
+}
+
+ROWS = (
+    TensorOp(
+        "sum",
+        attributes=DIMS,
+        torch="{0}.sum({attributes})",
+        vjp=lambda node, g: (expand(restore(g, node), node.args[0]),),
+        jvp=_same_reduction,
+        extent=reduced,
+        linear=True,
+    ),
+    TensorOp(
+        "mean",
+        attributes=DIMS,
+        torch="{0}.mean({attributes})",
+        vjp=lambda node, g: (expand(restore(g, node) / count(node), node.args[0]),),
+        jvp=_same_reduction,
+        extent=reduced,
+        floats=True,
+        linear=True,
+    ),
+    TensorOp(
+        "prod",
+        attributes=DIMS,
+        torch="{0}.prod({attributes})",
+        **_weighted(_others),
+        extent=reduced,
+        saves="xy",
+        definition=_prod,
+    ),
+    TensorOp("amax", torch="{0}.amax({attributes})", **_EXTREMUM),
+    TensorOp("amin", torch="{0}.amin({attributes})", **_EXTREMUM),
+    TensorOp(
+        "var",
+        attributes=(DIMS[0], Attribute("correction", "int", 1), KEEPDIM, Attribute("unbiased", "bool")),
+        torch="{0}.var({attributes})",
+        **_weighted(_var_slope),
+        extent=reduced,
+        floats=True,
+        cost=2.0,
+        saves="x",
+        definition=_var,
+    ),
+    TensorOp(
+        "logsumexp",
+        attributes=DIMS,
+        torch="{0}.logsumexp({attributes})",
+        **_weighted(_logsumexp_slope),
+        extent=reduced,
+        cost=5.0,
+        saves="xy",
+    ),
+    TensorOp(
+        "norm",
+        attributes=(Attribute("p", "order", 2), *DIMS),
+        torch="torch.linalg.vector_norm({0}{comma})",
+        **_weighted(_norm_slope),
+        extent=reduced,
+        floats=True,
+        saves="xy",
+        definition=_norm,
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ internal
+def _others_vjp(node: Expr, h: Expr) -> tuple[Expr]:
+    """The matrix of second derivatives of a product is symmetric: vjp and jvp are the same sum."""
+    return (make("others_slope", node.args[0], h, dim=node["dim"]),)
+
+
+INTERNAL = (
+    TensorOp(  # for each element the product of all others along the dimension
+        "others",
+        attributes=(Attribute("dim", "dim"),),
+        vjp=_others_vjp,
+        jvp=lambda node, t: None if t[0] is None else _others_vjp(node, t[0])[0],
+        shape_of=0,
+        cost=5.0,
+        saves="x",
+    ),
+    TensorOp("others_slope", operands=("input", "grad"), attributes=(Attribute("dim", "dim"),), shape_of=0, cost=20.0),
+)

@@ -1,0 +1,129 @@
+"""What one row of the tensor-operation table holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.expr import Expr, make
+
+if TYPE_CHECKING:
+    from symgrad.ops.tensors.extent import Extent
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A hyperparameter used as an attribute, for example `dim`."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A constant argument of a tensor operation.
+
+    `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
+    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`. Integers are
+    at least `least`, and of several there are `items`.
+    """
+
+    name: str
+    kind: str
+    default: Any = None
+    required: bool = False
+    least: int | None = None
+    items: int | None = None
+
+
+@dataclass(frozen=True)
+class TensorOp:
+    """One tensor operation.
+
+    Attributes:
+        name: the operation's name in the intermediate representation.
+        operands: names of the tensor arguments; `optional` of the last may be absent; `variadic` repeats the last.
+        attributes: the constant arguments, in PyTorch's order.
+        torch: format string over the operands `{0}`, `{1}` and `{attributes}` (`{comma}` with a comma before them).
+        vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
+        jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
+        extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.
+        fields: PyTorch's named results (`values`, `indices`) -> operation name of each.
+        linear: whether it is linear in its first operand.
+        shape_of: index of the operand whose shape the result has; None for a shape of its own.
+        shape_only: indices of operands of which only the shape is read.
+        cost: time of one pass, in units of an addition; `recompute` is False where it must never be repeated.
+        saves: what torch's autograd keeps: `x` the operands, `o` each where another one has a gradient, `y` the
+            result, `i` the indices.
+        aliases: other accepted spellings.
+        method: accepted as an attribute of a tensor expression, such as `x.T`.
+        differentiable: False for results without derivatives, such as indices.
+        floats: whether torch refuses it of integers.
+        definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
+    """
+
+    name: str
+    operands: tuple[str, ...] = ("input",)
+    attributes: tuple[Attribute, ...] = ()
+    torch: str = ""
+    vjp: Callable[[Expr, Expr], tuple[Expr | None, ...]] | None = None
+    jvp: Callable[[Expr, tuple[Expr | None, ...]], Expr | None] | None = None
+    extent: Callable[[Expr, tuple[Extent, ...]], Extent] | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+    optional: int = 0
+    variadic: bool = False
+    linear: bool = False
+    shape_of: int | None = None
+    shape_only: frozenset[int] = frozenset()
+    cost: float = 1.0
+    recompute: bool = True
+    saves: str = ""
+    aliases: tuple[str, ...] = ()
+    method: str = ""
+    differentiable: bool = True
+    floats: bool = False
+    definition: Callable[..., Expr] | None = None
+
+
+TENSOR_OPS: dict[str, TensorOp] = {}
+"""All rows by name; filled by the package."""
+
+
+def shape_only(node: Expr) -> frozenset[int]:
+    """The indices of the arguments of which a node reads only the shape."""
+    row = TENSOR_OPS.get(node.op)
+    return row.shape_only if row is not None else frozenset()
+
+
+def data_arguments(node: Expr) -> tuple[Expr, ...]:
+    """The arguments of a node whose data it reads."""
+    skip = shape_only(node)
+    return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args
+
+
+def is_index(node: Expr) -> bool:
+    """Whether a value is made of integers that have no derivative: indices or a size."""
+    row = TENSOR_OPS.get(node.op)
+    return row is not None and not row.differentiable
+
+
+def is_number(node: Expr) -> bool:
+    """Whether a value is a Python number: of hyperparameters and of sizes."""
+    inner = node.op not in TENSOR_OPS and node.args != () and all(map(is_number, node.args))
+    return node.is_static or node.op == "count" or inner
+
+
+def is_size(node: Expr) -> bool:
+    """Whether a value is a Python number that is calculated of sizes."""
+    return is_number(node) and not node.is_static
+
+
+def results(node: Expr) -> tuple[Expr, ...]:
+    """All results of the operation that a node is a named result of, in torch's order; () for other nodes."""
+    name, _, _ = node.op.rpartition("_")
+    row = TENSOR_OPS.get(name)
+    operations = [operation for _, operation in row.fields] if row is not None else []
+    return tuple(make(op, *node.args, **dict(node.attrs)) for op in operations) if node.op in operations else ()

@@ -1,0 +1,332 @@
+"""Operations that only change shapes, and the ones that undo broadcasting and reducing.
+
+Users write the transpositions. The others are written by the compiler.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.ir.expr import Expr, make
+from symgrad.ops.tensors.extent import SCALAR, Dim, Extent, ShapeConflict, extent, positions, same, unknown
+from symgrad.ops.tensors.row import Attribute, Ref, TensorOp
+
+DIM = Attribute("dim", "dims", required=True)
+KEPT = (DIM, Attribute("keepdim", "bool", False))
+
+
+# ------------------------------------------------------------------------------------------------ construction
+def expand(value: Expr, like: Expr) -> Expr:
+    """`value` broadcast to the shape of `like`."""
+    return make("expand", value, like)
+
+
+def sum_to(value: Expr, like: Expr) -> Expr:
+    """`value` summed to the shape of `like`."""
+    return make("sum_to", value, like)
+
+
+def conform(value: Expr, like: Expr) -> Expr:
+    """`value` summed along dimensions of size 1 of `like`, and broadcast along its own ones, to the shape of `like`."""
+    return make("conform", value, like)
+
+
+def unsqueeze(value: Expr, *dims: int) -> Expr:
+    """`value` with dimensions of size 1 at these places of the result, which are all negative."""
+    if value.op == "squeeze" and value["dim"] == dims:
+        return value.args[0]
+    return make("unsqueeze", value, dim=dims)
+
+
+def squeeze(value: Expr, *dims: int) -> Expr:
+    """`value` without these dimensions of size 1, all negative."""
+    if value.op == "unsqueeze" and value["dim"] == dims:
+        return value.args[0]
+    return make("squeeze", value, dim=dims)
+
+
+def restore(value: Expr, node: Expr) -> Expr:
+    """`value`, reduced as `node` reduces its operand, with the reduced dimensions of size 1 again.
+
+    Where everything was reduced there is nothing to do: a scalar broadcasts.
+    """
+    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    if dim is None or keep is True:
+        return value
+    known = extent(of)
+    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known, node.op)
+    if places is not None:
+        return unsqueeze(value, *sorted(places))
+    return make("restore", value, of, dim=dim, keepdim=keep)
+
+
+def drop(value: Expr, node: Expr) -> Expr:
+    """The inverse of `restore`: dimensions of size 1 go where `node` drops those that it reduces."""
+    dim, keep, of = node["dim"], node["keepdim"], node.args[0]
+    if dim is None or keep is True:
+        return value
+    known = extent(of)
+    places = None if isinstance(keep, Ref) or not known.dims else positions(dim, known, node.op)
+    if places is not None:
+        return squeeze(value, *sorted(places))
+    return make("drop", value, dim=dim, keepdim=keep)
+
+
+def count(node: Expr) -> Expr:
+    """How many elements `node` reduces into each of its results: a Python number, known from the shape."""
+    return make("count", node.args[0], dim=node["dim"])
+
+
+# ------------------------------------------------------------------------------------------------ extents
+def _unsqueezed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    dims: list[Dim] = list(of.dims)
+    for place in sorted(node["dim"], reverse=True):  # the one nearest to the end first
+        if len(dims) + 1 + place < 0:
+            return unknown(node)
+        dims.insert(len(dims) + 1 + place, 1)
+    return Extent(tuple(dims), of.lead)
+
+
+def _squeezed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    rank = len(of.dims)
+    if any(rank + place < 0 for place in node["dim"]):
+        return unknown(node)
+    return Extent(tuple(d for k, d in enumerate(of.dims) if k - rank not in node["dim"]), of.lead)
+
+
+def _transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    first, second = (positions(d, of, "transpose") for d in (node["dim0"], node["dim1"]))
+    if not first or not second:
+        return of if of.exact and not of.dims else unknown(node)
+    dims = list(of.dims)
+    dims[first[0]], dims[second[0]] = dims[second[0]], dims[first[0]]
+    return Extent(tuple(dims), of.lead)
+
+
+def _matrix(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    if of.exact and len(of.dims) < 2:
+        raise ShapeConflict(f"'.mT' needs two dimensions, and there is {of}")
+    return Extent((*of.dims[:-2], of.dims[-1], of.dims[-2]), of.lead) if len(of.dims) > 1 else unknown(node)
+
+
+def _plain_transposed(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of = operands[0]
+    if len(of.dims) > 2:
+        raise ShapeConflict(f"'.T' is of a matrix, and there is {of}; write '.mT' for the last two dimensions")
+    return Extent(of.dims[::-1]) if of.exact else unknown(node)
+
+
+# ------------------------------------------------------------------------------------------------ rules
+def matrix_transpose(x: Expr) -> Expr:
+    """The last two dimensions swapped.
+
+    (a.mT @ g).mT is g.mT @ a: the gradient of `b` in `a @ b.mT` needs no transposition.
+    """
+    if x.op in ("mT", "T") and (x.op == "mT" or is_matrix(x)):
+        return x.args[0]
+    return _swapped(x, "mT") or make("mT", x)
+
+
+def plain_transpose(x: Expr) -> Expr:
+    """All dimensions in reverse, as `.T` does; of a product as `matrix_transpose`."""
+    if x.op == "T":
+        return x.args[0]
+    return (_swapped(x, "T") if is_matrix(x) else None) or make("T", x)  # a vector is its own transpose
+
+
+def is_matrix(x: Expr) -> bool:
+    """Whether a value surely has two dimensions."""
+    known = extent(x)
+    return known.exact and len(known.dims) == 2
+
+
+def _swapped(x: Expr, transposition: str) -> Expr | None:
+    """The transposed of a gradient in the second operand of a product, by a product of what it is made of."""
+    if x.op == "matmul_right" and x.args[2].op == transposition:
+        a, g, like = x.args
+        if is_matrix(x) or min(len(extent(a).dims), len(extent(g).dims)) > 1:  # else perhaps of a vector
+            return make("matmul_right", g, a, like.args[0])
+    if x.op == "matmul" and x.args[0].op == "mT" and len(extent(x.args[1]).dims) > 1:
+        (a,), g = x.args[0].args, x.args[1]
+        return make("matmul", make("mT", g), a)
+    return None
+
+
+def _swap(x: Expr, node: Expr) -> Expr:
+    return make("transpose", x, dim0=node["dim0"], dim1=node["dim1"])
+
+
+def _diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of, (first, second) = operands[0], (node["dim1"], node["dim2"])
+    if min(first, second) < -len(of.dims):
+        return unknown(node)
+    size = same(of.dims[first], of.dims[second], f"a diagonal of {of}")
+    rank = len(of.dims)
+    return Extent((*(d for k, d in enumerate(of.dims) if k - rank not in (first, second)), size), of.lead)
+
+
+def _on_diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    of, (first, second) = operands[0], sorted((node["dim1"], node["dim2"]))
+    if not of.dims or first < -len(of.dims) - 1:
+        return unknown(node)
+    rank, dims = len(of.dims) + 1, list(of.dims[:-1])
+    for place in (first, second):
+        dims.insert(rank + place, of.dims[-1])
+    return Extent(tuple(dims), of.lead)
+
+
+def _transposed_by(name: str) -> dict[str, Any]:
+    """vjp and jvp of an operation whose transposed has the same attributes."""
+    return {
+        "vjp": lambda node, g: (make(name, g, **dict(node.attrs)),),
+        "jvp": lambda node, t: None if t[0] is None else make(node.op, t[0], **dict(node.attrs)),
+    }
+
+
+TRANSPOSITIONS = (
+    TensorOp(
+        "transpose",
+        attributes=(Attribute("dim0", "dim", required=True), Attribute("dim1", "dim", required=True)),
+        torch="{0}.transpose({attributes})",
+        vjp=lambda node, g: (_swap(g, node),),
+        jvp=lambda node, t: None if t[0] is None else _swap(t[0], node),
+        extent=_transposed,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "mT",
+        torch="{0}.mT",
+        vjp=lambda node, g: (matrix_transpose(g),),
+        jvp=lambda node, t: None if t[0] is None else matrix_transpose(t[0]),
+        extent=_matrix,
+        linear=True,
+        cost=0.0,
+        method="mT",
+    ),
+    TensorOp(
+        "T",
+        torch="{0}.T",
+        vjp=lambda node, g: (plain_transpose(g),),
+        jvp=lambda node, t: None if t[0] is None else plain_transpose(t[0]),
+        extent=_plain_transposed,
+        linear=True,
+        cost=0.0,
+        method="T",
+    ),
+)
+
+_SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
+
+INTERNAL = (
+    TensorOp(  # one operand of what is around it: see ties.py and pivot.py
+        "held",
+        torch="{0}",
+        vjp=lambda node, g: (g,),
+        jvp=lambda node, t: t[0],
+        shape_of=0,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(  # whole numbers as floats, which a float beside them makes them in torch
+        "floated",
+        torch="{0}.to(torch.get_default_dtype())",
+        vjp=lambda node, g: (None,),
+        jvp=lambda node, t: None,
+        shape_of=0,
+        cost=0.6,
+    ),
+    TensorOp(  # the dimension that is left comes last
+        "diagonal",
+        attributes=_SQUARE,
+        torch="{0}.diagonal({attributes})",
+        **_transposed_by("diag_embed"),
+        extent=_diagonal,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "diag_embed",
+        attributes=_SQUARE,
+        torch="torch.diag_embed({0}, {attributes})",
+        **_transposed_by("diagonal"),
+        extent=_on_diagonal,
+        linear=True,
+    ),
+    TensorOp(
+        "sum_to",
+        operands=("input", "like"),
+        vjp=lambda node, g: (expand(g, node.args[0]), None),
+        jvp=lambda node, t: None if t[0] is None else sum_to(t[0], node.args[1]),
+        linear=True,
+        shape_of=1,
+        shape_only=frozenset({1}),
+    ),
+    TensorOp(
+        "expand",
+        operands=("input", "like"),
+        vjp=lambda node, g: (sum_to(g, node.args[0]), None),
+        jvp=lambda node, t: None if t[0] is None else expand(t[0], node.args[1]),
+        linear=True,
+        shape_of=1,
+        shape_only=frozenset({1}),
+        cost=0.0,
+    ),
+    TensorOp(  # its own transposed: what was summed is broadcast
+        "conform",
+        operands=("input", "like"),
+        vjp=lambda node, g: (conform(g, node.args[0]), None),
+        jvp=lambda node, t: None if t[0] is None else conform(t[0], node.args[1]),
+        linear=True,
+        shape_of=1,
+        shape_only=frozenset({1}),
+    ),
+    TensorOp(
+        "unsqueeze",
+        attributes=(DIM,),
+        vjp=lambda node, g: (squeeze(g, *node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
+        extent=_unsqueezed,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "squeeze",
+        attributes=(DIM,),
+        vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
+        extent=_squeezed,
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(  # `unsqueeze` if the reduced dimensions are gone: not for a scalar, nor with `keepdim`
+        "restore",
+        operands=("input", "of"),
+        attributes=KEPT,
+        vjp=lambda node, g: (make("drop", g, **dict(node.attrs)), None),
+        jvp=lambda node, t: None if t[0] is None else make("restore", t[0], node.args[1], **dict(node.attrs)),
+        linear=True,
+        shape_only=frozenset({1}),
+        cost=0.0,
+    ),
+    TensorOp(
+        "drop",
+        attributes=KEPT,
+        vjp=lambda node, g: (make("restore", g, node.args[0], **dict(node.attrs)),),
+        jvp=lambda node, t: None if t[0] is None else make("drop", t[0], **dict(node.attrs)),
+        linear=True,
+        cost=0.0,
+    ),
+    TensorOp(
+        "count",
+        attributes=(Attribute("dim", "dims"),),
+        extent=lambda node, operands: SCALAR,
+        shape_only=frozenset({0}),
+        differentiable=False,
+        cost=0.0,
+    ),
+)

@@ -1,0 +1,45 @@
+"""Numbers as source: rationals as literals or quotients, and constants that get a name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from fractions import Fraction
+
+from symgrad.accuracy.evaluate import exact
+from symgrad.ir.expr import Expr
+from symgrad.parse.formula import formula
+from symgrad.targets.exactness import is_decimal
+
+__all__ = ["constant_name", "constant_value", "rational"]
+
+_EXACT = 10**15  # integers below it are written with all their digits
+_LONGEST = 24  # characters of a name that spells the constant
+
+
+def rational(value: Fraction) -> str:
+    """A rational as the shortest literal that is exact to a float; as a quotient, if its decimals never end."""
+    if value.denominator == 1 and abs(value) < _EXACT:
+        return str(value)
+    return repr(float(value)) if is_decimal(value.denominator) else f"{value.numerator} / {value.denominator}"
+
+
+def constant_value(node: Expr) -> float | None:
+    """The correctly rounded value of an expression without symbols; None if it has no finite one."""
+    (value,) = exact([node], {}, 200)
+    if isinstance(value, bool):
+        return None
+    nearest = float(value)
+    return nearest if math.isfinite(nearest) else None
+
+
+def constant_name(node: Expr, taken: Collection[str]) -> str:
+    """A name that spells the constant: `_SQRT_2_PI` for sqrt(2 / pi)."""
+    words = "".join(c if c.isalnum() else " " for c in formula(node).replace("**", " pow ")).split()
+    name = "_" + "_".join(words).upper()
+    if len(name) > _LONGEST or not name.isidentifier():
+        name = "_CONSTANT"
+    unique, i = name, 2
+    while unique in taken:
+        unique, i = f"{name}_{i}", i + 1
+    return unique

@@ -1,0 +1,213 @@
+"""The text of the C++ file beside a module: the formulas of its passes first, what runs them after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.accuracy.machine import machine
+from symgrad.ir.expr import Expr
+from symgrad.parse.formula import formula
+from symgrad.resources import environment
+from symgrad.targets.constants import constant_value
+from symgrad.targets.cpp.plumbing import plumbing, reserved
+from symgrad.targets.cpp.printer import CppPrinter
+from symgrad.targets.fused import rows
+from symgrad.targets.fused.model import Kernel
+from symgrad.targets.fused.writing import name_values
+from symgrad.targets.naming import Names
+from symgrad.targets.torch.docs import module_docstring, summary
+from symgrad.targets.torch.layout import Layout
+
+__all__ = ["Written", "render_source"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pass over a row that reduces it: what each element adds, and what follows for the row."""
+
+    reduce: tuple[str, ...]
+    settle: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """One pass as source: lines of its function, and the arguments of its entry."""
+
+    name: str
+    operands: int
+    results: int
+    lines: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    kinds: str
+    stage_of: tuple[int, ...]
+    slots: int
+    known: int
+    keeps: int
+    stored: int
+    totals: int
+    means: int
+    rows: int
+    wide: bool
+    by_row: bool
+    subsets: tuple[int, ...]
+    given: tuple[str, ...]
+    written: tuple[str, ...]
+    numbers: tuple[str, ...]
+    entry: str
+    part: int
+
+    @property
+    def parameters(self) -> str:
+        """The arguments of the entry."""
+        parts = ["unsigned wanted"] if len(self.subsets) > 1 else []
+        parts += [f"const void* {g}" for g in self.given]
+        parts += [f"void* {r}" for r in self.written]
+        parts += [f"double {n}" for n in self.numbers]
+        return ", ".join([*parts, "const int64_t* geometry", "int threads"])
+
+    @property
+    def data(self) -> str:
+        """The addresses of operands and results."""
+        return ", ".join([*(f"const_cast<void*>({g})" for g in self.given), *self.written])
+
+
+def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
+    """The C++ source of the passes of a module."""
+    constants: dict[Expr, str] = {}
+    written = [_Writer(layout, kernel, constants).write() for kernel in kernels]
+    context: dict[str, Any] = {
+        "title": summary(layout),
+        "equations": _comment(module_docstring(layout)),
+        "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
+        "kernels": written,
+        "parts": sorted({w.part for w in written}),
+        "any_rows": any(w.by_row for w in written),
+    }
+    template = environment().get_template("cpp/kernels.cpp.j2")
+    draft = template.render(**context, plumbing="")
+    return template.render(**context, plumbing=plumbing(draft))
+
+
+def _comment(docstring: str) -> list[str]:
+    return docstring.replace("\\\\", "\\").split("\n")
+
+
+def _bits(flags: Iterable[bool]) -> int:
+    return sum(flag << k for k, flag in enumerate(flags))
+
+
+class _Writer:
+    """Writes one pass."""
+
+    def __init__(self, layout: Layout, kernel: Kernel, constants: dict[Expr, str]) -> None:
+        self.layout = layout
+        self.kernel = kernel
+        self.constants = constants
+        self.names = Names(reserved())
+        self.given: list[str] = []
+        self.numbers: list[str] = []
+
+    def write(self) -> Written:
+        """The pass as source."""
+        kernel = self.kernel
+        written = [self.names.reserve(r.name) for r in kernel.results]
+        known: dict[Expr, str] = {}
+        for operand in kernel.operands:
+            local = self.names.fresh(operand.leaf.name.partition("[")[0])
+            self.given.append(local)
+            known[operand.leaf] = f"({local} != 0)" if operand.leaf.is_boolean else local
+        statistics = [self.names.fresh(f"known{k}") for k, _ in enumerate(kernel.known)]
+        keeps = [self.names.fresh(f"kept{k}") for k, _ in enumerate(kernel.keeps)]
+        for symbol in kernel.numbers:
+            self.numbers.append(self.names.fresh(symbol.name.partition(" ")[0]))
+            known[symbol] = f"({self.numbers[-1]} != 0)" if symbol["kind"] == "bool" else self.numbers[-1]
+        roots = machine([r.value for r in kernel.results])
+        found = rows.stages(roots, kernel.reductions)
+        reductions = [n for stage in found for n in stage.reductions]
+        slots = len(reductions) + sum(len(stage.settled) for stage in found)
+        known |= {n: f"row[{k}]" for k, n in enumerate(kernel.reductions, slots)}
+        stages, kinds, stage_of = self._stages(found, known)
+        templates = [f"result[{k}] = {{}};" for k in range(len(written))]
+        lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))
+        return Written(
+            name="".join(part.capitalize() for part in kernel.name.split("_")),
+            operands=len(self.given),
+            results=len(written),
+            lines=tuple(lines),
+            stages=stages,
+            kinds=kinds,
+            stage_of=stage_of,
+            slots=slots + len(kernel.known),
+            known=len(kernel.known),
+            keeps=_bits(n in kernel.keeps for n in reductions),
+            stored=_bits(r.place is None and not (r.total or r.reduced or r.row) for r in kernel.results),
+            totals=_bits(bool(r.total) for r in kernel.results),
+            means=_bits(r.total == "mean" for r in kernel.results),
+            rows=_bits(bool(r.row) for r in kernel.results),
+            wide=kernel.wide,
+            by_row=kernel.by_row,
+            subsets=kernel.subsets,
+            given=(*self.given, *statistics),
+            written=(*written, *keeps),
+            numbers=tuple(self.numbers),
+            entry=kernel.name,
+            part=kernel.part,
+        )
+
+    # ------------------------------------------------------------------------------------------ rows
+    def _stages(
+        self, found: Sequence[rows.Stage], known: dict[Expr, str]
+    ) -> tuple[tuple[Stage, ...], str, tuple[int, ...]]:
+        """The passes over a row that reduce it, before the one that writes; what each reduction is, and its stage.
+
+        After each of them, what follows from the reductions alone is computed once for the row.
+        """
+        reductions = [n for stage in found for n in stage.reductions]
+        slots = {n: k for k, n in enumerate([*reductions, *(n for stage in found for n in stage.settled)])}
+        stages: list[Stage] = []
+        for stage in found:
+            members = stage.reductions
+            templates = [_ACCUMULATE[n.op].replace("#", str(slots[n])) for n in members]
+            lines = self._statements([n.args[0] for n in members], templates, known)
+            known |= {n: f"row[{slots[n]}]" for n in members}
+            settled = self._statements(stage.settled, [f"row[{slots[n]}] = {{}};" for n in stage.settled], known)
+            known |= {n: f"row[{slots[n]}]" for n in stage.settled}
+            stages.append(Stage(tuple(self._unpacked(lines)), tuple(self._unpacked(settled))))
+        return (
+            tuple(stages),
+            "".join(_KINDS[n.op] for n in reductions),
+            tuple(k for k, stage in enumerate(found) for _ in stage.reductions),
+        )
+
+    def _unpacked(self, lines: Sequence[str]) -> list[str]:
+        """The lines, after the declarations of the operands and numbers that they read."""
+        words = frozenset(re.findall(r"\w+", "\n".join(lines)))
+        given = [f"{g} = given[{k}]" for k, g in enumerate(self.given) if g in words]
+        numbers = [f"{n} = number[{k}]" for k, n in enumerate(self.numbers) if n in words]
+        declared = [f"const V {', '.join(given)};"] if given else []
+        return [*declared, *([f"const double {', '.join(numbers)};"] if numbers else []), *lines]
+
+    # ------------------------------------------------------------------------------------------ statements
+    def _statements(
+        self, roots: Sequence[Expr], templates: Sequence[str], known: Mapping[Expr, str], *, chosen: bool = False
+    ) -> list[str]:
+        """Statements that compute the roots; values used more than once have names."""
+        names = dict(known)
+        printer = CppPrinter(names, self.constants)
+        named = name_values(roots, names, self.names.copy(), printer)
+        lines = [f"const auto {name} = {text};" for name, text in named]
+        for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
+            line = template.format(printer.lanes(root))
+            lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)
+        return lines
+
+
+_ACCUMULATE = {
+    "row_sum": "partial[#] = partial[#] + {};",
+    "row_max": "partial[#] = maximum(partial[#], {});",
+    "row_min": "partial[#] = minimum(partial[#], {});",
+}
+_KINDS = {"row_sum": "+", "row_max": ">", "row_min": "<"}

@@ -1,0 +1,388 @@
+"""The fused passes of an operation: what each reads and writes, and what it computes for one element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TypeVar
+
+from symgrad.accuracy.machine import machine
+from symgrad.accuracy.measure import ALLOWED
+from symgrad.accuracy.widening import WIDEN
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.symbols import cotangent, tangent
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import substitute, topological
+from symgrad.ops.tensors.shapes import declared_shape, extent, shape_sources
+from symgrad.targets.fused import rows
+from symgrad.targets.fused.elements import ELEMENTS, ROW_OPS, Elements, Unsupported, Value, View, is_count
+from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals, with_row_values
+from symgrad.targets.fused.model import Kernel, Kernels, Operand, Result, Second
+from symgrad.targets.fused.narrow import narrowed
+from symgrad.targets.torch.layout import Layout
+
+__all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Value", "kernels"]
+
+CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
+
+_MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cotangents has a pass
+
+T = TypeVar("T")
+
+
+def kernels(layout: Layout, variant: Variant, suffix: str, can_spell: CanSpell) -> Kernels:
+    """The passes of a variant, with `suffix` in their names, as far as a language can spell them."""
+    return _Passes(layout, variant, suffix, can_spell).kernels()
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Builds the passes of one variant."""
+
+    layout: Layout
+    variant: Variant
+    suffix: str
+    can_spell: CanSpell
+
+    def kernels(self) -> Kernels:
+        missing: list[tuple[str, str]] = []
+
+        def attempt(name: str, build: Callable[[], T]) -> T | None:
+            try:
+                return build()
+            except Unsupported as error:
+                missing.append((name, str(error)))
+                return None
+
+        forward = attempt("forward", self.forward)
+        if forward is None:
+            return Kernels(None, None, (*missing, ("backward", "forward has none")))
+        backward = attempt("backward", lambda: self.backward(forward))
+        tangents = attempt("forward mode", lambda: self.tangents(forward))
+        if backward is None:
+            missing.append(("second derivatives", dict(missing)["backward"]))
+        second = attempt("second derivatives", lambda: self.second(forward)) if backward is not None else None
+        return Kernels(*self.kept(forward, backward), tuple(missing), tangents or {}, second or {})
+
+    # ------------------------------------------------------------------------------------------ forward
+    def forward(self) -> Kernel:
+        variant, layout = self.variant, self.layout
+        elements = Elements({}, _rank(variant))
+        tensors = [layout.symbol(t.name) for t in layout.spec.tensors]
+        results, shapes = [], []
+        for output, form in variant.outputs.items():
+            if form.is_boolean:
+                raise Unsupported("an output of truth values")
+            value = elements(form)
+            results.append(_output(output, value))
+            formula = elements(variant.formulas[output])
+            if not (results[-1].row or _is_whole(elements, variant.formulas[output])):
+                raise Unsupported("a reduction that is broadcast to a shape of its own")
+            leaves = {s for v in (value, formula) for s in v.expr.symbols if s.tensors}
+            if not results[-1].row:
+                leaves |= {elements.leaf(s) for s in shape_sources(variant.formulas[output]) if s in tensors}
+            shapes.append(frozenset(leaves))
+        if len(set(shapes)) > 1:
+            raise Unsupported("outputs of different shapes")
+        operands = _operands(elements, shapes[0], tensors)
+        if not operands:
+            raise Unsupported("a formula without tensors")
+        shape = tuple((o.place, o.dims) for o in operands)
+        return self.kernel(f"forward{self.suffix}", operands, results, shape, variant.wide_values)
+
+    # ------------------------------------------------------------------------------------------ derivatives
+    def saved(self) -> dict[Expr, Expr]:
+        """What backward finds saved, and the tensor that each value is read from."""
+        outputs = {form: symbol(o, "tensor") for o, form in self.variant.outputs.items() if form.op != "sym"}
+        saved = {s.value: outputs.get(s.value, s.value) for s in self.variant.plan.base}
+        if any(s.op != "sym" for s in saved.values()):
+            raise Unsupported("a mask that is saved")
+        return saved
+
+    def elements(self, forward: Kernel) -> Elements:
+        """Lowers formulas of derivatives, in which outputs and their cotangents have the shapes that forward gives."""
+        rows = [r.name for r in forward.results if r.row == "row" and not r.total]
+        of_rows = frozenset(s for name in rows for s in (symbol(name, "tensor"), cotangent(name)))
+        return Elements({v: s for v, s in self.saved().items() if v is not s}, _rank(self.variant), of_rows)
+
+    def differentiated(self, results: Sequence[Result]) -> list[Result]:
+        """Those of the outputs that have derivatives."""
+        return [r for r, o in zip(results, self.layout.spec.outputs, strict=True) if o.grad]
+
+    def cotangents(self) -> list[Expr]:
+        return [cotangent(o.name) for o in self.layout.spec.outputs if o.grad]
+
+    def backward(self, forward: Kernel) -> Kernel:
+        saved = self.saved()
+        elements = self.elements(forward)
+        results = []
+        for k, tensor in enumerate(self.layout.spec.tensors):
+            gradients = [self.plain(g) for g in self.variant.gradients_of(tensor.name) if g is not ex.ZERO]
+            if gradients:
+                own = self.layout.symbol(tensor.name)
+                results.append(_gradient(elements, f"grad_{tensor.name}", k, own, gradients))
+        given = [*saved.values(), *self.cotangents()]
+        name, wide = f"backward{self.suffix}", self.variant.wide_slopes
+        return self.derivative(name, elements, given, results, forward, wide)
+
+    def kept(self, forward: Kernel, backward: Kernel | None) -> tuple[Kernel, Kernel | None]:
+        """Both passes, with the reductions of rows that one keeps where that spares the other a pass over the row."""
+        if backward is None or forward.wide or backward.wide:
+            return forward, backward
+        reductions = rows.kept(*(machine([r.value for r in k.results]) for k in (forward, backward)))
+        given = len(self.saved()) + len(self.cotangents())
+        known = tuple(Operand(n, place, ()) for place, n in enumerate(reductions, given))
+        return replace(forward, keeps=reductions), replace(backward, known=known)
+
+    def tangents(self, forward: Kernel) -> dict[int, Kernel]:
+        """The passes of forward mode, by the bits of the tangents that are defined."""
+        if self.variant.overrides or not self.layout.spec.options.double_backward:
+            raise Unsupported("a gradient of its own")
+        saved = self.saved()
+        found = {}
+        for bits, tensors in self.choices({t for _, t in self.variant.tangents}):
+            elements = self.elements(forward)
+            results = []
+            for output in self.differentiated(forward.results):
+                terms = [t for (o, x), t in self.variant.tangents.items() if o == output.name and x in tensors]
+                results.append(_like(elements, output, f"tangent_{output.name}", terms))
+            given = [*saved.values(), *map(tangent, tensors)]
+            name, wide = f"jvp{self.suffix}_{bits}", self.variant.wide_slopes
+            found[bits] = self.derivative(name, elements, given, results, forward, wide)
+        return dict(zip(found, _with_equal_numbers(list(found.values())), strict=True))
+
+    def second(self, forward: Kernel) -> dict[int, Second]:
+        """The passes of second derivatives, by the bits of the cotangents of gradients that are defined."""
+        pulled, saved = self.variant.second.pulled, self.saved()
+        if self.variant.second.missing:
+            raise Unsupported(self.variant.second.missing)
+        places = {leaf: k for k, leaf in enumerate([*saved.values(), *self.cotangents()])}
+        inputs = {self.layout.symbol(t.name): k for k, t in enumerate(self.layout.spec.tensors)}
+        outputs = {name: r for r in forward.results for name in (r.name, f"grad_{r.name}")}
+        found = {}
+        for bits, tensors in self.choices({t for t, _ in pulled}):
+            elements = self.elements(forward)
+            results, written = [], []
+            for leaf, place in places.items():
+                terms = [self.plain(g) for (t, x), g in pulled.items() if t in tensors and _same(x, leaf)]
+                if not terms:
+                    continue
+                name = f"grad_{leaf.name}"
+                if leaf in inputs:
+                    results.append(_gradient(elements, name, inputs[leaf], leaf, terms))
+                else:
+                    results.append(_like(elements, outputs[leaf.name], name, terms, leaf))
+                written.append(place)
+            given = [*places, *(cotangent(f"grad_{t}", self.layout.symbol(t)) for t in tensors)]
+            name = f"second{self.suffix}_{bits}"
+            kernel = self.derivative(name, elements, given, results, forward, self.variant.second.wide)
+            found[bits] = Second(kernel, tuple(written))
+        same = _with_equal_numbers([s.kernel for s in found.values()])
+        return {bits: Second(kernel, s.places) for (bits, s), kernel in zip(found.items(), same, strict=True)}
+
+    def choices(self, present: set[str]) -> list[tuple[int, list[str]]]:
+        """The choices of tensors, with their bits, that have passes: each, all, and of a few tensors every one."""
+        own = {t.name: 1 << k for k, t in enumerate(self.layout.spec.tensors) if t.name in present}
+        sizes = range(1, len(own) + 1) if len(own) <= _MOST_CHOICES else (1, len(own))
+        return [(sum(own[t] for t in chosen), list(chosen)) for n in sizes for chosen in combinations(own, n)]
+
+    def plain(self, gradient: Expr) -> Expr:
+        """A gradient in terms of what a pass is given: cotangents and outputs without shapes."""
+        shaped = {cotangent(o, formula): cotangent(o) for o, formula in self.variant.formulas.items()}
+        shaped |= {symbol(o, "tensor", declared_shape(f)): symbol(o, "tensor") for o, f in self.variant.outputs.items()}
+        return substitute(gradient, shaped)
+
+    def derivative(
+        self,
+        name: str,
+        elements: Elements,
+        given: Sequence[Expr],
+        results: Sequence[Result],
+        forward: Kernel,
+        wide: bool,
+    ) -> Kernel:
+        operands = _operands(elements, frozenset(s for r in results for s in r.value.symbols if s.tensors), given)
+        if not results or not operands:
+            raise Unsupported("no gradient")
+        return self.kernel(name, operands, results, forward.shape, wide)
+
+    def rational(self, values: Sequence[Expr], wide: bool) -> list[Expr]:
+        """The values in as few exponentials as accuracy allows; in float64 for smaller inputs anything is accurate."""
+        apart, together = rational_forms(values), rational_forms(with_equal_arguments(values))
+        if together == apart or wide:
+            return together
+        bench = Workbench(self.layout.operation.program)
+        for before, after in zip(apart, together, strict=True):
+            if before is not after:
+                if any(n.op in ROW_OPS for n in topological(before)):  # which are not measured
+                    return apart
+                judge = bench.judge(before)
+                for format_, bound in ALLOWED.items():
+                    old, new = judge.score(before, format_), judge.score(after, format_)
+                    if new.nonfinite > old.nonfinite or new.ulp > max(old.ulp, bound):
+                        return apart
+        return together
+
+    def kernel(
+        self,
+        name: str,
+        operands: tuple[Operand, ...],
+        results: Sequence[Result],
+        shape: tuple[tuple[int, tuple[int, ...]], ...],
+        wide: bool,
+    ) -> Kernel:
+        forms = self.rational([r.value for r in results], wide)
+        narrow = narrowed(forms, self.layout) if wide and self.can_spell(make(WIDEN, results[0].value)) else None
+        forms, wide = (narrow, False) if narrow is not None else (forms, wide)
+        forms = with_row_values(with_reciprocals(forms))
+        results = [replace(r, value=form) for r, form in zip(results, forms, strict=True)]
+        lowered = machine(forms)
+        order = topological(*lowered)
+        for node in order:
+            if not self.can_spell(node):
+                raise Unsupported(node.op)
+            if node.op == "eq" and any(_may_round_anew(a) for a in node.args if a.op in ("row_max", "row_min")):
+                raise Unsupported("where a formula has its extremum")
+        scalars = [self.layout.symbol(h.name) for h in self.layout.spec.hyperparameters]
+        read = frozenset().union(*(r.value.symbols for r in results)) | frozenset(s for n in lowered for s in n.symbols)
+        if any(s["kind"] == "str" for s in read):
+            raise Unsupported("a text")
+        numbers = tuple(s for s in (*scalars, *sorted(filter(is_count, read), key=lambda s: s.name)) if s in read)
+        by_row = any(n.op in ROW_OPS for n in order) or any(r.row for r in results)
+        if by_row and any(r.reduced for r in results):
+            raise Unsupported("a reduction of a reduction")
+        tensors = [self.layout.symbol(t.name) for t in self.layout.spec.tensors]
+        spans = rows.spans(order, operands, [View(tensors[place], dims) for place, dims in shape])
+        return Kernel(name, operands, numbers, tuple(results), shape, wide, by_row, spans=spans)
+
+
+def _rank(variant: Variant) -> int | None:
+    """How many dimensions a pass has, where that is known: as many as any value before it is reduced."""
+    values = [n for n in topological(*variant.formulas.values()) if not n.is_static]
+    known = [extent(n) for n in values]
+    return max(len(e.dims) for e in known) if known and all(e.exact for e in known) else None
+
+
+def _is_whole(elements: Elements, formula: Expr) -> bool:
+    """Whether a value has the shape of its pass: what is reduced in it does not add to its shape."""
+    return not any(n.op in ROW_OPS for s in shape_sources(formula) for n in topological(elements(s).expr))
+
+
+_EXACT = frozenset(["sym", "num", "const", "abs", "neg", "maximum", "minimum", "relu", "clamp", "row_max", "row_min"])
+
+
+def _may_round_anew(extremum: Expr) -> bool:
+    """Whether an element may differ from the extremum that it is.
+
+    What is computed twice, a compiler may contract in two ways where products are added.
+    """
+    ops = {n.op for n in topological(*extremum.args)} - _EXACT
+    return not (ops <= {"add", "sub"} or ops <= {"mul", "div"})
+
+
+def _belongs_to_row(value: Expr) -> bool:
+    """Whether a value is made of reductions along the row alone."""
+    nodes = topological(value, leaves=[n for n in topological(value) if n.op in ROW_OPS])
+    return any(n.op in ROW_OPS for n in nodes) and not any(n.op == "sym" and n.tensors for n in nodes)
+
+
+def _gradient(elements: Elements, name: str, place: int, own: Expr, gradients: Sequence[Expr]) -> Result:
+    values, gone = zip(*(_summed(elements, g) for g in gradients), strict=True)
+    dims = set(gone)
+    if len(dims) > 1 or any(v.total or v.dropped or v.kept or v.like not in (None, own) for v in values):
+        raise Unsupported("sums over different dimensions")
+    view = View(own)
+    if dims != {()}:
+        view = elements.views[elements.lifted_leaf(elements.leaf(own), dims.pop())]
+    value = ex.add(*(v.expr for v in values))
+    along_row = any(-1 in (v.dims or ()) for v in values)
+    if extent(own).dims[-1:] == (1,) and not along_row and any(n.op in ROW_OPS for n in topological(value)):
+        value = _under_row_sum(value)
+    return Result(name, value, place, view.dims)
+
+
+def _summed(elements: Elements, gradient: Expr) -> tuple[Value, tuple[int, ...]]:
+    """The value of a gradient, and the summed dimensions that are gone: not those that it has again with size 1."""
+    if gradient.op == "unsqueeze":
+        value = elements(gradient.args[0])
+        if value.dims is not None and value.like is None and set(gradient["dim"]) <= set(value.dims):
+            return value, tuple(d for d in value.dims if d not in gradient["dim"])
+    value = elements(gradient)
+    return replace(value, kept=False), () if value.kept else value.dims or ()
+
+
+def _under_row_sum(value: Expr) -> Expr:
+    """What is summed along the row to the gradient of a tensor with one element for each row."""
+    if value.op == "row_sum":
+        return value.args[0]
+    if value.op == "add":
+        return ex.add(*map(_under_row_sum, value.args))
+    summed = [f for f in value.args if any(n.op in ROW_OPS for n in topological(f))]
+    if value.op != "mul" or len(summed) != 1:
+        raise Unsupported("a gradient of what belongs to a row")
+    return ex.mul(_under_row_sum(summed[0]), *(f for f in value.args if f is not summed[0]))
+
+
+def _output(name: str, value: Value) -> Result:
+    """What a value is to the output that it is."""
+    if value.dims is not None:
+        if value.like is not None or value.scaled:
+            raise Unsupported("what follows a sum")
+        return Result(name, value.expr, reduced=value.dims, kept=value.kept)
+    row = "row" if value.dropped else "kept" if not value.total and _belongs_to_row(value.expr) else ""
+    return Result(name, value.expr, total=value.total, row=row)
+
+
+def _like(elements: Elements, output: Result, name: str, terms: Sequence[Expr], leaf: Expr | None = None) -> Result:
+    """The sum of terms that have the shape of an output, or are summed to that of `leaf`, which has it."""
+    values = [elements(t) for t in terms]
+    if output.reduced:
+        if any((v.dims, v.kept, v.scaled) != (output.reduced, output.kept, False) for v in values):
+            raise Unsupported("sums over different dimensions")
+        return Result(name, ex.add(*(v.expr for v in values)), reduced=output.reduced, kept=output.kept)
+    if any(v.dims or v.like not in (None, leaf) for v in values):
+        raise Unsupported("sums over different dimensions")
+    if output.total:
+        if len({v.dropped for v in values}) > 1 or (leaf is None and not all(v.total for v in values)):
+            raise Unsupported("a reduction of a reduction")
+        for value in values:
+            if not value.dropped:
+                elements.require_elements(value.expr)
+        parts = [v.expr / ELEMENTS if v.total == "mean" else v.expr for v in values]
+        return Result(name, ex.add(*parts), total="sum", row="row" if values[0].dropped else "")
+    if any(v.total for v in values) or (not output.row and any(v.dropped for v in values)):
+        raise Unsupported("a reduction of a reduction")
+    parts = [v.expr for v in values]
+    if output.row == "row" and not all(v.dropped for v in values):
+        raise Unsupported("a value for each element of a row")
+    if output.row:
+        of_row = [v.dropped or _belongs_to_row(v.expr) for v in values]
+        if leaf is None and not all(of_row):
+            raise Unsupported("a value for each element of a row")
+        parts = [t if own else make("row_sum", t) for t, own in zip(parts, of_row, strict=True)]
+    return Result(name, ex.add(*parts), row=output.row)
+
+
+def _with_equal_numbers(passes: Sequence[Kernel]) -> list[Kernel]:
+    """Passes that all take the hyperparameters that any of them reads, and so can be called alike."""
+    read = sorted({n for k in passes for n in k.numbers if not is_count(n)}, key=lambda n: n.name)
+    return [replace(k, numbers=(*read, *filter(is_count, k.numbers))) for k in passes]
+
+
+def _same(leaf: Expr, other: Expr) -> bool:
+    """Whether two symbols are of one value, of which one may tell its shape."""
+    return leaf.name == other.name and leaf["kind"] == other["kind"]
+
+
+def _operands(elements: Elements, leaves: Iterable[Expr], given: Sequence[Expr]) -> tuple[Operand, ...]:
+    """The operands behind the leaves, in the order in which their tensors are given."""
+    found = []
+    for leaf in leaves:
+        view = elements.views[leaf]
+        if view.tensor["kind"] == "int_tensor":
+            raise Unsupported("a tensor of integers")
+        found.append(Operand(leaf, given.index(view.tensor), view.dims))
+    return tuple(sorted(found, key=lambda o: (o.place, o.dims)))

@@ -1,0 +1,26 @@
+"""What a language gives of its own, for passes to be written in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from symgrad.ir.expr import Expr
+from symgrad.targets.fused.model import Kernel
+from symgrad.targets.torch.layout import Layout
+
+__all__ = ["Language"]
+
+
+@dataclass(frozen=True)
+class Language:
+    """`suffix` makes the name of its file from that of the operation; `runner` is the class of the plumbing that runs
+    what is in the file, `can_spell` tells whether it has a machine node, `has` whether it has a pass of which it can
+    spell all nodes, and `render` writes the passes of a module.
+    """
+
+    suffix: str
+    runner: str
+    can_spell: Callable[[Expr], bool]
+    has: Callable[[Kernel], bool]
+    render: Callable[[Layout, Sequence[Kernel]], str]

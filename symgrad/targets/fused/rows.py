@@ -1,0 +1,95 @@
+"""The order in which a row is worked on: passes over it that reduce it, and what follows from them for all of it.
+
+What is reduced must be as long as a row: a tensor that broadcasts along it has fewer elements than the pass sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.targets.fused.elements import ROW_OPS, Unsupported, View, length, of_elements
+from symgrad.targets.fused.model import Operand
+
+__all__ = ["Stage", "kept", "spans", "stages"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pass over a row: what it reduces, and what is then computed once for the row from reductions alone."""
+
+    reductions: tuple[Expr, ...]
+    settled: tuple[Expr, ...]
+
+
+def stages(roots: Sequence[Expr], known: Collection[Expr] = ()) -> tuple[Stage, ...]:
+    """The passes over a row before the one that writes, each with what needs no later one.
+
+    Where some reductions are known beforehand, the first stage is no pass: it settles what follows from these alone.
+    """
+    depth: dict[Expr, int] = {}
+    for node in topological(*roots, leaves=known):
+        above = () if node in known else node.args
+        depth[node] = max((depth[a] for a in above), default=0) + (node.op in ROW_OPS and node not in known)
+    settled = _settled(roots, known)
+    return tuple(
+        Stage(
+            tuple(n for n in depth if n.op in ROW_OPS and n not in known and depth[n] == number),
+            tuple(n for n in settled if depth[n] == number),
+        )
+        for number in range(not known, max((depth[n] for n in depth if n.op in ROW_OPS), default=0) + 1)
+    )
+
+
+def kept(before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The reductions that `before` and `after` share, where it spares `after` a pass over the row to know them."""
+    found = {n for stage in stages(after) for n in stage.reductions}
+    known = tuple(n for stage in stages(before) for n in stage.reductions if n in found)
+    return known if _passes(after, known) < _passes(after, ()) else ()
+
+
+def _passes(roots: Sequence[Expr], known: Collection[Expr]) -> int:
+    return sum(bool(stage.reductions) for stage in stages(roots, known))
+
+
+def _settled(roots: Sequence[Expr], known: Collection[Expr]) -> list[Expr]:
+    """Values that follow from reductions of a row alone, and that something for each element reads."""
+    order = topological(*roots, leaves=known)
+    row: dict[Expr, bool] = {}
+    for node in order:
+        row[node] = node.op in ROW_OPS or (
+            not node.is_static and bool(node.args) and all(a.is_static or row[a] for a in node.args)
+        )
+    users = [n for n in order if n not in known and (not row[n] or n.op in ROW_OPS)]
+    read = [*(r for r in roots if row[r]), *(a for n in users for a in n.args if row[a])]
+    stored: dict[Expr, None] = {}
+    while read:
+        node = read.pop(0)
+        if node.is_boolean:  # a row keeps numbers: a truth value follows from them where it is read
+            read = [*(a for a in node.args if row[a]), *read]
+        elif node.op not in ROW_OPS:
+            stored[node] = None
+    return list(stored)
+
+
+def spans(order: Sequence[Expr], operands: Sequence[Operand], shape: Sequence[View]) -> tuple[tuple[int, ...], ...]:
+    """For each reduction in `order` the places of the operands of which one has to be as long as a row.
+
+    Left out are those where one surely is: `shape` are the tensors that broadcast to that of the pass. Raises
+    Unsupported where nothing that is reduced has an element for each of a row.
+    """
+    long = [view for view in shape if length(view) != 1]
+    lengths = {length(view) for view in long}
+    places = {o.leaf: k for k, o in enumerate(operands) if -1 not in o.dims}
+    found: dict[tuple[int, ...], None] = {}
+    for node in order:
+        if node.op in ROW_OPS:
+            along = [n for n in of_elements(node.args[0]) if n in places]
+            if not along:
+                raise Unsupported("a reduction of a reduction")
+            known = {length(View(n, operands[places[n]].dims)) for n in along} - {None}
+            if not (len(lengths) == 1 and lengths & known) and not {v.tensor for v in long} <= set(along):
+                found[tuple(sorted(places[n] for n in along))] = None
+    return tuple(found)

@@ -1,0 +1,56 @@
+"""The composite of an operation: its formulas as written, in eager torch operations that autograd differentiates.
+
+It is the reference for what is right: generated tests and benchmarks compare with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.ir.expr import Expr
+from symgrad.ops.tensors import is_index
+from symgrad.targets.constants import constant_value
+from symgrad.targets.torch.conditionals import branches
+from symgrad.targets.torch.dtypes import cast
+from symgrad.targets.torch.imports import module_imports
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.plumbing import plumbing
+from symgrad.targets.torch.printer import Printer
+from symgrad.targets.torch.schedule import Scope, Target, statements
+
+
+def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda formula: formula) -> list[str]:
+    """The body of the composite, or of another form of its formulas; constants go into `layout.constants`."""
+
+    def leaf(variant: Variant) -> list[str]:
+        targets = [Target(layout.outputs[name], form_of(form)) for name, form in variant.formulas.items()]
+        scope = Scope(layout.names(), layout.symbols(variant), lets=layout.lets)
+        fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
+        results = [
+            f"{local}{cast(variant.formulas[name], scope.known)}{'.detach()' if name in fixed else ''}"
+            for name, local in layout.outputs.items()
+        ]
+        return [*statements(targets, scope, layout.constants), f"return {', '.join(results)}"]
+
+    return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
+
+
+def load_composite(operation: Operation) -> Callable[..., Any]:
+    """The composite as a function of tensors and hyperparameters, positional as the spec lists them."""
+    import math
+
+    import torch
+    from torch.nn import functional
+
+    layout = Layout(operation)
+    body = "\n".join(f"    {line}" for line in composite_lines(layout))
+    arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
+    helpers = plumbing(body)
+    source = f"{module_imports(helpers)}\n{helpers}\n\n\ndef composite({arguments}):\n{body}\n"
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional}
+    scope.update({name: constant_value(node) for node, name in layout.constants.items()})
+    exec(compile(source, f"<composite of {layout.spec.op}>", "exec"), scope)
+    function: Callable[..., Any] = scope["composite"]
+    return function

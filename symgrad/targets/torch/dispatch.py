@@ -1,0 +1,115 @@
+"""The ways into an operation: which Function serves which call, the form for compilers, and the in-place Function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.accuracy.machine import machine
+from symgrad.compiler.operation import Variant
+from symgrad.differentiate.symbols import tangent
+from symgrad.ir import expr as ex
+from symgrad.targets.torch.conditionals import branches
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.printer import Printer
+from symgrad.targets.torch.schedule import Scope, Target, statements
+
+
+def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:
+    """The arguments of `_dispatcher`."""
+    name = f"{layout.class_name}Function"
+    if fused:
+        name += f", _{layout.class_name}Fused"
+    if plain:
+        name += f", _{layout.class_name}Plain"
+    if layout.operation.keeping is not None:
+        count = len(layout.spec.outputs)
+        name += f", _{layout.class_name}Keeping, shown={0 if count == 1 else f'slice({count})'}"
+    if detached(layout):
+        name += ", compiled=_detached"
+    if fused:
+        name += f", inferred=_{layout.class_name}Fused.inferred"
+    return name
+
+
+def is_nonlinear(layout: Layout) -> bool:
+    """Whether some gradient is overridden by a rule that is not linear in the cotangent."""
+    return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
+
+
+def detached(layout: Layout) -> list[str]:
+    """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
+
+    The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
+    rule, and the formula itself for the others, each with the rest held fixed.
+    """
+    if is_nonlinear(layout) or not any(v.overrides for v in layout.variants):
+        return []
+    tensors = [layout.arguments[t.name] for t in layout.spec.tensors]
+    names = layout.names()
+    held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}
+    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
+    forward = f"{layout.class_name}Function.forward"
+    symbols = layout.symbols()
+    fixed = {layout.symbol(t): name for t, name in held.items()}
+    live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
+    known = {**symbols, **fixed, **live}
+
+    def leaf(variant: Variant) -> list[str]:
+        surrogates = []
+        for output in layout.spec.outputs:
+            terms = [
+                (o.transposed or {})[output.name]
+                for o in variant.overrides.values()
+                if output.name in (o.transposed or {})
+            ]
+            rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
+            if terms and not rest and len(layout.spec.outputs) == 1:
+                result = f"return _straight_through({forward}({call}), {{value}})"
+                return statements([Target("", ex.add(*terms), template=result)], Scope(names, known), layout.constants)
+            texts = [Printer(known, layout.constants)(e) for e in machine(terms)]
+            if rest:
+                arguments = [
+                    layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names
+                ]
+                value = f"{forward}({', '.join(arguments)})"
+                index = layout.spec.outputs.index(output)
+                texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
+            surrogates.append(" + ".join(texts))
+        if len(surrogates) == 1:
+            value = f"{forward}({call})"
+            return [
+                f"return _straight_through({value}, {surrogates[0]})" if surrogates[0] else f"return {value}.detach()"
+            ]
+        pairs = [
+            f"_straight_through(values[{k}], {s})" if s else f"values[{k}].detach()" for k, s in enumerate(surrogates)
+        ]
+        return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
+
+    body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
+    used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
+    optional = {layout.arguments[t.name] for t in layout.spec.tensors if t.default is not None}
+    fixing = [f"{h} = {f'None if {t} is None else ' if t in optional else ''}{t}.detach()" for t, h in used]
+    return [*fixing, *body]
+
+
+def inplace(layout: Layout) -> dict[str, Any] | None:
+    """The parts of the in-place Function, where no derivative reads the tensor that is overwritten.
+
+    It serves reverse mode. The others copy the result over the tensor: a tangent cannot always be written over.
+    """
+    tensor = layout.spec.options.inplace
+    if tensor is None or reads_overwritten(layout):
+        return None
+    output = next(iter(layout.outputs.values()))
+    return {
+        "tensor": layout.arguments[tensor],
+        "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {output})"],
+    }
+
+
+def reads_overwritten(layout: Layout) -> bool:
+    """Whether backward needs the tensor that the in-place variant overwrites."""
+    tensor = layout.spec.options.inplace
+    assert tensor is not None
+    own = layout.symbol(tensor)
+    return any(own in s.value.symbols for v in layout.variants for s in v.plan.base if s.source != "output")

@@ -1,0 +1,179 @@
+"""Docstrings of generated modules: formula, derivatives, plan, accuracy and source."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from symgrad.accuracy.candidates import Candidate
+from symgrad.accuracy.measure import ulp_text
+from symgrad.explain.equations import derivatives, with_sizes
+from symgrad.ir.expr import symbol
+from symgrad.ir.traversal import substitute
+from symgrad.parse.formula import formula
+from symgrad.targets.torch.layout import Layout
+
+_WIDTH = 96
+_INDENTED = 90  # characters between the quotes of a docstring that is one line, at one level of indentation
+
+
+def listed(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else list(items))
+
+
+def escaped(text: str) -> str:
+    """Text that may stand in a triple-quoted string, without trailing spaces."""
+    clean = text.replace("\\", "\\\\")
+    body = clean.rstrip('"')
+    return body.replace('"""', '\\"\\"\\"') + '\\"' * (len(clean) - len(body))
+
+
+def wrapped(text: str, width: int = _WIDTH) -> str:
+    """Prose wrapped to the width, paragraphs kept."""
+    paragraphs = [p for p in text.strip().split("\n\n") if p.strip()]
+    return "\n\n".join(textwrap.fill(" ".join(p.split()), width, break_long_words=False) for p in paragraphs)
+
+
+def summary(layout: Layout) -> str:
+    """The spec's summary, or the operation's name, as one sentence."""
+    text = " ".join(layout.spec.summary.split()) or f"{layout.spec.op}, generated from a formula"
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def module_docstring(layout: Layout, note: str = "") -> str:
+    """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
+    spec = layout.spec
+    parts = [summary(layout), equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
+    if note:
+        parts.append(wrapped(note))
+    if spec.doc:
+        parts.append(wrapped(spec.doc))
+    if spec.reference:
+        parts.append(wrapped(f"Reference: {spec.reference}"))
+    return escaped("\n\n".join(p for p in parts if p))
+
+
+def equations(layout: Layout) -> str:
+    """The formula as the spec writes it."""
+    rows = [(b.name, " ".join(b.text.split())) for b in layout.spec.let]
+    rows += [(o.name, " ".join(o.formula.text.split())) for o in layout.spec.outputs]
+    return _table(rows)
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = []
+    for name, text in rows:
+        lead = f"    {name:<{width}} = "
+        first, *rest = broken(text, _WIDTH - len(lead))
+        lines += [lead + first, *(" " * len(lead) + line for line in rest)]
+    return "\n".join(lines)
+
+
+_OPERATORS = ("+", "-", "*", "/", "@", "<", "<=", ">", ">=", "==", "!=", "&", "|", "and", "or")
+_LOOSE = ("+", "-", "and", "or")
+
+
+def broken(text: str, width: int) -> list[str]:
+    """A formula in lines, which end before operators and after commas, outside of parentheses where they can."""
+    lines: list[str] = []
+    while len(text) > width:
+        places = _places(text)
+        fitting = [p for p in places if p[1] <= width]
+        preferred = [p for p in fitting if 2 * p[1] > width] or fitting or places[:1]
+        if not preferred:
+            break
+        _, end = min(preferred, key=lambda p: (p[0], -p[1]))
+        lines.append(text[:end])
+        text = text[end + 1 :]
+    return [*lines, text]
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    """Where a line may end, with how tightly what follows is bound: by parentheses, then by operators."""
+    found: list[tuple[int, int]] = []
+    depth = 0
+    for k, sign in enumerate(text):
+        depth += (sign in "([") - (sign in ")]")
+        if sign == " " and k:
+            word = text[k + 1 :].split(" ", 1)[0]
+            if word in _OPERATORS or text[k - 1] == ",":
+                found.append((2 * depth + (word in _OPERATORS and word not in _LOOSE), k))
+    return found
+
+
+def _derivatives(layout: Layout) -> str:
+    blocks = []
+    for path, variant in layout.operation.derivative_variants():
+        rows = derivatives(variant, layout.operation.program)
+        if rows:
+            blocks.append((path, _table(rows)))
+    if len({block for _, block in blocks}) == 1:
+        return blocks[0][1]
+    return "\n\n".join(f"where {' and '.join(path)}:\n{block}" if path else block for path, block in blocks)
+
+
+def _saved(layout: Layout) -> str:
+    texts = []
+    lets = {form: symbol(name) for form, name in layout.lets.items()}
+    own = {o.name for o in layout.spec.outputs}
+    for _, variant in layout.operation.called.derivative_variants():
+        outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
+        names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
+        texts.append(listed(names) if names else "nothing")
+    values = [s.value for variant in layout.variants for s in layout.kept(variant)]
+    kept = list(dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values))
+    text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
+    if kept:
+        text += f"; {listed(kept)} where nothing differentiates the backward"
+    return wrapped(text + ".")
+
+
+def _accuracy(layout: Layout) -> str:
+    """The worst figures over the variants."""
+    values = [c.chosen for v in layout.variants for c in v.value_choices.values()]
+    slopes = [c.chosen for v in layout.variants for c in v.slope_choices.values()]
+    if not values:
+        return ""
+    text = f"Accuracy in float32: value within {_ulp(values)} ulp"
+    if slopes:
+        text += f", derivatives within {_ulp(slopes)} ulp"
+    text += " beyond the conditioning of the formula, with correctly rounded elementary functions"
+    if layout.wide_values or layout.wide_slopes:
+        what = listed([n for n, w in (("value", layout.wide_values), ("derivatives", layout.wide_slopes)) if w])
+        text += f" ({what} evaluated in float64)"
+    return wrapped(text + ".")
+
+
+def _ulp(candidates: Sequence[Candidate]) -> str:
+    return ulp_text(max(c.float32.ulp for c in candidates))
+
+
+def class_docstring(layout: Layout) -> str:
+    """The formula, and what is differentiable in what."""
+    spec = layout.spec
+    wanted = layout.differentiable
+    smooth = [o.name for o in spec.outputs if o.grad]
+    order = "once" if not spec.options.double_backward else "to any order, in any mode"
+    names = listed([o.name for o in spec.outputs])
+    text = f"{names} of {spec.op}"
+    if len(spec.outputs) == 1:
+        only = " ".join(spec.outputs[0].formula.text.split())
+        if len(only) < 50 and "\n" not in only:
+            text = f"{names} = {only}"
+    subject = "," if len(smooth) == len(spec.outputs) else f"; {listed(smooth)} {'is' if len(smooth) == 1 else 'are'}"
+    ending = f"{subject} differentiable in {listed(wanted)} {order}." if wanted and smooth else ", not differentiable."
+    if any(v.overrides for v in layout.variants):
+        ending = f", with its own gradient for {listed(list(layout.variants[0].overrides))}."
+    if len(text + ending) > _INDENTED:
+        text = f"{names} of {spec.op}"
+    if len(text + ending) > _INDENTED and len(wanted) == len(spec.tensors):
+        ending = ending.replace(f" in {listed(wanted)} ", " ")
+    return one_or_more_lines(text + ending)
+
+
+def one_or_more_lines(text: str) -> str:
+    """The inside of a docstring at one level of indentation; more than a line ends with a line break."""
+    lines = wrapped(text, _INDENTED)
+    return escaped(f"{lines}\n" if "\n" in lines else lines)

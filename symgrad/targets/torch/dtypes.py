@@ -1,0 +1,169 @@
+"""The dtype that torch gives to a formula: values without dimensions do not count beside those that have some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from symgrad.analysis.integers import WHOLE
+from symgrad.ir.expr import OO, Expr
+from symgrad.ir.traversal import topological
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
+from symgrad.ops.tensors.extent import SCALAR
+from symgrad.ops.tensors.shapes import extent
+
+
+@dataclass(frozen=True)
+class Total:
+    """A value without dimensions, whatever those of the operands that it is reduced from."""
+
+    of: Operands
+
+
+@dataclass(frozen=True)
+class Floated:
+    """A tensor of whole numbers of which a formula computes what is not whole: torch makes floats of it."""
+
+    of: Expr
+
+
+Operands: TypeAlias = "frozenset[Expr | Total | Floated]"
+
+_CHOSEN = frozenset({"where", "relu", "heaviside"})
+
+
+def promoted(root: Expr) -> Operands:
+    """What the dtype of a formula is promoted from: tensors, and totals of tensors."""
+    operands = _marked(_operands(root), floated_in(root))
+    if _is_total(operands):
+        (only,) = operands
+        assert isinstance(only, Total)
+        return only.of
+    tensors = _flat(operands)
+    return operands if len(tensors) > 1 else tensors
+
+
+def _marked(operands: Operands, floated: frozenset[Expr]) -> Operands:
+    """The operands, those of which floats are made as such, in totals too."""
+    totals = frozenset(Total(_marked(o.of, floated)) for o in operands if isinstance(o, Total))
+    return totals | frozenset(Floated(o) if o in floated else o for o in operands if not isinstance(o, Total))
+
+
+def _operands(root: Expr) -> Operands:
+    found: set[Expr | Total | Floated] = set()
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen or node.is_boolean or node.is_static:
+            continue
+        seen.add(node)
+        if node.op == "sym":
+            found.add(node)
+        elif is_index(node):
+            continue  # integers leave the dtype to others
+        elif node.op in TENSOR_OPS:
+            # What cancelled out of a formula still has a part in its dtype.
+            read = node.args if node.op == "expand" else data_arguments(node)
+            inner = frozenset[Expr | Total]().union(*map(_operands, read))
+            found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
+        elif is_choice_of_numbers(node):
+            found |= {s for s in node.args[0].tensors if s["kind"] == "tensor"}  # numbers, as the condition's operands
+        else:
+            stack += node.args[1:] if node.op == "where" else node.args
+    return frozenset(found)
+
+
+def _flat(operands: Operands) -> Operands:
+    """All tensors, also those in totals."""
+    parts = (_flat(o.of) if isinstance(o, Total) else frozenset({o}) for o in operands)
+    return frozenset[Expr | Total | Floated]().union(*parts)
+
+
+def floated_in(root: Expr) -> frozenset[Expr]:
+    """The tensors of whole numbers, as declared, of which a function is computed that is not whole."""
+    order = topological(root)
+    # A divisor beside a float is no float of its own.
+    beside = {a for n in order if n.op == "mul" and _has_float(n) for a in n.args if _is_divisor(a)}
+    nodes = [n for n in order if not (n.is_static or n.is_boolean or n in beside or _keeps_whole(n))]
+    return frozenset(s for n in nodes for s in n.tensors if s["kind"] == "int_tensor")
+
+
+def _has_float(node: Expr) -> bool:
+    return any(s["kind"] == "tensor" for s in node.tensors)
+
+
+def _is_divisor(factor: Expr) -> bool:
+    n = factor.args[1].number if factor.op == "pow" else None
+    return n is not None and n < 0 and n.denominator == 1
+
+
+def _keeps_whole(node: Expr) -> bool:
+    """Whether a value is whole if what it is made of is, or a float by what else it is made of."""
+    if node.op == "floated":
+        return False
+    if node.op in TENSOR_OPS or node.op in _CHOSEN or _has_float(node):
+        return True
+    numbers = [a for a in node.args if a.is_static]
+    if node.op == "pow" and _is_negative(numbers):
+        return False
+    return node.op in {"sym", "pow", *WHOLE} and all(map(_is_whole, numbers))
+
+
+def _is_negative(numbers: list[Expr]) -> bool:
+    return any((n.number or 0) < 0 for n in numbers)
+
+
+def _is_whole(number: Expr) -> bool:
+    """Whether a number that no tensor is part of is a Python int, or no bound at all."""
+    if number in (OO, -OO):
+        return True
+    leaves = [n for n in topological(number) if not n.args]
+    whole = all(n["kind"] in ("int", "bool") if n.op == "sym" else n.number is not None for n in leaves)
+    return whole and all(n.number is None or n.number.denominator == 1 for n in topological(number))
+
+
+def _is_total(operands: Operands) -> bool:
+    return len(operands) == 1 and all(isinstance(o, Total) for o in operands)
+
+
+def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
+    """The dtype as source."""
+    alone = _alone(operands)
+    if len(alone) == 2:
+        return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
+    return f"_result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
+
+
+def lender(tensors: Iterable[Expr]) -> Expr | None:
+    """The one of these tensors of which a choice between numbers takes the dtype."""
+    return min(tensors, key=lambda s: s.name, default=None)
+
+
+def _alone(operands: Operands) -> frozenset[Expr]:
+    """The tensors whose dtypes decide alone: there are none but totals, of each of these and perhaps of several."""
+    totals = [o.of for o in operands if isinstance(o, Total)]
+    alone = frozenset(t for of in totals if len(of) == 1 for t in of if isinstance(t, Expr))
+    return alone if len(totals) == len(operands) and all(of <= alone for of in totals) else frozenset()
+
+
+def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
+    if isinstance(operand, Floated):
+        return f"_floated({names[operand.of]})"
+    if isinstance(operand, Total):
+        return f"torch.empty((), dtype={printed(operand.of, names)})"
+    return names[operand]
+
+
+def is_choice_of_numbers(node: Expr) -> bool:
+    """Whether a tensor of truth values decides between two numbers."""
+    return node.op == "where" and not node.args[0].is_static and all(a.is_static for a in node.args[1:])
+
+
+def cast(formula: Expr, names: Mapping[Expr, str]) -> str:
+    """The cast of a result to the dtype of all that it is made of: a part may have cancelled out, and a choice between
+    numbers, wherever it stands, has the dtype of one tensor only."""
+    chosen = any(map(is_choice_of_numbers, topological(formula)))
+    operands = promoted(formula) if formula.op == "expand" or chosen else frozenset()
+    return f".to({printed(operands, names)})" if len(operands) > 1 else ""

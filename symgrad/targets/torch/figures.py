@@ -1,0 +1,200 @@
+"""Tables of true values for the generated test: points, values by mpmath, and how well conditioned they are."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from symgrad.accuracy.candidates import Choice
+from symgrad.accuracy.evaluate import FLOAT32, FLOAT64, Environment
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.measure import Judge
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.resources import template_folder
+from symgrad.targets.literals import literal, tuple_of
+from symgrad.targets.torch.dtypes import floated_in
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.samples import settings, variant_at
+
+__all__ = ["ALLOWANCE", "Figure", "figures", "shortest"]
+
+ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
+_LUCK = 8  # times what is allowed
+_LARGE = 16  # ulp
+_WORST, _SPREAD = 5, 11  # rows of one table: the least accurate points, and others all over the domain
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One table: of an output, or of its derivative in a tensor, by their places."""
+
+    name: str
+    output: int
+    tensor: int | None
+    rows: tuple[str, ...]
+    float32: float
+    float64: float
+
+
+def figures(layout: Layout) -> list[Figure]:
+    """The tables of the outputs and derivatives that are pointwise, for every variant."""
+    bench = Workbench(layout.operation.program)
+    tensors = [t.name for t in layout.spec.tensors]
+    outputs = [o.name for o in layout.spec.outputs]
+    found: list[Figure] = []
+    for decisions, variant in decided(layout):
+        for output, tensor, choice, form in pointwise_choices(variant):
+            base = _free((f"D_{output}_D_{tensor}" if tensor else output).upper())
+            taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
+            wide = variant.wide_slopes if tensor else variant.wide_values  # one that is makes all of them
+            rows, ulps = _rows(layout, bench, choice, form, variant, decisions, wide)
+            if not rows:
+                continue
+            name = base if not any(f.name == base for f in found) else f"{base}_{len(found) + taken}"
+            place = None if tensor is None else tensors.index(tensor)
+            found.append(Figure(name, outputs.index(output), place, rows, _upward(ulps[0]), _upward(ulps[1])))
+    return found
+
+
+def _free(name: str) -> str:
+    """The name, or one like it that the rest of the generated test does not have."""
+    return f"{name}_" if name in _taken() else name
+
+
+@cache
+def _taken() -> frozenset[str]:
+    folder = template_folder() / "torch"
+    pieces = [folder / "test.py.j2", *(folder / "test").iterdir()]
+    names = (re.findall(r"^([A-Z][A-Z_]*)\b", p.read_text(encoding="utf-8"), re.MULTILINE) for p in pieces)
+    return frozenset({"F"}).union(*names)
+
+
+def decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
+    """The variants with values of the hyperparameters that lead to them."""
+    hyperparameters = [h.name for h in layout.spec.hyperparameters]
+    seen: list[Variant] = []
+    for values in settings(layout, every=True):
+        variant = variant_at(layout, values)
+        if variant is not None and variant not in seen:
+            seen.append(variant)
+            yield dict(zip(hyperparameters, values, strict=True)), variant
+
+
+def pointwise_choices(variant: Variant) -> Iterator[tuple[str, str | None, Choice, Expr]]:
+    """Choices that are the whole of an output or derivative: those that no tensor operation is part of."""
+    pointwise = {n for n, f in variant.formulas.items() if not any(is_tensor_op(e) for e in topological(f))}
+    for output, choice in variant.value_choices.items():
+        if output in pointwise:
+            yield output, None, choice, choice.chosen.form
+    for (output, tensor), choice in variant.slope_choices.items():
+        if output in pointwise:
+            yield output, tensor, choice, variant.partials[output, tensor]
+
+
+def _rows(
+    layout: Layout,
+    bench: Workbench,
+    choice: Choice,
+    form: Expr,
+    variant: Variant,
+    decisions: dict[str, Any],
+    wide: bool,
+) -> tuple[tuple[str, ...], tuple[float, float]]:
+    """The rows of a table, and the largest errors of the form in float32 and float64."""
+    judge = bench.judge(choice.formula)
+    points = judge.sample.points[FLOAT32]
+    errors = judge.measure(form, FLOAT32, wide).errors
+    doubles = judge.double_errors(form)  # the test computes in float64 at the same points
+    known = (r for r in judge.references(FLOAT32) if not r.boolean and math.isfinite(r.credit * r.ulp))
+    beside_roots = frozenset() if wide else _beside_roots(judge, form)
+    usable = [
+        r
+        for r in known
+        if not math.isinf(max(errors[r.index], doubles[r.index]))
+        and r.index not in beside_roots
+        and _leads_to(variant, layout, {**decisions, **points[r.index]})
+    ]
+    worst = sorted(usable, key=lambda r: (-errors[r.index], r.index))[:_WORST]
+    spread = [usable[i * len(usable) // _SPREAD] for i in range(_SPREAD)] if usable else []
+    chosen = {r.index: r for r in (*worst, *spread)}
+    double = max((doubles[k] for k in chosen), default=0.0)
+    if floated_in(choice.formula) or _is_coarse(form):  # in the default dtype, whatever that of the result
+        double = max(
+            double, math.ldexp(1 + max((errors[k] for k in chosen), default=0.0), FLOAT64.precision - FLOAT32.precision)
+        )
+    ulps = judge.score(form, FLOAT32, wide).ulp, max(judge.score(form, FLOAT64).ulp, double)
+    rough = judge.rough_errors(form, wide, chosen)
+    steady = [k for k in sorted(chosen) if all(map(_is_allowed, rough[k], ulps))]
+    rows = tuple(_row(layout, points[k], decisions, chosen[k].high, chosen[k].credit * chosen[k].ulp) for k in steady)
+    return rows, ulps
+
+
+def _beside_roots(judge: Judge, form: Expr) -> frozenset[int]:
+    """The points of float32 at which torch's digamma is small: it adds up terms of about 1, and errs by their ulp."""
+    columns = [
+        judge.sample.simulation(FLOAT32, FLOAT32)(n) for n in topological(machine_form(form)) if n.op == "digamma"
+    ]
+    return frozenset(k for column in columns for k, value in enumerate(column) if abs(value) < 1)
+
+
+def _is_coarse(form: Expr) -> bool:
+    """Whether torch computes a function in the form less accurately than float64 allows: polygamma errs by 4e-10, and
+    digamma loses digits beside its root."""
+    return any(n.op in ("polygamma", "digamma") for n in topological(form))
+
+
+def _is_allowed(rough: float, figure: float) -> bool:
+    """Whether an error in ulp that functions off by a few ulp make is about what the generated test allows.
+
+    Where it is far more, the form is accurate by luck, which functions of torch need not have.
+    """
+    luck = _LUCK if figure < _LARGE else 1  # a large figure holds where errors cancel, and says little there
+    return rough <= luck * (amplified(figure) * figure + ALLOWANCE)
+
+
+def amplified(figure: float) -> int:
+    """How much more than the measured error is allowed: more where the formula amplifies torch's errors."""
+    return 2 if figure < _LARGE else 6
+
+
+def _leads_to(variant: Variant, layout: Layout, found: Mapping[Any, Any]) -> bool:
+    """Whether the values of hyperparameters, by symbol or name, are those of a call that comes to the variant."""
+    own = [(layout.symbol(h.name), h.name) for h in layout.spec.hyperparameters]
+    return variant_at(layout, [found.get(s, found[name]) for s, name in own]) is variant
+
+
+def _row(layout: Layout, point: Environment, decisions: dict[str, Any], true: float, credit: float) -> str:
+    """Tensors, hyperparameters, the true value and the conditioning as literals."""
+    cells = []
+    for t in layout.spec.tensors:
+        value = point.get(layout.symbol(t.name))
+        cells.append(repr(bool(value)) if t.dtype == "bool" else "1.0" if value is None else shortest(float(value)))
+    for h in layout.spec.hyperparameters:
+        value = point.get(layout.symbol(h.name), decisions[h.name])
+        cells.append(literal(value))
+    return tuple_of([*cells, repr(true), f"{credit:.2g}"])
+
+
+def shortest(value: float) -> str:
+    """The shortest decimal that a float32 is nearest to."""
+    for digits in range(1, 10):
+        text = repr(float(f"{value:.{digits}g}"))
+        if FLOAT32.round(float(text)) == value:
+            return text
+    return repr(value)
+
+
+def _upward(figure: float) -> float:
+    """A figure with two digits, not below the given one."""
+    if not figure:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(figure)) - 1)
+    return float(f"{math.ceil(figure / unit) * unit:.3g}")

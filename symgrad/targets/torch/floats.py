@@ -1,0 +1,44 @@
+"""Tensors of which torch makes floats in a formula as it is written, and not in the functions that stand in its place.
+
+`log(1 + exp(x))` is a float for a tensor of integers, and softplus refuses one. What is declared as integers is known
+when the code is written; other tensors are asked at the call.
+"""
+
+from __future__ import annotations
+
+from symgrad.analysis.integers import is_integer
+from symgrad.compiler.operation import Operation
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.traversal import substitute, topological
+from symgrad.ops.functions import FUNCTIONS
+
+__all__ = ["read_as_floats"]
+
+_REDUCTIONS = frozenset({"softmax", "log_softmax", "norm"})
+
+
+def read_as_floats(operation: Operation) -> list[tuple[str, ...]]:
+    """Names of tensors of which one at least must be a float for a function that no formula of the spec names."""
+    program = operation.program
+    named = {node.op for node in topological(*program.outputs.values())}
+    asked = {program.symbols[t.name] for t in program.spec.tensors if t.default is None and t.dtype == "float"}
+    groups = (
+        tuple(sorted(s.name for s in tensors))
+        for _, variant in operation.variants()
+        for node in topological(*variant.outputs.values())
+        if node.op not in named and (tensors := _whole_tensors(node)) and tensors <= asked
+    )
+    return sorted(dict.fromkeys(groups))
+
+
+def _whole_tensors(node: Expr) -> frozenset[Expr]:
+    """The tensors that a function of floats reads, where its operands are whole if these are; else none."""
+    if not (node.op in _REDUCTIONS or (node.op in FUNCTIONS and FUNCTIONS[node.op].of_floats)):
+        return frozenset()
+    operands = [a for a in node.args if not a.is_static]
+    return node.tensors if all(map(_may_be_whole, operands)) else frozenset()
+
+
+def _may_be_whole(value: Expr) -> bool:
+    whole = {s: symbol(s.name, "int_tensor") for s in value.tensors}
+    return is_integer(substitute(value, whole))

@@ -1,0 +1,99 @@
+"""The import blocks of generated modules and tests: what their text reads of torch and the standard library."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from symgrad.targets.free_names import free_names
+
+__all__ = ["module_imports", "test_imports"]
+
+Row: TypeAlias = "tuple[str, tuple[str, ...]]"
+"""A module, and the names that are imported from it; none where it is imported itself."""
+
+# By block, in the order in which they are written. Of names that an operation may have only the modules are imported.
+_OF_MODULES: tuple[tuple[Row, ...], ...] = (
+    (
+        ("collections", ()),
+        ("contextlib", ()),
+        ("ctypes", ()),
+        ("functools", ()),
+        ("hashlib", ()),
+        ("importlib.util", ()),
+        ("math", ()),
+        ("os", ()),
+        ("platform", ()),
+        ("shutil", ()),
+        ("subprocess", ()),
+        ("warnings", ()),
+        ("array", ("array",)),
+        ("collections.abc", ("Callable", "Iterator")),
+        ("pathlib", ("Path",)),
+        ("tempfile", ("TemporaryDirectory",)),
+        ("threading", ("Lock",)),
+        ("typing", ("Any", "Literal", "TypeGuard")),
+    ),
+    (
+        ("torch", ()),
+        ("torch", ("Tensor",)),
+        ("torch._C", ("_functorch",)),
+        ("torch.autograd", ("Function",)),
+        ("torch.nn", ("functional as F",)),
+        ("torch.nn", ("grad as _grads",)),
+    ),
+)
+
+_OF_TESTS: tuple[tuple[Row, ...], ...] = (
+    (
+        ("collections", ()),
+        ("contextlib", ()),
+        ("copy", ()),
+        ("functools", ()),
+        ("io", ()),
+        ("itertools", ()),
+        ("math", ()),
+        ("os", ()),
+        ("pickle", ()),
+        ("collections.abc", ("Callable", "Iterator")),
+        ("concurrent.futures", ("ThreadPoolExecutor",)),
+        ("importlib", ("import_module",)),
+        ("typing", ("Any",)),
+    ),
+    (
+        ("pytest", ()),
+        ("torch", ()),
+        ("torch", ("Tensor",)),
+        ("torch.autograd", ("forward_ad", "gradcheck", "gradgradcheck")),
+        ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
+        ("torch.nn", ("functional as F",)),
+        ("torch.nn", ("grad as _grads",)),
+        ("torch.utils", ("_pytree as pytree",)),
+        ("torch.utils._python_dispatch", ("TorchDispatchMode",)),
+        ("torch.utils.checkpoint", ("checkpoint",)),
+    ),
+)
+
+
+def module_imports(text: str) -> str:
+    """The import block that the text of a module needs; nothing but torch and the standard library."""
+    return _imports(text, _OF_MODULES)
+
+
+def test_imports(text: str) -> str:
+    """The import block that the text of a generated test needs."""
+    return _imports(text, _OF_TESTS)
+
+
+def _imports(text: str, blocks: tuple[tuple[Row, ...], ...]) -> str:
+    read = free_names(text)
+    found = ["from __future__ import annotations"]
+    for block in blocks:
+        lines: list[str] = []
+        for module, names in block:
+            wanted = [name for name in names if name.rpartition(" ")[2] in read]
+            if wanted:
+                lines.append(f"from {module} import {', '.join(wanted)}")
+            elif not names and module.partition(".")[0] in read:
+                lines.append(f"import {module}")
+        found.append("\n".join(lines))
+    return "\n\n".join(filter(None, found))

@@ -1,0 +1,342 @@
+"""The names and facts that all methods of one generated module share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from symgrad.compiler.operation import Body, Operation, Variant
+from symgrad.differentiate.symbols import cotangent, tangent
+from symgrad.ir.branches import absent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.ops.tensors import TENSOR_OPS, Ref
+from symgrad.ops.tensors.einsum import contracts_nothing
+from symgrad.plan.saving import Saved
+from symgrad.spec import Spec
+from symgrad.targets.naming import Names
+from symgrad.targets.torch.roundings import roundings
+
+# Names that the methods of a generated module use themselves.
+_RESERVED = [
+    "ctx",
+    "inputs",
+    "outputs",
+    "output",
+    "saved",
+    "terms",
+    "dtype",
+    "torch",
+    "math",
+    "F",
+    "Any",
+    "Tensor",
+    "Function",
+    "forward_ad",
+    "self",
+    "device",
+    "value",
+    "isinstance",
+    "tuple",
+    "sum",
+    "len",
+    "None",
+    "True",
+    "False",
+    "staticmethod",
+    "property",
+    "super",
+    "type",
+    "keep",
+    "kept",
+    "float",
+    "int",
+    "bool",
+    "str",
+]
+
+# What torch's ctx has already, and what the methods put there themselves.
+_ON_CTX = frozenset(
+    [
+        "apply",
+        "autocast",
+        "backward",
+        "boxed_grads_call",
+        "clear_saved_tensors_on_access",
+        "dirty_tensors",
+        "dtypes",
+        "forward",
+        "generate_vmap_rule",
+        "jvp",
+        "mark_dirty",
+        "mark_non_differentiable",
+        "mark_shared_storage",
+        "materialize_grads",
+        "maybe_clear_saved_tensors",
+        "metadata",
+        "name",
+        "needs_input_grad",
+        "next_functions",
+        "non_differentiable",
+        "op",
+        "outputs",
+        "register_hook",
+        "register_prehook",
+        "requires_grad",
+        "save_for_backward",
+        "save_for_forward",
+        "saved_for_forward",
+        "saved_tensors",
+        "saved_variables",
+        "set_materialize_grads",
+        "setup_context",
+        "shapes",
+        "to_save",
+        "vjp",
+        "vmap",
+    ]
+)
+
+
+@dataclass
+class Layout:
+    """Names of arguments, cotangents, wants and tangents, and which facilities the module needs."""
+
+    operation: Operation
+    constants: dict[Expr, str] = field(default_factory=dict)
+    pivots: tuple[str, ...] = ()  # the outputs that plain calls return for their own backward
+
+    @property
+    def spec(self) -> Spec:
+        return self.operation.program.spec
+
+    @cached_property
+    def class_name(self) -> str:
+        """SmoothL1Function for smooth_l1, without the suffix."""
+        return "".join(part[:1].upper() + part[1:] for part in self.spec.op.split("_"))
+
+    @cached_property
+    def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
+        spec = self.spec
+        names = Names([*_RESERVED, f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
+        for word in ("fused", "shapes", "wants") if spec.options.kernels else ():
+            names.reserve(word)
+        for output in spec.outputs:
+            names.reserve(f"grad_{output.name}")
+        for tensor in spec.tensors:
+            names.reserve(f"wants_{tensor.name}")
+            names.reserve(f"tangent_{tensor.name}")
+            names.reserve(f"grad_{tensor.name}")
+        # What starts with an underscore belongs to the plumbing.
+        arguments = {a: names.reserve(f"{a}_" if a.startswith("_") else a) for a in self.argument_names}
+        outputs = {o.name: names.reserve(f"{o.name}_" if o.name.startswith("_") else o.name) for o in spec.outputs}
+        return names, arguments, outputs
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Tensors, then hyperparameters, as the user calls them."""
+        return [*(t.name for t in self.spec.tensors), *(h.name for h in self.spec.hyperparameters)]
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        """The local name of each argument inside the methods."""
+        return self._names[1]
+
+    def on_ctx(self, hyperparameter: str) -> str:
+        """The attribute of ctx that holds a hyperparameter."""
+        taken = hyperparameter in _ON_CTX or hyperparameter.startswith(("_", "without_"))
+        if not taken:
+            return f"ctx.{hyperparameter}"
+        if not hyperparameter.startswith("__"):
+            return f"ctx.{hyperparameter}_"
+        name = f"own{hyperparameter}"  # Python calls __x otherwise in each class
+        while name in self.argument_names:
+            name += "_"
+        return f"ctx.{name}"
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The local name of each output inside the methods."""
+        return self._names[2]
+
+    @property
+    def tensors(self) -> list[str]:
+        """Local names of the tensors."""
+        return [self.arguments[t.name] for t in self.spec.tensors]
+
+    def names(self) -> Names:
+        """Fresh names for one method, none of which is an argument."""
+        taken, arguments, outputs = self._names
+        return taken.copy((*arguments.values(), *outputs.values()))
+
+    def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
+        """Python names of all symbols; for one variant, of its cotangents and of tensors that it may read."""
+        program = self.operation.program
+        known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        if variant is not None:
+            optional = {program.symbols[t.name] for t in self.spec.tensors if t.default is not None}
+            known = {s: name for s, name in known.items() if s not in optional or s in variant.tensors}
+        for output in self.spec.outputs:
+            symbols = [
+                cotangent(output.name),
+                *(cotangent(output.name, v.formulas[output.name]) for v in ([variant] if variant else self.variants)),
+            ]
+            known |= dict.fromkeys(symbols, f"grad_{output.name}")
+        for tensor in self.spec.tensors:
+            known[tangent(tensor.name)] = f"tangent_{tensor.name}"
+            known[absent(tensor.name)] = f"{self.arguments[tensor.name]} is None"
+        return known
+
+    def symbol(self, argument: str) -> Expr:
+        """The symbol of an argument."""
+        return self.operation.program.symbols[argument]
+
+    # ------------------------------------------------------------------------------------------ facts
+    @cached_property
+    def variants(self) -> list[Variant]:
+        return [variant for _, variant in self.operation.variants()]
+
+    @cached_property
+    def lets(self) -> dict[Expr, str]:
+        """The names that the spec gives to intermediates, by their forms."""
+        return {form: name for variant in self.variants for form, name in variant.lets.items()}
+
+    @property
+    def optional(self) -> bool:
+        """Whether a tensor may be absent."""
+        return any(t.default is not None for t in self.spec.tensors)
+
+    @cached_property
+    def differentiable(self) -> list[str]:
+        """Tensors that can have a gradient."""
+        return [t.name for t in self.spec.tensors if t.grad and t.dtype == "float"]
+
+    @cached_property
+    def widens(self) -> bool:
+        """Whether forward computes half precision in a wider type."""
+        if self.spec.options.accumulate == "same":
+            return False
+        if self.keeps:  # which must not be rounded
+            return True
+        return self.wide_values or any(roundings(form) > 1 for v in self.variants for form in v.outputs.values())
+
+    @property
+    def widened(self) -> list[str]:
+        """Local names of the tensors that forward may have to widen: whole numbers only where all is in float64."""
+        whole = {"float", "int"} if self.wide_values else {"float"}
+        return [self.arguments[t.name] for t in self.spec.tensors if self.widens and t.dtype in whole]
+
+    @cached_property
+    def widens_slopes(self) -> bool:
+        """Whether backward does."""
+        if self.spec.options.accumulate == "same":
+            return False
+        if self.wide_slopes or (self.multiplies and self.widens):  # products want equal dtypes
+            return True
+        for variant in self.variants:
+            kept = frozenset(s.value for s in variant.plan.base)
+            if any(roundings(g, kept) > 1 for g in derivatives(variant)):
+                return True
+            totals = (variant.gradients_of(t) for t in self.differentiable)  # from several outputs they are added up
+            if any(sum(roundings(g, kept) for g in terms) + len(terms) > 2 for terms in totals):
+                return True
+        return False
+
+    @cached_property
+    def wide_values(self) -> bool:
+        return any(v.wide_values for v in self.variants)
+
+    @cached_property
+    def wide_slopes(self) -> bool:
+        return any(v.wide_slopes for v in self.variants)
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether there are products or convolutions, which autocast casts."""
+        nodes = topological(*(form for v in self.variants for form in v.outputs.values()))
+        return any(map(_multiplies, nodes))
+
+    @cached_property
+    def mixes(self) -> bool:
+        """Whether cotangents and tangents of a product may have another dtype than its operands.
+
+        They cannot where each operand is made of one tensor, nothing else is beside the product, and torch wants
+        operands of one dtype.
+        """
+        for variant in self.variants:
+            present = _floats(*variant.formulas.values())
+            for product in filter(_multiplies, topological(*variant.formulas.values())):
+                several = any(len(_floats(a)) > 1 for a in product.args)
+                if several or _floats(product) != present or contracts_nothing(product):
+                    return True
+        return False
+
+    @cached_property
+    def keeps(self) -> int:
+        """How many float intermediates a plain call keeps, in the variant that keeps most."""
+        return max(len(self.kept(variant)) for variant in self.variants)
+
+    def kept(self, variant: Variant) -> tuple[Saved, ...]:
+        """The float intermediates that a plain call keeps in one variant."""
+        return () if self.wide_slopes else variant.plan.extras
+
+    @cached_property
+    def hyperparameters_on_ctx(self) -> list[str]:
+        """Hyperparameters that backward or jvp read, in order."""
+        program, spec = self.operation.program, self.spec
+        used: set[Expr] = set()
+        for variant in self.variants:
+            for value in derivatives(variant):
+                used |= value.symbols
+            for saved in variant.plan.saved:
+                used |= saved.value.symbols
+        used |= conditions(self.operation.derivative_body)
+        kept = [s.value for v in self.variants for s in v.plan.saved]
+        named = references([*(d for v in self.variants for d in derivatives(v)), *kept])
+        return [h.name for h in spec.hyperparameters if program.symbols[h.name] in used or h.name in named]
+
+    @cached_property
+    def absences_on_ctx(self) -> list[str]:
+        """Optional tensors whose absence backward and jvp must know: their fused passes are those of each variant."""
+        used = conditions(self.operation.body if self.spec.options.kernels else self.operation.derivative_body)
+        return [t.name for t in self.spec.tensors if absent(t.name) in used]
+
+
+def _multiplies(node: Expr) -> bool:
+    """Whether an operation wants operands of equal dtypes: a product or a convolution."""
+    row = TENSOR_OPS.get(node.op)
+    return row is not None and row.linear and not row.recompute
+
+
+def _floats(*values: Expr) -> frozenset[Expr]:
+    """The tensors of floats that values are made of."""
+    return frozenset(s for v in values for s in v.tensors if s["kind"] == "tensor")
+
+
+def derivatives(variant: Variant) -> list[Expr]:
+    """Everything that backward and jvp compute."""
+    transposed = [e for o in variant.overrides.values() for e in (o.transposed or {}).values()]
+    return [
+        *variant.gradients.values(),
+        *variant.tangents.values(),
+        *(o.gradient for o in variant.overrides.values()),
+        *transposed,
+    ]
+
+
+def references(values: Iterable[Expr]) -> frozenset[str]:
+    """The hyperparameters that are attributes of tensor operations, such as a `dim`."""
+    found: set[str] = set()
+    for node in topological(*values):
+        for _, value in node.attrs:
+            found.update(v.name for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Ref))
+    return frozenset(found)
+
+
+def conditions(body: Body) -> frozenset[Expr]:
+    """The symbols of the Python conditions in a tree of variants."""
+    if isinstance(body, Variant):
+        return frozenset()
+    then, otherwise = conditions(body.then), conditions(body.otherwise)
+    return body.condition.symbols | then | otherwise

@@ -1,0 +1,240 @@
+"""What the writers of all methods share: names, branches, what is saved, and how it is brought into scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from symgrad.compiler.operation import Body, Variant, leaves
+from symgrad.ir import expr as ex
+from symgrad.ir.branches import absent
+from symgrad.ir.expr import Expr
+from symgrad.ops.tensors import data_arguments, is_index
+from symgrad.ops.tensors.shapes import shape_sources
+from symgrad.plan.saving import Saved, read_by
+from symgrad.targets.literals import tuple_of
+from symgrad.targets.torch.conditionals import branches
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.torch.printer import Printer
+from symgrad.targets.torch.schedule import Scope
+
+Leaf: TypeAlias = Callable[[Variant], "list[str]"]
+
+
+_FEW = 3  # tensors
+
+
+class Common:
+    """Facts and phrases of one operation."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def _branches(self, body: Body, leaf: Leaf, known: Mapping[Expr, str] | None = None) -> list[str]:
+        """The lines of `leaf` under the conditions of each variant, in which `known` names are used first."""
+        names = self.layout.symbols() | dict(known or {})
+        return branches(body, leaf, Printer(names, self.layout.constants))
+
+    def _stored_branches(self, leaf: Leaf) -> list[str]:
+        """The lines of `leaf` under the conditions that matter to derivatives, with what was not given from ctx."""
+        known = {absent(t): f"ctx.without_{t}" for t in self.layout.absences_on_ctx}
+        return self._branches(self.layout.operation.derivative_body, leaf, known)
+
+    def _in_all_variants(self, body: Body, forms: Callable[[Variant], Sequence[Expr]]) -> frozenset[Expr]:
+        """The largest values that the forms of every variant are computed from: they stand before the branches."""
+        variants = leaves(body)
+        if len(variants) < 2:
+            return frozenset()
+        read = [read_by(forms(v), frozenset()) for v in variants]
+        common = {n for n in read[0].intersection(*read[1:]) if n.args and not n.is_static}
+        outside = {a for values in read for n in values if n not in common for a in data_arguments(n)}
+        # Of what every variant returns nothing is shared; of what some do, if nothing else comes between.
+        roots = [frozenset(forms(v)) for v in variants]
+        own = frozenset().union(*roots) if self.layout.optional else roots[0].intersection(*roots[1:])
+        return frozenset(n for n in common if n in outside and n not in own)
+
+    def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
+        known = symbols if symbols is not None else self.layout.symbols()
+        return Scope(self.layout.names(), known, lets=self.layout.lets)
+
+    def _kept_names(self, scope: Scope, variant: Variant) -> list[str]:
+        """Local names for the intermediates that a plain call keeps."""
+        layout = self.layout
+        outputs = {form: layout.outputs[name] for name, form in variant.outputs.items()}
+        symbols = layout.symbols()
+        values = [s.value for s in layout.kept(variant)]
+        return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
+
+    def _wants_line(self, source: str, wants: Sequence[str]) -> str:
+        """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
+        layout = self.layout
+        return unpacking([f"wants_{a}" for a in layout.argument_names], source, [f"wants_{t}" for t in wants])
+
+    def _wanted_tensors(self, variant: Variant) -> list[str]:
+        """The tensors with a gradient other than zero."""
+        present = {t for _, t in variant.gradients}
+        present |= {t for t, o in variant.overrides.items() if o.gradient is not ex.ZERO}
+        return [t for t in self.layout.differentiable if t in present]
+
+    def _needed_by(self, value: Expr, variant: Variant) -> list[str]:
+        """The tensors whose gradients read a saved value."""
+        return readers(value, variant, self.layout, variant.plan.base)
+
+    def _readers(self, kept: Saved, variant: Variant) -> tuple[str, ...]:
+        """The conditions under which an intermediate is read; for others its operands need not have been saved."""
+        return self._conditions(readers(kept.value, variant, self.layout, variant.plan.saved))
+
+    def _kept_for(self, kept: Saved, variant: Variant) -> tuple[str, ...]:
+        """The conditions under which an intermediate is kept."""
+        return self._conditions(keepers(kept, variant, self.layout))
+
+    def _conditions(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """That one of some gradients is wanted; none if one always is."""
+        everyone = self.layout.differentiable
+        return () if len(everyone) < 2 or set(wanted) == set(everyone) else tuple(f"wants_{t}" for t in wanted)
+
+    def _mentions(self, lines: Sequence[str], argument: str) -> bool:
+        return any(self.layout.arguments[argument] in line for line in lines)
+
+    def _hyperparameters(self, body: Sequence[str]) -> list[str]:
+        """Bring the hyperparameters that a body reads into scope."""
+        layout = self.layout
+        read = [h for h in layout.hyperparameters_on_ctx if self._mentions(body, h)]
+        if not read:
+            return []
+        return [f"{', '.join(layout.arguments[h] for h in read)} = {', '.join(map(layout.on_ctx, read))}"]
+
+    def _cotangents(self) -> list[str]:
+        """The cotangents that backward reads."""
+        return [f"grad_{o.name}" for o in self.layout.spec.outputs if o.grad]
+
+    def _unpack(self, variant: Variant, scope: Scope, source: str, *, with_kept: bool) -> list[str]:
+        """Bring the saved values into scope by name."""
+        layout = self.layout
+        for t in layout.absences_on_ctx:
+            scope.known[absent(t)] = f"ctx.without_{t}"
+        for symbol in [s for s in scope.known if s.tensors and not s.is_differential]:
+            del scope.known[symbol]
+        for i, tensor in enumerate(layout.spec.tensors):
+            if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
+                symbol = layout.symbol(tensor.name)
+                scope.shapes[symbol] = f"ctx.shapes[{i}]"
+                if symbol["kind"] == "tensor":  # as it is computed with, where it was not saved and so not widened
+                    scope.dtypes[symbol] = f"torch.promote_types(ctx.dtypes[{i}], torch.float32)"
+        names = []
+        for saved in variant.plan.base:
+            local = self._saved_name(saved, variant, scope)
+            scope.known[saved.value] = local
+            names.append(local)
+        if with_kept:
+            for local, kept in zip(self._kept_names(scope, variant), layout.kept(variant), strict=True):
+                scope.known[kept.value] = local
+                if conditions := self._readers(kept, variant):
+                    scope.partly[kept.value] = frozenset(conditions)
+                names.append(local)
+        if not names:
+            return []
+        if layout.kept(variant) and not with_kept:
+            names.append("*_")
+        return [f"{', '.join(names) if len(names) > 1 else tuple_of(names)} = {source}"]
+
+    def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
+        layout = self.layout
+        if saved.source == "input":
+            return layout.symbols()[saved.value]
+        fixed = self._fixed(variant)  # which are not what is saved, though they may be of one value
+        for name, form in variant.outputs.items():
+            if form is saved.value and name not in fixed:
+                return layout.outputs[name]
+        return scope.names.for_value(saved.value, layout.symbols())
+
+    def _fixed(self, variant: Variant) -> list[str]:
+        """The outputs that are marked non-differentiable; indices are so by themselves."""
+        return [o.name for o in self.layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])]
+
+    def _float_names(self, variant: Variant, scope: Scope) -> list[str]:
+        values = [s.value for s in variant.plan.base if s.source != "mask" and not is_index(s.value)]
+        whole = () if self.layout.wide_slopes else ("int_tensor",)
+        return [scope.known[v] for v in values if v.get("kind") not in ("bool_tensor", *whole)]
+
+    def _widened(self, names: Sequence[str], dtype: str = "_", *, given: bool = False) -> list[str]:
+        """Widen what a derivative is computed from, as far as it needs that."""
+        layout = self.layout
+        if layout.mixes and not layout.wide_slopes:
+            return alike(names, "float32" if layout.widens_slopes else "bool")
+        return widening(names, dtype, layout.wide_slopes, given=given) if layout.widens_slopes else []
+
+    def _rounds(self, variant: Variant) -> bool:
+        """Whether the only gradient needs no more than rounding to its input's dtype."""
+        return self.layout.widens_slopes and len(self.layout.spec.tensors) == 1 and self._fits(variant)
+
+    def _fits(self, variant: Variant) -> bool:
+        """Whether the only gradient has its input's shape and dtype by itself."""
+        (tensor,) = (t.name for t in self.layout.spec.tensors)
+        own = frozenset({self.layout.symbol(tensor)})
+        pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
+        return pointwise and all(shape_sources(o.gradient) <= own for o in variant.overrides.values())
+
+    def _once(self, value: str) -> str:
+        """The return of a derivative, which may be one that must not be differentiated."""
+        spec = self.layout.spec
+        return f"return {value}" if spec.options.double_backward else f'return _once("{spec.op}", {value})'
+
+
+def widening(names: Sequence[str], dtype: str, wide: bool, *, given: bool = False) -> list[str]:
+    """Widen tensors to float64 if `wide`, else to what they promote to, float32 at least; `dtype` is what to round to,
+    or None if they are as they should be.
+
+    A few tensors that are surely `given` are looked at in place: a call costs half as much as a small operation.
+    """
+    listed = ", ".join(names)
+    call = f"{listed}, {dtype} = {'_widen_all' if wide else '_widen'}({listed})"
+    if wide or not given or len(names) > _FEW:
+        return [call]
+    first, *others = (f"{name}.dtype" for name in names)
+    mixed = {0: "", 1: " or {} != {}", 2: " or not {} == {} == {}"}[len(others)].format(first, *others)
+    lines = [f"if {first} in _HALF{mixed}:", f"    {call}"]
+    return lines if dtype == "_" else [f"{dtype} = None", *lines]
+
+
+def alike(names: Sequence[str], least: str) -> list[str]:
+    """Give tensors one dtype, no narrower than `least`."""
+    return [f"{', '.join(names)} = _alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
+
+
+def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
+    # Not \b: a name may end with a mark that is no letter.
+    return any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", line) for n in names for line in lines)
+
+
+def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
+    """Unpack the names that the lines read; `_` stands for the others."""
+    used = [n if reads(lines, [n]) else "_" for n in names]
+    while len(used) > 2 and used[-1] == "_" and used[-2] == "_":
+        used.pop()
+    if len(used) < len(names):
+        used[-1] = "*_"
+    return f"({used[0]},) = {source}" if len(used) == 1 else f"{', '.join(used)} = {source}"
+
+
+def only_read(lines: list[str]) -> list[str]:
+    """The lines, of which the first may unpack saved values, with `_` for those that the others do not read."""
+    names, equals, source = lines[0].partition(" = ")
+    if not equals or ", " not in names or not source.endswith(("saved", "saved_tensors")):
+        return lines
+    used = [n if n == "*_" or reads(lines[1:], [n]) else "_" for n in names.split(", ")]
+    return [f"{', '.join(used)} = {source}", *lines[1:]]
+
+
+def keepers(saved: Saved, variant: Variant, layout: Layout) -> list[str]:
+    """The tensors for whose gradients a value is kept."""
+    intermediate = saved.source == "intermediate"
+    found = readers(saved.value, variant, layout, variant.plan.saved if intermediate else variant.plan.base)
+    return [t for t in found if t not in saved.without]
+
+
+def readers(value: Expr, variant: Variant, layout: Layout, saved: Sequence[Saved]) -> list[str]:
+    """The tensors whose gradients read a value, where the `saved` ones are at hand."""
+    kept = frozenset(s.value for s in saved)
+    return [t for t in layout.differentiable if value in read_by(variant.gradients_of(t), kept)]

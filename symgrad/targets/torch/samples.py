@@ -1,0 +1,385 @@
+"""What the generated test samples: shapes, ranges and hyperparameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, TypeAlias
+
+from symgrad.accuracy.cost import is_product
+from symgrad.accuracy.evaluate import exact
+from symgrad.compiler.operation import Variant
+from symgrad.compiler.workbench import hyperparameter_values
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.ir.branches import Split, absent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.extent import Extent, broadcast, extent
+from symgrad.parse.fitting import Fitting, sizes
+from symgrad.spec import Spec
+from symgrad.spec.model import Hyperparameter, Tensor
+from symgrad.targets.torch.dtypes import floated_in
+from symgrad.targets.torch.layout import Layout, references
+
+__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
+
+Shape: TypeAlias = "tuple[int, ...] | None"
+Shapes: TypeAlias = "tuple[Shape, ...]"
+
+_MOST_SETTINGS = 6
+_SIZES = (3, 2, 4, 3, 2, 5)
+# Shapes of tensors that broadcast with each other, cycled through.
+_BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((2, 3), (3,), (2, 1), ()),
+    ((), (2,), (1,)),
+    ((2, 1), (1, 2), (2,)),
+    ((2,), ()),
+    ((), ()),
+)
+_EMPTY: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 3), (3,), (1,)), ((3, 0), (3, 1), ()))
+_STEPS = tuple(map(math.sqrt, (2, 3, 5, 7, 11, 13, 17, 19)))  # multiples of one would put points in line
+
+
+def settings(layout: Layout, every: bool = False) -> list[tuple[Any, ...]]:
+    """Values of all hyperparameters: every combination of the branching ones, and every value of the others.
+
+    With `every`, all combinations of all values, also those for which the formula has no value.
+    """
+    spec = layout.spec
+    attributes = _attributes(layout)
+    values = [_values(spec, h, h.name in attributes) for h in spec.hyperparameters]
+    combinations = list(product(*values))
+    if every:
+        return combinations
+    found = combinations if len(combinations) <= _MOST_SETTINGS else _thinned(spec, values)
+    return [f for f in found if _is_regular(layout, f)] or found[:1]
+
+
+def _thinned(spec: Spec, values: Sequence[list[Any]]) -> list[tuple[Any, ...]]:
+    branching = list(
+        product(*(v for h, v in zip(spec.hyperparameters, values, strict=True) if h.type in ("bool", "str")))
+    )
+    count = max(len(branching), *(len(v) for v in values))
+    found = []
+    for k in range(count):
+        choices = iter(branching[k % len(branching)])
+        found.append(
+            tuple(
+                next(choices) if h.type in ("bool", "str") else v[k % len(v)]
+                for h, v in zip(spec.hyperparameters, values, strict=True)
+            )
+        )
+    return found
+
+
+def _is_regular(layout: Layout, values: Sequence[Any]) -> bool:
+    """Whether the formula has a value with these hyperparameters: `1 / (b - a)` has none where they are equal."""
+    variant = variant_at(layout, values)
+    own = {layout.symbol(h.name): v for h, v in zip(layout.spec.hyperparameters, values, strict=True)}
+    scalars = [n for f in variant.formulas.values() for n in topological(f) if _may_be_undefined(n)] if variant else []
+    return not scalars or not any(v != v or math.isinf(v) for v in exact(scalars, own, 53))
+
+
+def _may_be_undefined(node: Expr) -> bool:
+    """Whether a node is a power, a product or a function of hyperparameters alone."""
+    return (
+        node.is_static
+        and bool(node.args)
+        and bool(node.symbols)
+        and not node.is_boolean
+        and node.op not in ("add", "where")
+    )
+
+
+def _values(spec: Spec, h: Hyperparameter, is_attribute: bool) -> list[Any]:
+    """Values of one hyperparameter; of an attribute such as `dim` only those that any tensor allows."""
+    if is_attribute and h.type == "int" and isinstance(h.default, int) and not spec.test.values.get(h.name):
+        return [h.default, 0] if h.default < 0 else [h.default]
+    return hyperparameter_values(spec, h)
+
+
+def _attributes(layout: Layout) -> frozenset[str]:
+    """The hyperparameters that tensor operations take as attributes."""
+    return references(f for v in layout.variants for f in v.formulas.values())
+
+
+def variant_at(layout: Layout, values: Sequence[Any]) -> Variant | None:
+    """The variant that the values of the hyperparameters lead to, with all optional tensors given."""
+    program, spec = layout.operation.program, layout.spec
+    environment = {program.symbols[h.name]: v for h, v in zip(spec.hyperparameters, values, strict=True)}
+    environment |= {absent(t.name): False for t in spec.tensors}
+    body = layout.operation.body
+    while isinstance(body, Split):
+        (holds,) = exact([body.condition], environment, 53)
+        body = body.then if holds else body.otherwise
+    return body
+
+
+def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
+    """Shapes of all tensors to test with, and others with no elements."""
+    spec = layout.spec
+    roots = [f for v in layout.variants for f in v.formulas.values()]
+    operations = [n for n in topological(*roots) if is_tensor_op(n)]
+    directed = any(n.get("dim") is not None for n in operations)
+    if any(t.shape is not None for t in spec.tensors):
+        found, empty = _named(spec), []
+        if not operations:
+            empty = [_sized(spec, {}, first=0)]
+    elif spec.test.shapes:
+        found, empty = [_given(spec)], []
+        if not operations:
+            found += _broadcast(len(spec.tensors), _BROADCAST)
+            empty = _broadcast(len(spec.tensors), _EMPTY)
+    elif directed:
+        found, empty = [((2, 3),) * len(spec.tensors), ((3, 2, 2),) * len(spec.tensors)], []
+    else:
+        found = _broadcast(len(spec.tensors), _BROADCAST)
+        empty = [] if operations else _broadcast(len(spec.tensors), _EMPTY)
+    found = _fitting(layout, found)
+    if any(map(_wants_several, topological(*roots))):
+        found = [s for s in found if all(own and 1 not in own for own in s)] or found[:1]
+    symbols = [layout.symbol(t.name) for t in spec.tensors]
+    sized = [(s, dict(zip(symbols, s, strict=True))) for s in found]
+    nodes = topological(*roots)
+    found = [
+        s
+        for s, of in sized
+        if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
+    ] or found[:1]
+    optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
+    for i in optional:
+        found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
+    return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
+    """Whether integers that are made floats decide a dtype somewhere, which then is not that of gradcheck."""
+    floats = [s for s in root.tensors if s["kind"] == "tensor"]
+    return bool(floats) and any(map(shapes.get, floated_in(root))) and not all(map(shapes.get, floats))
+
+
+def _is_clamped_apart(node: Expr, shapes: Mapping[Expr, Shape]) -> bool:
+    """Whether torch has no gradients of a clamp: where one bound alone gives the result a dimension or a size."""
+    if node.op != "clamp" or any(a.is_static for a in node.args[1:]):
+        return False
+    x, low, high = (broadcast([Extent(shapes[t] or ()) for t in a.tensors]) for a in node.args)
+    return not broadcast([x, low]) == broadcast([x, high]) == broadcast([x, low, high])
+
+
+def _wants_several(node: Expr) -> bool:
+    """Whether a value is undefined for one element: a variance, or a quotient by what vanishes then."""
+    if node.op == "pow" and (exponent := node.args[1].number) is not None and exponent < 0:
+        return _vanishes(node.args[0])
+    return node.op == "var" and node["correction"] != 0
+
+
+def _vanishes(node: Expr) -> bool:
+    """Whether a value is made of the distances from a mean, which for one element are zero."""
+    if node.op == "add":
+        means = (-term for term in node.args if term.op == "mul" and (-term).op == "mean")
+        return any(mean.args[0] in node.args for mean in means)
+    if node.op == "mul" or is_product(node):
+        return any(map(_vanishes, node.args))
+    if node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0:  # a view
+        return _vanishes(node.args[0])
+    return node.op in ("pow", "sum", "mean", "norm", "abs") and _vanishes(node.args[0])
+
+
+def _fitting(layout: Layout, found: list[Shapes]) -> list[Shapes]:
+    """Those of the shapes that the operations accept; first such ones as were looked for, where some do not fit."""
+    spec = layout.spec
+    fitting = _fitting_of(layout)
+    symbols = [layout.symbol(t.name) for t in spec.tensors]
+
+    def fits(shapes: Shapes) -> bool:
+        return not fitting.conflict({s: size for s, size in zip(symbols, shapes, strict=True) if size is not None})
+
+    fine = [shapes for shapes in found if fits(shapes)]
+    free = [s for s, t in zip(symbols, spec.tensors, strict=True) if t.shape is None]
+    if spec.test.shapes or len(fine) == len(found) or (fits(found[0]) and not free):
+        return fine or found
+    for named in sizes(_sizes(spec, {})):
+        declared = {s: shape or () for s, shape in zip(symbols, _sized(spec, named), strict=True) if s not in free}
+        whole = fitting.shapes(declared, free)
+        if whole is not None:
+            return [tuple(whole[s] for s in symbols), *fine]
+    return fine or found
+
+
+def _fitting_of(layout: Layout) -> Fitting:
+    """What the operations accept with the values of the hyperparameters."""
+    read = _attributes(layout)
+    values = [dict(zip((h.name for h in layout.spec.hyperparameters), v, strict=True)) for v in settings(layout)]
+    attributes = list({tuple(sorted((n, v) for n, v in s.items() if n in read)): s for s in values}.values())
+    return Fitting([f for v in layout.variants for f in v.formulas.values()], attributes)
+
+
+def shapes_beside(layout: Layout, fixed: Mapping[str, tuple[int, ...]], shapes: Shapes) -> Shapes:
+    """The shapes with those of some tensors fixed, and with others of the rest where they do not fit."""
+    tensors, fitting = layout.spec.tensors, _fitting_of(layout)
+    bound: dict[str, int] = {}
+    for t in tensors:
+        pairs = zip(reversed(t.shape or ()), reversed(fixed.get(t.name, ())), strict=False)
+        bound |= {d: size for d, size in pairs if isinstance(d, str)}
+    free = [layout.symbol(t.name) for t in tensors if t.shape is None and t.name not in fixed]
+    symbols = [layout.symbol(t.name) for t in tensors]
+    kept = {symbol: fixed.get(symbol.name, shape or ()) for symbol, shape in zip(symbols, shapes, strict=True)}
+    if not bound and not fitting.conflict(kept):
+        return tuple(kept.values())
+    unbound = {n: size for n, size in _sizes(layout.spec, {}).items() if n not in bound}
+    for named in sizes(unbound, (size for shape in fixed.values() for size in shape)):
+        sized = _sized(layout.spec, {**named, **bound})
+        declared = {s: fixed.get(s.name, shape or ()) for s, shape in zip(symbols, sized, strict=True) if s not in free}
+        if (whole := fitting.shapes(declared, free)) is not None:
+            return tuple(whole[s] for s in symbols)
+    return tuple(kept.values())
+
+
+def _broadcast(count: int, patterns: Sequence[Sequence[tuple[int, ...]]]) -> list[Shapes]:
+    return [tuple(p[i % len(p)] for i in range(count)) for p in patterns]
+
+
+def _given(spec: Spec) -> Shapes:
+    default = next(iter(spec.test.shapes.values()))
+    return tuple(tuple(spec.test.shapes.get(t.name, default)) for t in spec.tensors)
+
+
+def _named(spec: Spec) -> list[Shapes]:
+    """Named dimensions of different sizes; of size 1; with other leading dimensions."""
+    given: dict[str, int] = {}
+    for t in spec.tensors:
+        sizes = spec.test.shapes.get(t.name)
+        if sizes is not None and t.shape is not None:
+            fixed = t.shape[1:] if t.shape[:1] == ("...",) else t.shape
+            pairs = zip(reversed(fixed), reversed(sizes), strict=False)
+            given |= {d: s for d, s in pairs if isinstance(d, str)}
+    base = _sized(spec, given)
+    with_given = tuple(
+        tuple(spec.test.shapes[t.name]) if t.name in spec.test.shapes else s
+        for t, s in zip(spec.tensors, base, strict=True)
+    )
+    found = [with_given, base]
+    if not spec.test.shapes:
+        found.append(_sized(spec, dict.fromkeys(_dimension_names(spec), 1)))
+    if any(t.shape and t.shape[0] == "..." for t in spec.tensors):
+        found += [_sized(spec, given, leading=()), _sized(spec, given, leading=(2, 2))]
+    return found
+
+
+def _dimension_names(spec: Spec) -> list[str]:
+    names = [d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "..."]
+    return list(dict.fromkeys(names))
+
+
+def _sizes(spec: Spec, given: dict[str, int]) -> dict[str, int]:
+    return {n: given.get(n, _SIZES[k % len(_SIZES)]) for k, n in enumerate(_dimension_names(spec))}
+
+
+def _sized(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), first: int | None = None) -> Shapes:
+    size_of = _sizes(spec, given)
+    if first is not None and size_of:
+        size_of[next(iter(size_of))] = first
+
+    def shape(t: Tensor) -> tuple[int, ...]:
+        if t.shape is None:
+            return ()
+        parts: list[int] = []
+        for d in t.shape:
+            parts += leading if d == "..." else (size_of[d],) if isinstance(d, str) else (d,)
+        return tuple(parts)
+
+    return tuple(shape(t) for t in spec.tensors)
+
+
+def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
+    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes."""
+    found: list[Shapes] = []
+    for i, t in enumerate(spec.tensors):
+        shape = good[i]
+        if t.shape and shape and t.shape[0] != "...":
+            found.append(tuple(s if k != i else shape[1:] for k, s in enumerate(good)))
+    names = [d for t in spec.tensors for d in t.shape or () if isinstance(d, str) and d != "..."]
+    for i, t in enumerate(spec.tensors):
+        shape = good[i]
+        last = t.shape[-1] if t.shape else None
+        if shape and isinstance(last, str) and last != "..." and names.count(last) > 1:
+            wrong = (*shape[:-1], shape[-1] + 1)
+            found.append(tuple(s if k != i else wrong for k, s in enumerate(good)))
+    return found
+
+
+def shapes_to_mix(spec: Spec, shapes: Sequence[Shapes], formulas: Iterable[Expr]) -> list[Shapes]:
+    """Shapes in which to mix dtypes: a float without dimensions has some after an integer or a choice with some, and
+    whether it is of weight for the dtype then depends on the order of operations. So it does beside a reduction of a
+    tensor that may have no other dimensions.
+    """
+    reduces = any(is_tensor_op(n) and _may_be_total(extent(n)) for n in topological(*formulas))
+
+    def is_clear(sizes: Shapes) -> bool:
+        floats, others = (
+            [s for s, t in zip(sizes, spec.tensors, strict=True) if (t.dtype == "float") is kind]
+            for kind in (True, False)
+        )
+        return () not in floats or not any([*others, *(floats if reduces else ())])
+
+    return [sizes for sizes in shapes if is_clear(sizes)]
+
+
+def spread(k: int, axis: int) -> float:
+    """Where between 0 and 1 the k-th of points is along an axis: they fill the space of all axes."""
+    return (k + 0.5) * _STEPS[axis % len(_STEPS)] % 1.0
+
+
+def _may_be_total(known: Extent) -> bool:
+    """Whether a value has no dimensions for some shapes of the tensors, and some for others."""
+    return not known.exact and not known.dims
+
+
+def sampled_range(t: Tensor, spec: Spec) -> tuple[float, float]:
+    """The range that values of a tensor are drawn from: the spec's, or a moderate one inside the domain.
+
+    Those of integers and of truth values are rounded down, so that the upper end is none of them.
+    """
+    if t.name in spec.test.ranges:
+        low, high = spec.test.ranges[t.name]
+        return (float(math.ceil(low)), math.floor(high) + 1.0) if t.dtype == "int" else (float(low), float(high))
+    if t.dtype == "bool":
+        return 0.0, 2.0
+    lower, upper = (t.domain.lower, t.domain.upper) if t.domain else (-math.inf, math.inf)
+    if t.dtype == "int":
+        first, last = t.domain.integers if t.domain else (lower, upper)
+        low = float(min(max(first, 0), max(first, last - 3) if last < 0 else last))
+        return low, float(min(last, low + 3)) + 1
+    if math.isfinite(lower) and math.isfinite(upper):
+        inset = (upper - lower) / 20
+        return lower + inset, upper - inset
+    if math.isfinite(lower):
+        return lower + 0.25, lower + 3.0
+    if math.isfinite(upper):
+        return upper - 3.0, upper - 0.25
+    return -3.0, 3.0
+
+
+def refused(spec: Spec) -> list[tuple[str, str, str]]:
+    """Hyperparameters, values as source, and the error that each value must raise."""
+    found = []
+    wrong_type = {"float": '"text"', "int": "1.5", "bool": '"text"', "str": "1"}
+    for h in spec.hyperparameters:
+        found.append((h.name, wrong_type[h.type], "TypeError"))
+        if h.choices:
+            odd = {"str": '"no such choice"', "bool": "None", "int": "987654", "float": "987654.5"}[h.type]
+            found.append((h.name, odd, "ValueError"))
+        elif h.domain is not None:
+            whole = h.type == "int"
+            for bound, is_open, step in (
+                (h.domain.lower, h.domain.lower_open, -1),
+                (h.domain.upper, h.domain.upper_open, 1),
+            ):
+                if math.isfinite(bound):
+                    value = bound if is_open else bound + step
+                    found.append((h.name, repr(int(value) if whole else value), "ValueError"))
+            if not whole:
+                found.append((h.name, "math.nan", "ValueError"))
+    return found

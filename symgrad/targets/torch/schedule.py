@@ -1,0 +1,373 @@
+"""From expressions to statements: shared values become temporaries, each computed only where it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TypeAlias
+
+from symgrad.accuracy.machine import machine, machine_form
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.tensors import data_arguments, results
+from symgrad.ops.tensors.extent import extent
+from symgrad.plan.fusion import fuse
+from symgrad.targets.naming import Names
+from symgrad.targets.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
+from symgrad.targets.torch.printer import Printer
+
+_LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
+
+
+@dataclass(frozen=True)
+class Target:
+    """A value to compute: the statement's left side, its expression, and the Python conditions it stands under."""
+
+    name: str
+    value: Expr
+    conditions: tuple[str, ...] = ()
+    template: str = "{target} = {value}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the assignment of a local name, which a temporary may have in its place."""
+        return self.name.isidentifier() and not self.conditions and self.template == "{target} = {value}"
+
+
+@dataclass
+class Scope:
+    """The Python names in scope of a method, by value; and source of the shapes and dtypes of tensors that are not.
+
+    `partly` holds the known values that may be None, each with the conditions under one of which it is there;
+    `shared` the values that get a name wherever they are computed; `lets` names that the spec gives to values.
+    """
+
+    names: Names
+    known: dict[Expr, str] = field(default_factory=dict)
+    shapes: dict[Expr, str] = field(default_factory=dict)
+    dtypes: dict[Expr, str] = field(default_factory=dict)
+    partly: dict[Expr, frozenset[str]] = field(default_factory=dict)
+    shared: frozenset[Expr] = frozenset()
+    lets: Mapping[Expr, str] = field(default_factory=dict)
+
+
+def statements(
+    targets: Sequence[Target],
+    scope: Scope,
+    constants: dict[Expr, str],
+    *,
+    fused: bool = False,
+    fits: MayOverwrite | None = None,
+    certain: bool = True,
+) -> list[str]:
+    """Source lines that compute the targets in order, given the values that `scope` knows.
+
+    Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
+    uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions of all
+    targets together at least one holds, if that is `certain`. With `fits`, temporaries are overwritten where it
+    allows it.
+    """
+    schedule = _scheduled(targets, scope, fused=fused, certain=certain)
+    printers = [schedule.printer(place, constants, scope) for place in range(len(schedule.sequence))]
+    texts = schedule.written(printers)
+    if fits is not None:
+        dying = _last_reads([p.used for p in printers], schedule.overwritable())
+        texts = schedule.written(
+            OverwritingPrinter(p.names, constants, p.shapes, p.dtypes, fits, last)
+            for p, last in zip(printers, dying, strict=True)
+        )
+    return _grouped(schedule.blocks(texts), [c for t in targets for c in t.conditions], certain)
+
+
+Conditions: TypeAlias = "frozenset[str] | None"
+"""Of all targets that need a value, at least one of which holds; None for a value that is always needed."""
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """What is computed in which order: each temporary (whose target is None) before the first target that needs it.
+
+    `results` are the values of the targets, which may be temporaries too; `names` those of all values that have one,
+    `given` of those that were known before; `users` the conditions under which a value is needed, `everyone` those of
+    all targets if one of them surely holds; `together` the values that one operation has as its results.
+    """
+
+    sequence: Sequence[tuple[Expr, Target | None]]
+    results: frozenset[Expr]
+    names: Mapping[Expr, str]
+    given: Mapping[Expr, str]
+    partly: Mapping[Expr, frozenset[str]]
+    users: Mapping[Expr, Conditions]
+    everyone: frozenset[str]
+    together: Mapping[Expr, tuple[Expr, ...]]
+
+    def printer(self, place: int, constants: dict[Expr, str], scope: Scope) -> Printer:
+        """A printer with the names that surely have a value at a place of the sequence."""
+        node, target = self.sequence[place]
+        condition = self.users[node] if target is None else frozenset(target.conditions) or None
+        surely = {n: name for n, name in self.given.items() if _holds(self.partly.get(n), condition)}
+        before = (n for n, t in self.sequence[:place] if t is None)
+        surely |= {n: self.names[n] for n in before if _covers(self.users.get(n), condition, self.everyone)}
+        there = {n: name for n, name in self.given.items() if n.is_differential and _is_given(name, condition)}
+        shapes = {**{n: f"{name}.shape" for n, name in there.items()}, **scope.shapes}
+        return Printer(surely, constants, shapes, scope.dtypes)
+
+    def written(self, printers: Iterable[Printer]) -> list[str]:
+        """The source of each value in the sequence."""
+        return [write(node) for write, (node, _) in zip(printers, self.sequence, strict=True)]
+
+    def overwritable(self) -> set[Expr]:
+        """The temporaries that may be written over: no target is one of them, and no view of them is taken."""
+        temporaries = (node for node, target in self.sequence if target is None)
+        return overwritable(temporaries, self.users) - self.results
+
+    def blocks(self, texts: Sequence[str]) -> Iterator[tuple[Conditions, str]]:
+        """The statements, each under its conditions."""
+        done: set[Expr] = set()
+        for (node, target), text in zip(self.sequence, texts, strict=True):
+            if target is not None:
+                conditions = frozenset(target.conditions) or None
+                yield conditions, target.template.format(target=target.name, value=text)
+            elif node in self.together and node not in done:
+                results = self.together[node]
+                done.update(results)
+                call = text.rpartition(".")[0]  # without the name of the result
+                yield self._conditions(node), f"{', '.join(self.names[n] for n in results)} = {call}"
+            elif node not in done:
+                yield self._conditions(node), f"{self.names[node]} = {text}"
+
+    def _conditions(self, temporary: Expr) -> Conditions:
+        """Those that a temporary is computed under."""
+        own = self.users[temporary]
+        unconditional = len(self.everyone) > 1 and own == self.everyone and _is_there(temporary, self.everyone)
+        return None if unconditional else own
+
+
+def _scheduled(targets: Sequence[Target], scope: Scope, *, fused: bool, certain: bool) -> _Schedule:
+    """Choose the temporaries, their names and their places."""
+    lowered = machine([*(t.value for t in targets), *scope.known])
+    known = lowered[len(targets) :]
+    given = dict(zip(known, scope.known.values(), strict=True))
+    partly = {low: scope.partly[n] for low, n in zip(known, scope.known, strict=True) if n in scope.partly}
+    leaves = frozenset(given)
+    roots = fuse(lowered[: len(targets)], leaves) if fused else lowered[: len(targets)]
+    order = [n for n in _computed(roots, leaves) if n not in given]
+    users = _conditions_of_uses(roots, targets, order, leaves)
+    together = _computed_together(order, users)
+    temporaries = choose_temporaries(roots, order, given) | together.keys()
+    temporaries.update(n for n in machine(sorted(scope.shared, key=lambda v: v.order)) if n in order)
+    shared = {machine_form(value) for value in scope.shared}
+    wished = {
+        root: t.name
+        for root, t in zip(roots, targets, strict=True)
+        if t.is_plain and root in temporaries and root not in shared
+    }
+    sequence = _sequence(roots, targets, [n for n in order if n in temporaries], users, wished, leaves)
+    names = dict(given)
+    lets = {machine_form(value): name for value, name in scope.lets.items()}
+    for node, target in sequence:
+        if target is None:
+            names[node] = wished.get(node) or scope.names.for_value(node, names, lets)
+    everyone = frozenset(c for t in targets for c in t.conditions) if certain else frozenset[str]()
+    return _Schedule(sequence, frozenset(roots), names, given, partly, users, everyone, together)
+
+
+def _computed_together(order: Sequence[Expr], users: Mapping[Expr, Conditions]) -> dict[Expr, tuple[Expr, ...]]:
+    """The values of an operation all of whose results are needed, under the same conditions; each with all of them."""
+    found = {n: results(n) for n in order}
+    return {n: all_ for n, all_ in found.items() if all_ and all(r in found and users[r] == users[n] for r in all_)}
+
+
+def _sequence(
+    roots: Sequence[Expr],
+    targets: Sequence[Target],
+    temporaries: Sequence[Expr],
+    users: Mapping[Expr, Conditions],
+    wished: Mapping[Expr, str],
+    leaves: frozenset[Expr],
+) -> list[tuple[Expr, Target | None]]:
+    """What is computed in which order: each temporary (None) before the first target that needs it."""
+    found: list[tuple[Expr, Target | None]] = []
+    done: set[Expr] = set()
+    for root, target in zip(roots, targets, strict=True):
+        below = frozenset(topological(root, leaves=leaves))
+        new = [n for n in temporaries if n in below and n not in done]
+        found += [(n, None) for n in _by_condition(new, users, leaves)]
+        done.update(new)
+        if root not in done or wished.get(root) != target.name:  # else it was needed before, by this name
+            found.append((root, target))
+    return found
+
+
+def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Conditions], leaves: frozenset[Expr]) -> list[Expr]:
+    """The nodes, each after those that it reads: those that most targets need first, under few changes of condition."""
+    pending = dict.fromkeys(nodes)
+    needs = {n: pending.keys() & topological(*n.args, leaves=leaves | pending.keys()) for n in nodes}
+    found: list[Expr] = []
+    while pending:
+        ready = [n for n in pending if pending.keys().isdisjoint(needs[n])]
+        same = [n for n in ready if found and users[n] == users[found[-1]]]
+        chosen = same[0] if same else max(ready, key=lambda n: _breadth(users[n]))
+        found.append(chosen)
+        del pending[chosen]
+    return found
+
+
+def _breadth(condition: Conditions) -> float:
+    """How many targets need what stands under a condition."""
+    return inf if condition is None else len(condition)
+
+
+def _last_reads(reads: Sequence[Mapping[Expr, int]], temporaries: set[Expr]) -> list[frozenset[Expr]]:
+    """For each statement the temporaries that it alone still reads, and reads once."""
+    found: list[frozenset[Expr]] = []
+    later: set[Expr] = set()
+    for read in reversed(reads):
+        found.append(frozenset(n for n, times in read.items() if times == 1 and n in temporaries and n not in later))
+        later.update(read)
+    return found[::-1]
+
+
+def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:
+    """The values whose data the roots read, arguments first; also those of which others read the shape."""
+    reached: set[Expr] = set()
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node not in reached:
+            reached.add(node)
+            pending += () if node in leaves else data_arguments(node)
+    return [n for n in topological(*roots, leaves=leaves) if n in reached]
+
+
+def _covers(whole: Conditions, part: Conditions, everyone: frozenset[str]) -> bool:
+    """Whether one of the conditions `whole` holds wherever one of `part` does; None always holds."""
+    if whole is None or whole == everyone:
+        return True
+    return part is not None and part <= whole
+
+
+def _holds(whole: Conditions, part: Conditions) -> bool:
+    """Whether one of the conditions `whole` is a part of each of the conditions `part`."""
+    return whole is None or (part is not None and all(whole.intersection(c.split(" and ")) for c in part))
+
+
+def _is_given(name: str, conditions: Conditions) -> bool:
+    """Whether each of the conditions says that a cotangent or tangent is there."""
+    return bool(conditions) and all(f"{name} is not None" in c.split(" and ") for c in conditions or ())
+
+
+def _is_there(node: Expr, conditions: frozenset[str]) -> bool:
+    """Whether a value can be computed where none of the conditions holds: it reads nothing that is None there."""
+    tested = {part for c in conditions for part in c.split(" and ")}
+    return not any(f"{s.name} is not None" in tested for s in node.symbols)
+
+
+def _conditions_of_uses(
+    roots: Sequence[Expr], targets: Sequence[Target], order: Sequence[Expr], leaves: frozenset[Expr]
+) -> dict[Expr, Conditions]:
+    """The conditions of all targets that need a value; None for a value that is always needed."""
+    found: dict[Expr, Conditions] = {}
+    for root, target in zip(roots, targets, strict=True):
+        for node in _computed([root], leaves):
+            if not target.conditions:
+                found[node] = None
+            elif found.get(node, frozenset()) is not None:
+                found[node] = (found.get(node) or frozenset()) | frozenset(target.conditions)
+    return {node: found[node] for node in order}
+
+
+def choose_temporaries(roots: Sequence[Expr], order: Sequence[Expr], named: Mapping[Expr, str]) -> set[Expr]:
+    """Values that are used more than once, and parts that keep a statement readable."""
+    uses: dict[Expr, int] = {}
+    for node in order:
+        for argument in () if _counts_declared(node) else node.args:
+            uses[argument] = uses.get(argument, 0) + 1
+    for root in roots:
+        uses[root] = uses.get(root, 0) + 1
+    for lender in filter(None, (_lends_its_dtype(node, named) for node in order)):
+        uses[lender] += 1
+    chosen = {n for n in order if n.args and not n.is_static and uses.get(n, 0) > 1 and not _is_free(n, named)}
+    width: dict[Expr, int] = {}
+    for node in order:
+        width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
+        if width[node] > _LONGEST:
+            widest = max(node.args, key=lambda a: _width(a, width, named, chosen))
+            if widest in width and widest.args and not widest.is_static:
+                chosen.add(widest)
+                width[node] = len(node.op) + 2 + sum(_width(a, width, named, chosen) for a in node.args)
+    return chosen
+
+
+def _counts_declared(node: Expr) -> bool:
+    """Whether a node is a number of elements along declared dimensions: other values have these too."""
+    dim = node["dim"] if node.op == "count" else None
+    dims, places = extent(node.args[0]).dims if node.args else (), dim if isinstance(dim, tuple) else (dim,)
+    return all(isinstance(p, int) and -len(dims) <= p < 0 and isinstance(dims[p], str) for p in places)
+
+
+def _lends_its_dtype(node: Expr, named: Mapping[Expr, str]) -> Expr | None:
+    """An operand of which a number beside it takes the dtype, where no single tensor with a name can tell it."""
+    if node.is_static or node.op not in FUNCTIONS or not FUNCTIONS[node.op].tensor_args:
+        return None
+    if not any(a.is_static for a in node.args):
+        return None
+    operand = next(a for a in node.args if not a.is_static)
+    leaves = [n for n in topological(operand, leaves=named.keys()) if n in named and n.tensors and not n.is_boolean]
+    return operand if operand.args and len(leaves) != 1 else None
+
+
+def _is_free(node: Expr, named: Mapping[Expr, str]) -> bool:
+    """Whether a value is as short as a name and costs nothing: the transposed of what has a name."""
+    return node.op in ("T", "mT") and node.args[0] in named
+
+
+def _width(node: Expr, width: Mapping[Expr, int], named: Mapping[Expr, str], chosen: set[Expr]) -> int:
+    if node in named:
+        return len(named[node])
+    if node in chosen:
+        return 6
+    return width.get(node, 4)
+
+
+def joined(word: str, conditions: Sequence[str]) -> str:
+    """Conditions in one, those in brackets that are joined by the other word."""
+    other = {"and": " or ", "or": " and "}[word]
+    return f" {word} ".join(f"({c})" if len(conditions) > 1 and other in c else c for c in conditions)
+
+
+def _grouped(blocks: Iterable[tuple[Conditions, str]], rank: Sequence[str], certain: bool) -> list[str]:
+    """Statements with equal conditions share one `if`; is it `certain` that one of all conditions holds?"""
+
+    def surely(choice: Sequence[str]) -> bool:
+        several = certain and len(choice) > 1
+        return "" in choice or (several and all(set(choice).intersection(c.split(" and ")) for c in rank))
+
+    def test(condition: frozenset[str]) -> str:
+        """Of what is wanted and what is there, each once: `(wants_x or wants_y) and (a or b)`."""
+        partners: dict[str, list[str]] = {}
+        for c in sorted(condition, key=rank.index):
+            first, _, second = c.partition(" and ")
+            partners.setdefault(first, []).append(second)
+        sharing: dict[tuple[str, ...], list[str]] = {}
+        for first, seconds in partners.items():
+            sharing.setdefault(tuple(seconds), []).append(first)
+        terms = []
+        for others, firsts in sharing.items():
+            unsure = [c for c in (firsts, others) if not surely(c)] or [firsts if "" in others else others]
+            terms.append(joined("and", [joined("or", choice) for choice in unsure]))
+        return joined("or", terms)
+
+    lines: list[str] = []
+    previous: Conditions = None
+    for condition, text in blocks:
+        if condition is None:
+            lines.append(text)
+        else:
+            if condition != previous:
+                lines.append(f"if {test(condition)}:")
+            lines.append(f"    {text}")
+        previous = condition
+    return lines

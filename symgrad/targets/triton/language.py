@@ -1,0 +1,21 @@
+"""Triton, for passes over CUDA tensors."""
+
+from __future__ import annotations
+
+from symgrad.targets.fused.elements import ELEMENTS, ROW, is_count
+from symgrad.targets.fused.language import Language
+from symgrad.targets.fused.model import Kernel
+from symgrad.targets.triton.source import render_source
+from symgrad.targets.triton.spellings import can_spell
+
+__all__ = ["TRITON"]
+
+
+def _has(kernel: Kernel) -> bool:
+    """Passes that reduce everything, along a row, or to the shape of a tensor."""
+    reduced = any(r.reduced for r in kernel.results)
+    counted = any(is_count(n) and n not in (ELEMENTS, ROW) for n in kernel.numbers)
+    return not reduced and not counted
+
+
+TRITON = Language("_cuda.py", "_CudaKernels", can_spell, _has, render_source)

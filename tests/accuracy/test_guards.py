@@ -1,0 +1,79 @@
+"""A guard changes no value, and what a dead branch would be shows in no derivative."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import pytest
+import torch
+from compiled import compiled_text
+from hypothesis import HealthCheck, assume, given, settings
+from random_expressions import X, Y, expressions, well_conditioned
+
+from symgrad.accuracy.evaluate import Exact
+from symgrad.accuracy.guards import guard
+from symgrad.ir import truth
+from symgrad.ir.expr import Expr, symbol
+
+A, B, C = (symbol(n, "bool") for n in "abc")
+MODE = symbol("mode", "str")
+
+
+SETTINGS = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+
+
+@SETTINGS
+@given(expressions(X, Y), expressions(X, Y), expressions(X, Y))
+def test_a_guard_changes_no_value(a: Expr, b: Expr, c: Expr) -> None:
+    root = truth.where(truth.compare("gt", a, c), b, c)
+    assume(well_conditioned(root) is not None)
+    points = [{X: x, Y: y} for x in (-2.0, -0.5, 0.0, 0.3, 4.0) for y in (-1.0, 0.0, 2.0)]
+    guarded = guard(root, points)
+    before, after = Exact(points, 100)(root), Exact(points, 100)(guarded)
+    for left, right in zip(before, after, strict=True):
+        if mp.isfinite(left):
+            assert left == right
+
+
+PARTIAL = [
+    "sqrt(x)",
+    "log(x)",
+    "1 / x",
+    "x**-2",
+    "x**0.3",
+    "acosh(x + 1)",
+    "rsqrt(x)",
+    "lgamma(x)",
+    "exp(1 / x)",
+    "log(x)**2 / x",
+]
+
+
+@pytest.mark.parametrize("formula", PARTIAL)
+@pytest.mark.parametrize("other", ["0", "x", "x**2"])
+def test_a_dead_branch_never_shows(formula: str, other: str) -> None:
+    text = "\nop: dead_branch\ntensors: {x: }\noutputs: {y: 'where(x > 0, %s, %s)'}\n"
+    item = compiled_text(text % (formula, other))
+    x = torch.tensor([-2.0, -1.0, -0.5, -0.0, 0.0, 0.25, 1.5], dtype=torch.float64, requires_grad=True)
+    y = item.function(x)
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert all(t.isfinite().all() for t in (y, first, second))
+    dead = x.detach() <= 0
+    slope = {"0": 0 * x, "x": 0 * x + 1, "x**2": 2 * x}[other].detach()
+    torch.testing.assert_close(first.detach()[dead], slope[dead])
+    pushed = torch.func.jvp(item.function, (x.detach(),), (torch.ones_like(x),))[1]
+    torch.testing.assert_close(pushed, first.detach())
+
+
+def test_a_dead_branch_does_not_show_where_tensors_broadcast() -> None:
+    item = compiled_text(
+        "\nop: dead_branch\ntensors: {x: , y: }\n"
+        "outputs: {z: 'where(x > 0, where(y > 0, log(x) * sqrt(y), log(x) / (y**2 + 1)), log(1 - x)**2 * y)'}\n"
+    )
+    x = torch.tensor([[-2.0, -0.5, 0.0, 0.25, 1.5]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[-1.0], [0.0], [2.0]], dtype=torch.float64, requires_grad=True)
+    first = torch.autograd.grad(item.function(x, y).sum(), (x, y), create_graph=True)
+    second = torch.autograd.grad(sum(g.sum() for g in first), (x, y))
+    assert all(t.isfinite().all() for t in (*first, *second))

@@ -1,0 +1,92 @@
+"""Angles in float64 in a formula that is otherwise in float32: the same values, as accurate as all of it in float64."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import pytest
+import torch
+from fused import compiled, needs_compiler, written
+
+from symgrad.accuracy.evaluate import FLOAT32, exact
+from symgrad.accuracy.machine import machine_form
+from symgrad.accuracy.simulate import Simulation
+from symgrad.accuracy.widening import NARROW, with_wide_angles
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
+
+X, A = symbol("x"), symbol("a")
+W = symbol("w", "float")
+WAVE = """\
+op: waves
+tensors: {x: , a: }
+hyperparameters: {w: 1.3}
+outputs: {y: "sin(w * x) / 2 + cos(a * x)**2", z: "tan(x / a)"}
+"""
+
+
+def ops(*roots: Expr) -> set[str]:
+    return {n.op for n in topological(*roots)}
+
+
+@pytest.mark.parametrize("name", NARROW.values())
+@pytest.mark.parametrize("angle", [A * X, W * X + 1, (X - A) ** 2, X / A], ids=str)
+def test_a_computed_angle_is_widened_and_means_the_same(name: str, angle: Expr) -> None:
+    form = A * make(name, angle) + X
+    (found,) = with_wide_angles([form])
+    assert name not in ops(found) and "widen" in ops(found)
+    point = {X: 0.7, A: -1.9, W: 0.3}
+    assert exact([found], point, 100) == exact([form], point, 100)
+
+
+@pytest.mark.parametrize(
+    "form", [make("sin", X), make("exp", A * X), make("cos", make("exp", X)), make("sin", W)], ids=str
+)
+def test_other_functions_and_angles_that_are_not_rounded_stay(form: Expr) -> None:
+    assert with_wide_angles([form]) == [form]
+
+
+def test_the_machine_rounds_after_the_function_alone() -> None:
+    points = [{A: FLOAT32.round(a), X: FLOAT32.round(x)} for a, x in ((30.1, 7.77), (1e30, 1e30), (-0.1, 3e-40))]
+    form = A * make("sin", A * X)
+    (wide,) = with_wide_angles([form])
+    for point, rounded, found in zip(
+        points,
+        Simulation(points, FLOAT32)(machine_form(form)),
+        Simulation(points, FLOAT32)(machine_form(wide)),
+        strict=True,
+    ):
+        with mp.workprec(300):
+            sine = FLOAT32.round(mp.sin(mp.mpf(point[A]) * mp.mpf(point[X])))
+        assert found == FLOAT32.round(point[A] * sine)
+        assert abs(point[A]) < 1 or found != rounded  # what the rounded angle gives
+
+
+@needs_compiler
+def test_passes_take_angles_in_float64_and_the_rest_in_float32(tmp_path) -> None:
+    """A product of floats is exact in float64, so the error is that of the function; and no angle overflows."""
+    assert "Pass<Forward, 3, Compute, Storage>" in compiled(WAVE).passes["waves_cpu.cpp"]
+    module = written(WAVE, tmp_path)
+    generator = torch.Generator().manual_seed(0)
+    x, a = (torch.randn(4096, generator=generator) * torch.logspace(-3, 6, 4096) for _ in range(2))
+    y, z = module.waves(x, a)
+    with mp.workprec(200):
+        pairs = [(mp.mpf(p), mp.mpf(q)) for p, q in zip(x.tolist(), a.tolist(), strict=True)]
+        sines = torch.tensor([float(mp.sin(mp.mpf(1.3) * p) / 2) for p, _ in pairs], dtype=torch.float64)
+        cosines = torch.tensor([float(mp.cos(p * q) ** 2) for p, q in pairs], dtype=torch.float64)
+        tangents = torch.tensor([float(mp.tan(p / q)) for p, q in pairs], dtype=torch.float64)
+    assert ((y - (sines + cosines)).abs() <= 4 * 2.0**-24).all()
+    assert ((z - tangents).abs() <= 2.0**-23 * tangents.abs()).all()
+    large = torch.tensor([1e30, 3e38, -1e35])
+    assert torch.isfinite(module.waves(large, large)[0]).all()
+    for special in (math.inf, -math.inf, math.nan):
+        assert module.waves(torch.full((20,), special), torch.ones(20))[0].isnan().all()
+    assert math.copysign(1, module.waves(torch.full((20,), -0.0), torch.ones(20))[1][3].item()) == -1
+
+
+def test_a_hyperparameter_in_an_angle_is_not_rounded_to_float32() -> None:
+    (found,) = with_wide_angles([make("sin", W * X)])
+    assert {n.args[0] for n in topological(found) if n.op == "widen"} == {W, X}
+    triton = compiled(WAVE).passes["waves_cuda.py"]
+    assert "wide_w: tl.float64" in triton and "wide_w = " not in triton

@@ -1,0 +1,369 @@
+"""The functions of lanes against numpy's long double: a few ulp everywhere, and the same special values."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from fused import needs_compiler
+from once import once
+
+from symgrad.resources import template_folder
+from symgrad.targets.cpp.plumbing import plumbing
+
+pytestmark = [
+    needs_compiler,
+    pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="long double is no wider than double"),
+]
+
+
+def _sigmoid(x):
+    e = np.exp(-abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+TRUTH = {
+    "exp": (np.exp, 1.1),
+    "exp_minus_abs": (lambda x: np.exp(-abs(x)), 1.1),
+    "expm1": (np.expm1, 2.0),
+    "log": (np.log, 1.0),
+    "log1p": (np.log1p, 1.0),
+    "sin": (np.sin, 1.6),
+    "cos": (np.cos, 1.6),
+    "tan": (np.tan, 2.6),
+    "tanh": (np.tanh, 2.6),
+    "sigmoid": (_sigmoid, 2.5),
+    "softplus": (lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x))), 2.5),
+    "logsigmoid": (lambda x: np.minimum(x, 0) - np.log1p(np.exp(-abs(x))), 2.5),
+    "sqrt": (np.sqrt, 0.51),
+    "floor": (np.floor, 0.0),
+    "nearbyint": (np.rint, 0.0),
+    "sign": (np.sign, 0.0),
+    "finite": (lambda x: np.nan_to_num(x, nan=np.nan, posinf=1e30, neginf=-1e30), 0.5),
+}
+
+DTYPES = {"float": np.float32, "double": np.float64}
+
+# Functions that numpy has not: their values by mpmath, bounds in ulp of float64, and where they are compared.
+SPECIAL_TRUTH = {
+    "digamma": (mp.digamma, 4.0, (-20, 40)),
+    "trigamma": (lambda x: mp.polygamma(1, x), 6.0, (-3, 40)),
+    "erfinv": (mp.erfinv, 4.0, (-1, 1)),
+    "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), 6.0, (-9, 60)),
+    "log_ndtr": (lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2), 6.0, (-60, 8)),
+}
+
+
+@pytest.fixture(scope="module", params=["", "-mno-avx512f", "-mno-avx"], ids=["native", "avx", "sse"])
+def library(request, tmp_path_factory):
+    built = once(_library, request.param)
+    if built is None:
+        pytest.skip("a processor without these instructions")
+    path = tmp_path_factory.mktemp("math") / "math.so"
+    path.write_bytes(built)
+    return ctypes.CDLL(str(path))
+
+
+def _library(without):
+    """A library of all functions for arrays; None where the processor has not what is left `without` an extension."""
+    headers = ("cmath", "cstdint", "cstring", "type_traits", *(["sys/mman.h"] if sys.platform == "linux" else []))
+    heads = "".join(f"#include <{h}>\n" for h in headers)
+    heads += "#define INLINE [[gnu::always_inline]] inline\n"
+    text = f"{heads}namespace {{\n{plumbing(' '.join([*TRUTH, *SPECIAL_TRUTH, 'widen']))}\n}}\n"
+    for name in (*TRUTH, *SPECIAL_TRUTH):
+        for kind in ("float", "double"):
+            text += (
+                f'extern "C" void {name}_{kind}(const {kind}* x, {kind}* y, int64_t n) {{\n'
+                f"    for (int64_t i = 0; i < n; i += W) store(y + i, {name}(load<Lanes<{kind}>>(x + i)));\n}}\n"
+            )
+    for kind in ("bfloat16", "float16"):
+        for name, x, y in (("read", kind, "float"), ("write", "float", kind)):
+            text += (
+                f'extern "C" void {name}_{kind}(const {x}* x, {y}* y, int64_t n) {{\n'
+                f"    for (int64_t i = 0; i < n; i += W) store(y + i, load<Lanes<float>>(x + i));\n}}\n"
+            )
+    for kind in ("float", "double", "bfloat16", "float16"):
+        arithmetic = "double" if kind == "double" else "float"
+        text += (
+            f'extern "C" void stream_{kind}(const {arithmetic}* x, {kind}* y, int64_t n) {{\n'
+            f"    for (int64_t i = 0; i < n; i += W) stream(y + i, load<Lanes<{arithmetic}>>(x + i));\n"
+            "    end_streams();\n}\n"
+        )
+    for name in ("sin", "cos", "tan"):
+        text += (
+            f'extern "C" void {name}_of_product(const float* x, const float* z, float* y, int64_t n) {{\n'
+            "    for (int64_t i = 0; i < n; i += W)\n"
+            f"        store(y + i, {name}(widen(load<Lanes<float>>(x + i)) * widen(load<Lanes<float>>(z + i))));\n}}\n"
+        )
+    text += 'extern "C" bool streamed(void* start, int64_t bytes) { return is_streamed(start, bytes); }\n'
+    flags = (template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text()
+    with TemporaryDirectory() as folder:
+        source, target = Path(folder, "math.cpp"), Path(folder, "math.so")
+        source.write_text(text)
+        command = ["g++", *re.findall(r'"(-[^"]+)"', flags), *without.split(), str(source), "-o", str(target)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode and without:
+            return None
+        assert not done.returncode, done.stderr
+        return target.read_bytes()
+
+
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    1e-38,
+    3e38,
+    -3e38,
+    88.7,
+    -88.7,
+    -103.9,
+    89.5,
+    -1.0,
+    710.0,
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_what_goes_past_the_caches_is_what_would_be_stored(library, dtype):
+    x = torch.randn(4096, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+    room = torch.zeros(4096 + 64, dtype=dtype)
+    first = -room.data_ptr() % 64 // room.element_size()
+    y = room[first : first + 4096]
+    kind = {torch.float32: "float", torch.float64: "double"}.get(dtype, str(dtype).removeprefix("torch."))
+    given, made = ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr())
+    getattr(library, f"stream_{kind}")(given, made, ctypes.c_int64(4096))
+    assert torch.equal(y, x.to(dtype))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing goes past the caches")
+def test_large_results_go_past_the_caches_unless_their_memory_is_new(library, request):
+    def streamed(size):
+        return library.streamed(ctypes.c_void_p(start), ctypes.c_int64(size)) & 1
+
+    size = 16 << 20
+    with mmap.mmap(-1, size) as memory:
+        part = ctypes.c_char.from_buffer(memory)
+        start = ctypes.addressof(part)
+        assert not streamed(size), "of new memory the system writes the first page that is touched"
+        memory[size // 2] = 1
+        has_avx = "sse" not in request.node.name and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+        assert streamed(size) == has_avx
+        assert not streamed(size // 2)
+        del part
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_is_read_and_rounded_as_torch_does(library, dtype):
+    """Every number of 16 bits, and what lies between two of them: ties, subnormal numbers, infinities, NaN."""
+    kind = str(dtype).removeprefix("torch.")
+
+    def run(name, x, y):
+        getattr(library, f"{name}_{kind}")(*(ctypes.c_void_p(t.data_ptr()) for t in (x, y)), ctypes.c_int64(x.numel()))
+        return y
+
+    half = torch.arange(1 << 16).to(torch.uint16).view(dtype)
+    wide = run("read", half, torch.empty(half.shape))
+    assert torch.equal(wide.nan_to_num(123.0), half.float().nan_to_num(123.0))
+    tie = (wide.nan_to_num() + wide.roll(1).nan_to_num()) / 2
+    infinity, tiny = torch.tensor(torch.inf), torch.tensor(0.0)
+    between = [wide, tie, *(torch.nextafter(tie, towards) for towards in (infinity, -infinity, tiny))]
+    given = torch.cat([*between, 1.37 * wide, torch.full((16,), 1e-45), torch.full((16,), 3.4e38)])
+    rounded = run("write", given, torch.empty(given.shape, dtype=dtype))
+    assert torch.equal(rounded.isnan(), given.isnan())
+    assert torch.equal(rounded[~given.isnan()].view(torch.int16), given.to(dtype)[~given.isnan()].view(torch.int16))
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("name", TRUTH)
+def test_function(library, name, kind):
+    dtype = DTYPES[kind]
+    random = np.random.default_rng(0)
+    x = np.concatenate([SPECIAL, *(random.standard_normal(4096) * s for s in (1e-3, 0.1, 1, 10, 300, 1e5))]).astype(
+        dtype
+    )
+    y = np.empty_like(x)
+    getattr(library, f"{name}_{kind}")(
+        x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))
+    )
+    truth, bound = TRUTH[name]
+    with np.errstate(all="ignore"):
+        wide = truth(x.astype(np.longdouble))
+        true = wide.astype(dtype)
+        error = np.abs(y.astype(np.longdouble) - wide) / np.spacing(np.abs(true)).astype(np.longdouble)
+    numbers = np.isfinite(true)
+    if name == "sign":
+        numbers &= ~np.isnan(x)  # torch says 0
+    else:
+        assert np.array_equal(np.isnan(true), np.isnan(y))
+    assert np.array_equal(true[np.isinf(true)], y[np.isinf(true)])
+    assert np.nanmax(error[numbers]) <= bound
+    if name != "logsigmoid":  # -0 where the true value is too small
+        assert np.array_equal(np.signbit(true[numbers]), np.signbit(y[numbers]))
+
+
+@cache
+def _angles(dtype):
+    """Angles of all sizes, sorted so that those of a register are about alike: many are the closest to a multiple of
+    pi/2 that there is, which are the hardest to reduce, on both sides of where the standard library takes over."""
+    random = np.random.default_rng(0)
+    quarters = [*range(1, 2048), *random.integers(2048, 1 << 25, 2048), *(29 << k for k in range(20))]
+    with mp.workdps(60):
+        hard = [float(k * mp.pi / 2) for k in map(int, quarters)]
+    exponents = np.finfo(dtype)
+    sizes = np.ldexp(random.uniform(1, 2, 1024), random.integers(exponents.minexp, exponents.maxexp, 1024))
+    x = np.concatenate([hard, sizes, random.uniform(0, 2e5, 2048), np.linspace(99990, 100010, 64)]).astype(dtype)
+    x = np.sort(x[: len(x) // 16 * 16])
+    return np.concatenate([x, -x])
+
+
+@cache
+def _values(name, dtype):
+    with mp.workdps(30):
+        return [getattr(mp, name)(mp.mpf(x)) for x in _angles(dtype).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "bound"),
+    [
+        ("sin", "float", 1.6),
+        ("sin", "double", 1.05),
+        ("cos", "float", 1.6),
+        ("cos", "double", 1.05),
+        ("tan", "float", 0.51),
+        ("tan", "double", 2.6),
+    ],
+)
+def test_angles_of_all_sizes(library, name, kind, bound):
+    dtype = DTYPES[kind]
+    x = _angles(dtype)
+    y = np.empty_like(x)
+    getattr(library, f"{name}_{kind}")(
+        x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))
+    )
+    true = _values(name, dtype)
+    errors = np.array([float(mp.mpf(found) - value) for found, value in zip(y.tolist(), true, strict=True)])
+    in_ulp = np.abs(errors) / np.spacing(np.abs(y)).astype(np.float64)
+    worst = int(np.argmax(in_ulp))
+    assert in_ulp[worst] <= bound, (x[worst], in_ulp[worst])
+
+
+@cache
+def _factors():
+    """Two floats whose product is an angle: of all sizes, beyond what a float holds, and as close to a multiple of pi/2
+    as the second one can bring it, which is below the last place of a float."""
+    random = np.random.default_rng(0)
+    sizes = [np.ldexp(random.uniform(-2, 2, 2048), random.integers(-126, 127, 2048)) for _ in range(2)]
+    x = random.uniform(0.5, 4, 6144).astype(np.float32)
+    quarters = np.concatenate([random.integers(1, 64, 4096), random.integers(64, 1 << 16, 2048)])
+    first = np.concatenate([sizes[0], x, random.uniform(-4, 4, 4096)]).astype(np.float32)
+    second = np.concatenate([sizes[1], quarters * (np.pi / 2) / x.astype(np.float64), random.uniform(-40, 40, 4096)])
+    return first, second.astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "bound"), [("sin", 1.6), ("cos", 1.6), ("tan", 0.51)])
+def test_angles_that_are_products(library, name, bound):
+    def run(x, z):
+        y = np.empty_like(x)
+        pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (x, z, y)]
+        getattr(library, f"{name}_of_product")(*pointers, ctypes.c_int64(len(x)))
+        return y
+
+    x, z = _factors()
+    y = run(x, z)
+    with mp.workdps(120):
+        true = [getattr(mp, name)(mp.mpf(a) * mp.mpf(b)) for a, b in zip(x.tolist(), z.tolist(), strict=True)]
+        errors = np.array([float(mp.mpf(found) - value) for found, value in zip(y.tolist(), true, strict=True)])
+    in_ulp = np.abs(errors) / np.spacing(np.abs(y)).astype(np.float64)
+    worst = int(np.argmax(in_ulp))
+    assert in_ulp[worst] <= bound, (x[worst], z[worst], in_ulp[worst])
+    zeros = np.float32([0.0, -0.0] * 8)
+    assert np.array_equal(np.signbit(run(zeros, np.ones_like(zeros))), np.signbit(zeros) & (name != "cos"))
+
+
+_NEAR = [
+    1.4616321449683622,
+    1.0,
+    2.0,
+    0.5,
+    0.49999,
+    1e-7,
+    1e-12,
+    0.999999,
+    -0.999999,
+    9.999,
+    10.0,
+    11.999,
+    12.0,
+    -1.0001,
+]
+
+
+def _special_points(name, kind):
+    """Places all over the domain, and those where one form takes over from another."""
+    low, high = SPECIAL_TRUTH[name][2]
+    dtype = DTYPES[kind]
+    random = np.random.default_rng(0)
+    x = np.concatenate([random.uniform(low, high, 300), random.standard_normal(100) * 0.1, _NEAR]).astype(dtype)
+    x = np.sort(np.unique(x[(x > low) & (x < high) & (x != np.floor(x) if low < -2 else True)]))
+    return np.concatenate([x, np.full(-len(x) % 16, x[0])]).astype(dtype)
+
+
+def _special_values(case):
+    """The values of a function and its slopes at its points, the same for all kinds of registers."""
+    name, kind = case.split()
+    truth = SPECIAL_TRUTH[name][0]
+    with mp.workdps(60):
+        places = [mp.mpf(x) for x in _special_points(name, kind).tolist()]
+        return [(truth(x), mp.diff(truth, x, h=mp.mpf(10) ** -25)) for x in places]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("name", SPECIAL_TRUTH)
+def test_special_function(library, name, kind):
+    bound = SPECIAL_TRUTH[name][1]
+    dtype = DTYPES[kind]
+    x = _special_points(name, kind)
+    y = np.empty_like(x)
+    getattr(library, f"{name}_{kind}")(
+        x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(x))
+    )
+    for value, found, (true, slope) in zip(
+        x.tolist(), y.tolist(), once(_special_values, f"{name} {kind}"), strict=True
+    ):
+        ulp = float(np.spacing(dtype(abs(float(true)))))
+        # What half an ulp of x changes, where digamma and its like turn about near a pole.
+        conditioning = abs(slope * value) * (np.finfo(dtype).eps / 2)
+        allowed = (0.51 if kind == "float" else bound) * ulp + (0 if value > 0 else conditioning)
+        assert abs(found - true) <= allowed, (value, found, float((found - true) / ulp))
+
+
+def test_special_values_of_special_functions(library):
+    expected = {
+        "digamma": [(0.0, -np.inf), (-0.0, np.inf), (-2.0, np.nan), (np.inf, np.inf), (np.nan, np.nan)],
+        "trigamma": [(0.0, np.inf), (-2.0, np.inf), (np.inf, 0.0), (np.nan, np.nan)],
+        "erfinv": [(1.0, np.inf), (-1.0, -np.inf), (1.5, np.nan), (0.0, 0.0), (-0.0, -0.0), (np.nan, np.nan)],
+        "erfcx": [(np.inf, 0.0), (-np.inf, np.inf), (-1e3, np.inf), (0.0, 1.0), (np.nan, np.nan)],
+        "log_ndtr": [(np.inf, 0.0), (-np.inf, -np.inf), (np.nan, np.nan)],
+    }
+    for name, pairs in expected.items():
+        x, y = np.zeros(16), np.empty(16)
+        x[: len(pairs)] = [v for v, _ in pairs]
+        getattr(library, f"{name}_double")(
+            x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(16)
+        )
+        np.testing.assert_array_equal(y[: len(pairs)], [v for _, v in pairs])

@@ -1,0 +1,38 @@
+"""How a module binds its passes: which language has which of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fused_specs import GAMMA, GATE, MEAN
+
+from symgrad.compiler.compile import compile_operation
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.targets.cpp.language import CPP
+from symgrad.targets.fused.binding import fused
+from symgrad.targets.torch.layout import Layout
+from symgrad.targets.triton.language import TRITON
+
+
+def layout(text):
+    return Layout(compile_operation(parse_formulas(parse_spec(text).with_kernels())))
+
+
+def test_every_language_has_a_file_and_a_runner():
+    found = fused(layout(GATE), (CPP, TRITON))
+    assert list(found.files) == ["gate_cpu.cpp", "gate_cuda.py"]
+    assert [runner for runner, _, _ in found.context["runners"]] == ["_Kernels", "_CudaKernels"]
+
+
+@pytest.mark.parametrize("text", [GAMMA, MEAN], ids=["a function", "a sum over the middle"])
+def test_a_pass_that_a_language_has_not_is_not_in_its_file(text):
+    found = fused(layout(text), (CPP, TRITON))
+    in_triton = [body for name, body in found.files.items() if name.endswith(".py")]
+    assert not any('"forward": Pass(' in body for body in in_triton)
+    assert any('extern "C" void forward(' in body for body in found.files.values())
+
+
+def test_no_file_where_a_language_has_nothing():
+    assert list(fused(layout(GATE), (CPP, replace(TRITON, has=lambda kernel: False))).files) == ["gate_cpu.cpp"]

@@ -1,0 +1,103 @@
+"""The forms that fused passes compute are worth what the chosen forms are."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import pytest
+
+from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.machine import machine
+from symgrad.compiler.compile import compile_operation
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.parse import parse_formulas
+from symgrad.spec import parse_spec
+from symgrad.targets.fused.forms import rational_forms, with_equal_arguments, with_reciprocals
+from symgrad.targets.fused.kernels import _may_round_anew, _Passes
+from symgrad.targets.torch.layout import Layout
+
+X, Y = symbol("x"), symbol("y")
+SOFT = make("softplus", X)
+
+
+def count(op, *roots):
+    return sum(n.op == op for n in topological(*roots))
+
+
+def value(form, x, y=0.5):
+    (found,) = exact([form], {X: x, Y: y}, 100)
+    return found
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        make("sigmoid", X),
+        make("sigmoid", -X),
+        make("sigmoid", X) * make("sigmoid", -X) ** 2,
+        make("tanh", SOFT),
+        make("sigmoid", 2 * SOFT),
+        make("sigmoid", -2 * SOFT),
+        X * make("sigmoid", X) * make("sigmoid", 2 * SOFT) * make("sigmoid", -2 * SOFT) + make("tanh", SOFT),
+        make("sigmoid", X * Y) / make("sigmoid", Y),
+        make("sigmoid", X) ** -1,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("x", [-30.0, -1.25, -0.0, 0.0, 0.75, 12.0, 300.0])
+def test_the_form_has_the_same_value(form, x):
+    (found,) = rational_forms([form])
+    expected = value(form, x)
+    assert abs(value(found, x) - expected) <= mp.mpf(10) ** -25 * abs(expected)
+    assert count("sigmoid", found) == count("softplus", found) == 0
+
+
+def test_a_value_and_its_derivative_share_one_exponential():
+    slope = 4 * X * make("sigmoid", X) * make("sigmoid", 2 * SOFT) * make("sigmoid", -2 * SOFT) + make("tanh", SOFT)
+    found = rational_forms(with_equal_arguments([X * make("tanh", SOFT), slope]))
+    assert count("exp", *found) == 1
+    assert count("tanh", *found) == count("log1p", *found) == 0
+
+
+def test_equal_arguments_that_are_written_differently_can_become_one():
+    one, other = 2 * (X**3 + X), 2 * X**3 + 2 * X
+    roots = [make("sigmoid", one), make("sigmoid", -other)]
+    assert count("exp", *rational_forms(roots)) == 2
+    assert count("exp", *rational_forms(with_equal_arguments(roots))) == 1
+
+
+def test_what_holds_a_reduction_of_a_row_is_not_measured():
+    total = make("row_sum", X)
+    values = [make("sigmoid", 2 * (X**3 + X)) * total, make("sigmoid", -2 * X**3 - 2 * X) * total]
+    layout = Layout(compile_operation(parse_formulas(parse_spec("op: a\ntensors: {x: }\noutputs: {y: x}\n"))))
+    ((_, variant),) = layout.operation.variants()
+    assert _Passes(layout, variant, "", lambda node: True).rational(values, wide=False) == rational_forms(values)
+
+
+def test_an_element_is_compared_with_an_extremum_only_where_it_is_the_same_number_in_every_pass():
+    """An addition may swallow the rounding of a product in one place and not in another."""
+    for term in (X, make("abs", X), X - Y, 2 * X * Y):
+        assert not _may_round_anew(make("row_min", *machine([term])))
+    for term in (X * Y + 1, make("hypot", X, Y), make("exp", X)):
+        assert _may_round_anew(make("row_min", *machine([term])))
+
+
+def test_other_functions_are_left_alone():
+    form = make("tanh", X) * make("exp", Y)
+    assert rational_forms(with_equal_arguments([form])) == [form]
+
+
+def test_reciprocals_only_of_what_is_moderate():
+    e = make("exp", -make("abs", X))
+    found = with_reciprocals([Y / (1 + e), X / (1 + e)])
+    assert count("reciprocal", *found) == 1
+    large = [Y / (1 + X), X / (1 + X)]
+    assert with_reciprocals(large) == large
+    assert with_reciprocals([Y / (1 + e)]) == [Y / (1 + e)]
+
+
+def test_static_factors_stay_outside():
+    beta = symbol("beta", "float")
+    (found,) = rational_forms([make("sigmoid", beta) * X])
+    assert found is ex.mul(make("sigmoid", beta), X)

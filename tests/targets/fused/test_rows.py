@@ -1,0 +1,83 @@
+"""The passes over a row: how many there are, and what is kept between forward and backward to have fewer."""
+
+from __future__ import annotations
+
+import pytest
+
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.targets.fused.elements import ROW, Unsupported, View, length
+from symgrad.targets.fused.model import Operand
+from symgrad.targets.fused.rows import Stage, kept, spans, stages
+
+X = symbol("x", "tensor")
+G = symbol("grad_y", "cotangent")
+TOTAL = make("row_sum", X)
+MEAN = TOTAL / ROW
+SQUARES = make("row_sum", (X - MEAN) ** 2)
+NORMAL = (X - MEAN) / ex.sqrt(SQUARES)
+SLOPE = make("row_sum", G * (X - MEAN)) / SQUARES * X
+
+
+def test_a_reduction_waits_for_what_it_reads():
+    found = stages([NORMAL])
+    assert [s.reductions for s in found] == [(TOTAL,), (SQUARES,)]
+    assert -MEAN in found[0].settled
+
+
+def test_what_is_known_is_settled_before_the_first_pass():
+    first, second = stages([SLOPE], (TOTAL, SQUARES))
+    assert first == Stage((), (-MEAN, 1 / SQUARES))
+    assert [n.args[0] for n in second.reductions] == [G * (X - MEAN)]
+
+
+def test_what_spares_a_pass_is_kept():
+    assert kept([NORMAL], [SLOPE]) == (TOTAL, SQUARES)
+
+
+def test_what_spares_no_pass_is_not_kept():
+    squares = make("row_sum", X**2)
+    assert kept([X / squares], [G / squares - X * make("row_sum", G * X)]) == ()
+    assert kept([NORMAL], [make("row_sum", G) * X]) == ()
+
+
+WEIGHT = symbol("weight", "tensor")
+BOTH = [View(X), View(WEIGHT)]
+OPERANDS = [Operand(X, 0, ()), Operand(WEIGHT, 1, ())]
+
+
+@pytest.mark.parametrize(
+    ("reduced", "shape", "found"),
+    [
+        (X, [View(X)], ()),
+        (X * WEIGHT, BOTH, ()),
+        (X, BOTH, ((0,),)),
+        (WEIGHT, BOTH, ((1,),)),
+        (X - make("row_max", WEIGHT), BOTH, ((1,), (0,))),
+        (X, [View(X), View(WEIGHT, (-1,))], ()),
+    ],
+    ids=["all", "all of two", "one", "the other", "what a reduction broadcasts to", "the only one with rows"],
+)
+def test_what_is_reduced_has_to_be_as_long_as_a_row(reduced, shape, found):
+    assert spans(topological(make("row_sum", reduced)), OPERANDS, shape) == found
+
+
+def test_declared_lengths_need_no_look():
+    x, weight = (symbol(n, "tensor", dims) for n, dims in (("x", ("N", "D")), ("weight", ("D",))))
+    operands = [Operand(x, 0, ()), Operand(weight, 1, ())]
+    assert spans([make("row_sum", weight)], operands, [View(x), View(weight)]) == ()
+
+
+def test_nothing_as_long_as_a_row_is_reduced():
+    with pytest.raises(Unsupported, match="a reduction of a reduction"):
+        spans(topological(make("row_sum", make("row_max", X))), OPERANDS, BOTH)
+
+
+def test_the_length_of_a_view_is_that_of_the_dimension_it_shows():
+    table, free = symbol("x", "tensor", ("N", 3)), symbol("x", "tensor", ("...", "K"))
+    assert [length(View(table), d) for d in (-1, -2, -3)] == [3, "N", 1]
+    assert [length(View(table, (-2,)), d) for d in (-1, -2, -3)] == [3, 1, "N"]
+    assert [length(View(table, (-1,)), d) for d in (-1, -2)] == [1, 3]
+    assert [length(View(free), d) for d in (-1, -2)] == ["K", None]
+    assert length(View(X)) is None

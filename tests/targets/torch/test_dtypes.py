@@ -1,0 +1,232 @@
+"""The dtype of a formula, as source; and operands of several dtypes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from compiled import compiled_text, results
+from random_expressions import X, Y
+
+from symgrad.ir.expr import ONE, ZERO, Expr, make, symbol
+from symgrad.ir.truth import compare, where
+from symgrad.ops.functions import call
+from symgrad.targets.torch.dtypes import cast, printed, promoted
+
+
+def total(value: Expr) -> Expr:
+    return make("sum", value, dim=None, keepdim=False)
+
+
+@pytest.mark.parametrize(
+    "formula, text",
+    [
+        (X * Y, "_result_dtype(x, y)"),
+        (total(X * Y), "_result_dtype(x, y)"),
+        (total(X) * total(Y), "torch.promote_types(x.dtype, y.dtype)"),
+        (total(X * Y) / (total(X) + total(Y)), "torch.promote_types(x.dtype, y.dtype)"),
+        (total(X) * Y, "_result_dtype(torch.empty((), dtype=_result_dtype(x)), y)"),
+    ],
+    ids=str,
+)
+def test_values_without_dimensions_count_only_beside_each_other(formula: Expr, text: str) -> None:
+    assert printed(promoted(formula), {X: "x", Y: "y"}) == text
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "save"), [("float32", "auto"), ("same", "auto"), ("same", "memory"), ("float32", "speed")]
+)
+@pytest.mark.parametrize(
+    ("formula", "shapes", "wide"),
+    [
+        ("x @ w.T + s", ((3, 4), (5, 4), (5,)), "s"),
+        ("tanh(x @ w.T) * sigmoid(x @ w.T) + s", ((3, 4), (5, 4), (5,)), "s"),
+        ("max(x @ w.T, s)", ((3, 4), (5, 4), (5,)), "s"),
+        ("einsum('ni,oi->no', x, w) * s", ((3, 4), (5, 4), (5,)), "s"),
+        ("conv1d(x, w) - s", ((2, 4, 6), (5, 4, 3), (4,)), "s"),
+        ("(x + s) @ w.T", ((3, 4), (5, 4), (4,)), "xw"),
+    ],
+)
+def test_a_product_meets_cotangents_and_tangents_of_another_dtype(
+    formula: str, shapes: Any, wide: str, accumulate: str, save: str
+) -> None:
+    item = compiled_text(
+        f'{{op: f, tensors: {{x: , w: , s: }}, outputs: {{y: "{formula}"}}, '
+        f"options: {{accumulate: {accumulate}, save: {save}}}}}"
+    )
+    generator = torch.Generator().manual_seed(0)
+    tensors = [
+        torch.randn(shape, generator=generator, dtype=torch.float64 if name in wide else torch.float32)
+        for name, shape in zip("xws", shapes, strict=True)
+    ]
+    found, right = (_derivatives(f, tensors) for f in (item.function, item.composite))
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-5)
+
+
+def _derivatives(function: Any, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients of a plain call and of one that is differentiated again, and the tangent in each tensor alone."""
+    found = []
+    for again in (False, True):
+        wrt = [t.detach().requires_grad_() for t in tensors]
+        found += torch.autograd.grad(function(*wrt).sin().sum(), wrt, create_graph=again)
+    for k, t in enumerate(tensors):
+        alone = lambda one, k=k: function(*tensors[:k], one, *tensors[k + 1 :])  # noqa: E731
+        found.append(torch.func.jvp(alone, (t,), (torch.ones_like(t),))[1])
+    return [t.detach() for t in found]
+
+
+def test_an_optional_tensor_that_is_not_read_leaves_the_dtype_alone() -> None:
+    item = compiled_text("{op: f, tensors: {x: , unused: {default: 0}}, outputs: {y: tanh(x) * exp(x)}}")
+    assert item.function(torch.rand(3).bfloat16(), torch.rand(3)).dtype == torch.bfloat16
+
+
+K, N = symbol("k", "int_tensor"), symbol("n", "int")
+
+
+@pytest.mark.parametrize(
+    "formula, text",
+    [
+        (X + call("lgamma", K), "_result_dtype(_floated(k), x)"),
+        (call("sqrt", K), "_result_dtype(_floated(k))"),
+        (K / 2, "_result_dtype(_floated(k))"),
+        (total(X * call("log", K)), "_result_dtype(_floated(k), x)"),
+        (1 / K, "_result_dtype(_floated(k))"),
+        (X / (1 + K), "_result_dtype(k, x)"),
+        (X / call("sqrt", K), "_result_dtype(_floated(k), x)"),
+        (X * K / 2, "_result_dtype(k, x)"),
+        (N * K**2 - call("abs", K), "_result_dtype(k)"),
+        (call("maximum", K, ONE), "_result_dtype(k)"),
+    ],
+    ids=str,
+)
+def test_functions_of_whole_numbers_are_floats(formula: Expr, text: str) -> None:
+    assert printed(promoted(formula), {X: "x", K: "k"}) == text
+
+
+@pytest.mark.parametrize(
+    "formula", ["exp(x*k)", "sigmoid(x + k)", "x*k/2", "x/k", "exp(x)/(1 + k**2)", "where(k > 2, exp(x), x)"]
+)
+def test_an_integer_beside_half_precision_leaves_its_dtype_alone(formula: str) -> None:
+    op = compiled_text(
+        f"{{op: f, tensors: {{x: , k: {{dtype: int, grad: false}}}}, outputs: {{y: '{formula}'}}}}"
+    ).function
+    for dtype in (torch.float16, torch.bfloat16):
+        assert op(torch.rand(3).to(dtype), torch.tensor([1, 2, 3])).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "formula", ["k * 2.0", "k / 1", "mean(k + -1.0)", "k * 2", "k - 1", "x * (2.0 * k)", "x * k * 2.0"]
+)
+def test_a_float_or_a_quotient_makes_floats_of_whole_numbers(formula: str) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{x: , k: {{dtype: int}}}}\noutputs: {{y: {{expr: {formula}, grad: false}}}}\n"
+    )
+    x, k = torch.ones(3, dtype=torch.float16), torch.arange(3)
+    right = eval(formula, {"x": x, "k": k, "mean": torch.mean})
+    torch.testing.assert_close(item.function(x, k), right)
+
+
+@pytest.mark.parametrize("formula", ["x * k / 2", "k * sin(x) / 4 - 1", "sum(x) * k / 2"])
+def test_a_fraction_beside_whole_numbers_and_a_double_without_dimensions_is_double(formula: str) -> None:
+    item = compiled_text(f"op: f\ntensors: {{x: , k: {{dtype: int, grad: false}}}}\noutputs: {{y: {formula}}}\n")
+    x, k = torch.tensor(0.1, dtype=torch.float64), torch.arange(3)
+    right = eval(formula, {"x": x, "k": k, "sin": torch.sin, "sum": torch.sum})
+    assert right.dtype == torch.float64
+    for function in (item.function, item.composite):
+        torch.testing.assert_close(function(x, k), right, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(
+    "formula, right",
+    [
+        ("log(1 + exp(k - 1))", lambda k: torch.log(1 + torch.exp(k - 1))),
+        ("softplus(where(k > 1, 1, 0))", lambda k: torch.nn.functional.softplus((k > 1).float())),
+        ("logsigmoid(abs(k))", lambda k: torch.nn.functional.logsigmoid(k.float())),
+        ("sqrt(k**2 + (k + 1)**2)", lambda k: torch.sqrt(k**2 + (k + 1) ** 2)),
+        ("logaddexp(k, 0.5)", lambda k: torch.log(torch.exp(k) + math.exp(0.5))),
+        ("atan2(h, k)", lambda k: torch.atan(0.5 / k)),
+        ("heaviside(k, 0.5)", lambda k: torch.where(k == 0, 0.5, 1.0)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_functions_that_torch_has_of_floats_alone_take_integers(formula: str, right: Any) -> None:
+    item = compiled_text(
+        f"op: f\ntensors: {{k: {{dtype: int}}}}\nhyperparameters: {{h: 0.5}}\n"
+        f"outputs: {{y: {{expr: '{formula}', grad: false}}}}\n"
+    )
+    for k in (torch.arange(4), torch.tensor(2)):
+        for function in (item.function, item.composite):
+            torch.testing.assert_close(function(k, 0.5), right(k))
+
+
+def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
+    assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
+    assert cast(where(compare("ge", X, ZERO), ONE, ZERO), {X: "x"}) == ""
+    inside = make("tanh", where(compare("ge", X, Y), ONE, ZERO))
+    assert cast(inside, {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
+
+
+def test_what_is_made_of_one_whole_tensor_alone_is_not_rounded_to_it() -> None:
+    op = compiled_text('op: two\ntensors: {a: , b: }\noutputs: {y: "a*b", z: "log1p(a) + a*a"}\n').function
+    for b in (torch.tensor([2.0]), torch.tensor([2.0]).half(), torch.tensor([2])):
+        _, z = op(torch.tensor([3]), b)
+        assert z.dtype == torch.float32
+        torch.testing.assert_close(z, torch.tensor([9 + math.log(4.0)]))
+
+
+def test_single_beside_double_is_computed_in_double() -> None:
+    op = compiled_text('op: thirds\ntensors: {a: , b: }\noutputs: {y: "a/3 + b"}\n').function
+    a, b = torch.tensor([1.0]), torch.tensor([0.0], dtype=torch.float64)
+    assert op(a, b).item() == 1 / 3
+    assert op(a, b.squeeze(0)).dtype == torch.float32
+
+
+def test_gradients_from_several_outputs_are_rounded_once() -> None:
+    text = "{op: product, tensors: {a: , b: , c: , d: }, outputs: {re: a*c - b*d, im: a*d + b*c}}"
+    values = [t.half() for t in torch.rand((4, 99), generator=torch.Generator().manual_seed(0))]
+    gradients = []
+    for dtype in (torch.float16, torch.float64):
+        leaves = [v.to(dtype).requires_grad_() for v in values]
+        re, im = compiled_text(text).function(*leaves)
+        gradients.append(torch.autograd.grad([re, im], leaves, [leaves[0].detach(), leaves[1].detach()]))
+    for one, exact in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, exact.half(), rtol=0, atol=0)
+
+
+def test_truth_values_are_not_asked_for_a_dtype() -> None:
+    item = compiled_text("\nop: f\ntensors: {x: , mask: {dtype: bool}}\noutputs: {y: 'where(mask, sin(x) * x, 0)'}\n")
+    assert "x, dtype = _widen(x)" in item.text and "mask.dtype" not in item.text
+
+
+@pytest.mark.parametrize("kinds", [(torch.float16, torch.float16), (torch.float16, torch.float32)], ids=str)
+def test_a_choice_between_numbers_by_truth_values_alone_is_rounded_to_the_dtype_it_is_lent(kinds: Any) -> None:
+    item = compiled_text(
+        "\nop: f\ntensors: {x: , t: {grad: false}, mask: {dtype: bool}}\n"
+        "outputs: {l: 'where(mask, (x - t)**2, 0)', n: {expr: 'where(mask, 1, 0)', grad: false}}\n"
+    )
+    x, t = (torch.ones(3, dtype=kind) for kind in kinds)
+    _, n = item.function(x, t, torch.tensor([True, False, True]))
+    assert n.dtype == t.dtype and n.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("formula", ["x > 0", "(x > 0) & (w < 1)", "(x > 0) | (w < 1)", "w < w", "w == w"])
+@pytest.mark.parametrize("others", ["", ", z: w * x"])
+def test_a_truth_value_stays_one_where_it_is_known_or_a_tensor_cancels(formula: str, others: str) -> None:
+    item = compiled_text(
+        "\nop: f\ntensors: {x: {domain: '(0, oo)'}, w: }\n"
+        f"outputs: {{y: {{expr: '{formula}', grad: false}}{others}}}\n"
+    )
+    x, w = torch.rand(2, 1) + 0.5, torch.tensor([0.0, 2.0, float("nan")])
+    expected = eval(formula, {"x": x, "w": w})
+    torch.testing.assert_close(results(item.function(x, w))[0], expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("formula", ["where(x == x, x**2, 0)", "where(x != x, 0, x**2)", "where(x >= x, x**2, 0)"])
+def test_a_comparison_with_itself_finds_what_is_no_number(formula: str) -> None:
+    item = compiled_text(f"\nop: f\ntensors: {{x: }}\noutputs: {{y: '{formula}'}}\n")
+    x = torch.tensor([float("nan"), 3.0], requires_grad=True)
+    y = item.function(x)
+    assert y.tolist() == [0, 9]
+    assert torch.autograd.grad(y.sum(), x)[0].tolist() == [0, 6]

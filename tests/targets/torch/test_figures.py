@@ -1,0 +1,33 @@
+"""The tables of true values hold what a generated test can compare."""
+
+from __future__ import annotations
+
+import math
+
+from compiled import compiled_text
+
+from symgrad.targets.torch.figures import figures
+from symgrad.targets.torch.layout import Layout
+
+
+def test_a_value_without_conditioning_is_no_row() -> None:
+    tensors = "{x: , mu: , b: {domain: '(0, oo)'}}"
+    item = compiled_text(f"\nop: growth\ntensors: {tensors}\noutputs: {{y: -exp(-(x-mu)/b) - log(b)}}\n")
+    rows = [row for figure in figures(Layout(item.operation)) for row in figure.rows]
+    assert rows
+    assert all(math.isfinite(float(cell)) for row in rows for cell in row.strip("()").split(", "))
+
+
+def test_the_rows_of_a_variant_lead_to_it() -> None:
+    item = compiled_text(
+        "\nop: branchy\ntensors: {x: }\nhyperparameters: {n: 0}\noutputs: {y: 'where(n > 0, x**n, -x)'}\n"
+        "test: {values: {n: [0, 2]}}\n"
+    )
+    settings = [{row.strip("()").split(", ")[1] for row in f.rows} for f in figures(Layout(item.operation))]
+    assert all(len(found) == 1 for found in settings), settings
+
+
+def test_no_table_has_a_name_that_the_generated_test_has() -> None:
+    outputs = "{f: 2*x, full: 3*x, cases: x, plain: -x}"
+    found = figures(Layout(compiled_text(f"\nop: clash\ntensors: {{x: }}\noutputs: {outputs}\n").operation))
+    assert [f.name for f in found if f.tensor is None] == ["F_", "FULL_", "CASES_", "PLAIN"]
