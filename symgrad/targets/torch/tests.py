@@ -27,7 +27,6 @@ from symgrad.targets.torch.imports import test_imports
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
-from symgrad.targets.torch.plumbing import plumbing
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.ranges import sampled_ranges
 from symgrad.targets.torch.schedule import Scope, Target, statements
@@ -80,7 +79,7 @@ class _Facts:
             "module": facts_to_test(layout, self.shapes[0], self.settings[0]),
         }
         formulas = [line for part in ("composite", "saved", "rule", "transposed") for line in context.get(part, ())]
-        context["helpers"] = plumbing("\n".join(formulas))
+        context["helpers"] = "rt: Any = ours.rt" if any("rt." in line for line in formulas) else ""
         context["constants"] = [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()]
         return context
 
@@ -250,7 +249,7 @@ class _Facts:
         names = list(self.layout.outputs.values())
         found: list[tuple[int, str]] = []
         floats = {t.name: i for i, t in enumerate(self.spec.tensors) if t.dtype == "float"}
-        for s in variant.plan.base if variant and self.layout.operation.keeping is None else ():
+        for s in variant.plan.base if variant else ():
             if s.source == "input" and s.value["name"] in floats:
                 found.append((floats[s.value["name"]], s.value["name"]))
             elif s.source == "output" and variant:
@@ -288,7 +287,7 @@ class _Facts:
             return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
 
         printer = Printer(self.layout.symbols(), self.constants)
-        return branches(self.layout.operation.called.body, leaf, printer)
+        return branches(self.layout.operation.body, leaf, printer)
 
     def _rule(self) -> list[str]:
         tensors = self.spec.tensors
