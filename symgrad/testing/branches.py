@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from symgrad.testing.facts import Settings, Subject
-from symgrad.testing.samples import composite, draw, leaves, listed, present
+from symgrad.testing.samples import composite, draw, leaves, present
 
 __all__ = ["Condition", "conditions", "samples", "unseen"]
 
@@ -162,5 +162,3 @@ def _moved(subject: Subject, settings: Settings, tensors: Sequence[Any]) -> Iter
                     put = [t if t is None else t[keep] for t in tensors]
                     put[i] = moved[keep]
                     yield f"{what} a condition in {subject.inputs[i].name}", put
-
-

@@ -92,10 +92,10 @@ def backward_returns(subject: Subject, device: str) -> Iterator[str]:
                 tensors[head] = tensors[head].to(torch.float32)
             arguments = leaves(subject, tensors, wanted)
             outputs = listed(subject, bound(subject.call, settings)(*arguments))
-            node = _node_of(outputs)
+            node = node_of(outputs)
             if node is None:
                 continue
-            found = node.apply(*_cotangents(node, outputs))
+            found = node.apply(*cotangents_of(node, outputs))
             found = found if isinstance(found, tuple) else (found,)
             case = subject.described(shapes, settings)
             if len(found) < len(tensors):
@@ -113,13 +113,13 @@ def backward_returns(subject: Subject, device: str) -> Iterator[str]:
                     yield from differences([name], [g], [argument], case=case, values=False, against="the tensor")
 
 
-def _node_of(outputs: Any) -> Any:
+def node_of(outputs: Any) -> Any:
     """The Function's node in the graph, None where there is none."""
     nodes = (y.grad_fn for y in outputs if y.grad_fn is not None)
     return next((n for n in nodes if hasattr(n, "apply") and hasattr(type(n), "_forward_cls")), None)
 
 
-def _cotangents(node: Any, outputs: Any, value: Any = 1) -> list[Any]:
+def cotangents_of(node: Any, outputs: Any, value: Any = 1) -> list[Any]:
     """Ones for the outputs, or None, and None for what ``forward`` returns beside them."""
     given = [torch.full_like(y, value) if value is not None and y.is_floating_point() else None for y in outputs]
     parameters = list(inspect.signature(type(node)._forward_cls.backward).parameters.values())
@@ -134,11 +134,11 @@ def undefined_cotangents(subject: Subject, device: str) -> Iterator[str]:
     settings = subject.settings[0]
     arguments = leaves(subject, draw(subject, device=device))
     outputs = listed(subject, bound(subject.call, settings)(*arguments))
-    node = _node_of(outputs)
+    node = node_of(outputs)
     wrt = [arguments[i] for i in present(arguments, subject.places)]
     names = gradient_names(subject, present(arguments, subject.places))
     if node is not None:
-        found = node.apply(*_cotangents(node, outputs, None))
+        found = node.apply(*cotangents_of(node, outputs, None))
         if any(g is not None for g in (found if isinstance(found, tuple) else (found,))):
             yield "backward of no cotangent at all returns gradients: it should return None for each"
         undefined = getattr(torch._C._functions, "UndefinedGrad", None)

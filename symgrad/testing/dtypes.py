@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, gradient_names, number
+from symgrad.testing.derivatives import cotangents_of, node_of
 from symgrad.testing.facts import Subject
 from symgrad.testing.samples import (
     bound,
@@ -256,19 +257,19 @@ def devices(subject: Subject, device: str) -> Iterator[str]:
         ours = bound(subject.call, settings)
         got, want = (gradients(subject, f, x) for f in (ours, composite(subject, settings)))
         places = present(x, subject.places)
-        yield from differences([*subject.outputs, *gradient_names(subject, places)], [*got[0], *got[1]], [*want[0], *want[1]], case=case)
+        yield from differences(
+            [*subject.outputs, *gradient_names(subject, places)], [*got[0], *got[1]], [*want[0], *want[1]], case=case
+        )
         for wanted in subject.subsets():
             arguments = leaves(subject, x, wanted)
             outputs = listed(subject, ours(*arguments))
-            for k in subject.live if outputs[0].dim() >= 0 else ():
-                if not outputs[k].requires_grad:
-                    continue
-                wrt = [t for t in arguments if t is not None and t.requires_grad]
-                for i, g in zip(
-                    present(x, wanted), torch.autograd.grad(outputs[k].sum(), wrt, retain_graph=True, allow_unused=True), strict=True
-                ):
+            node = node_of(outputs)
+            for k in subject.live if node is not None else ():
+                cotangents = [g if i == k else None for i, g in enumerate(cotangents_of(node, outputs))]
+                found = node.apply(*cotangents)
+                for i, g in enumerate(found if isinstance(found, tuple) else (found,)):
                     if g is not None and not g.is_meta:
-                        yield f"the gradient of {subject.inputs[i].name} {case} is on {g.device}"
+                        yield f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]} {case} is made on device {g.device}"
         for i in places if subject.linear else ():
             yield from _tangents_on(subject, ours, x, i, case)
 

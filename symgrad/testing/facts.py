@@ -122,6 +122,7 @@ class Subject:
     parameters: Mapping[str, float] = field(default_factory=dict)  # of the module, with their initial values
     attributes: Mapping[str, str] = field(default_factory=dict)  # of the module, where they have other names
     constructor: Mapping[str, Any] = field(default_factory=dict)  # arguments of the module beside hyperparameters
+    arguments: Mapping[str, str] = field(default_factory=dict)  # of the module for hyperparameters of other names
     module_shapes: Shapes | None = None  # that fit its parameters
     pointwise: bool = True  # no operation on whole tensors is in the formula
     mixes: bool = True  # tensors may have different dtypes

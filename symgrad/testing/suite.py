@@ -12,7 +12,6 @@ import torch
 
 from symgrad.testing.checks import CHECKS, Check, run
 from symgrad.testing.facts import Subject
-from symgrad.testing.report import Report as _Report  # whose import fills the table
 
 __all__ = ["FunctionTests"]
 

@@ -186,5 +186,8 @@ def vmap_of_values(subject: Subject, device: str) -> Iterator[str]:
     def only(function: Any) -> Any:
         return closed(subject, function, tensors, given)[0]
 
-    results = [_named(vmap(only(f))(*(tensors[i] for i in given))) for f in (bound(subject.call, settings), composite(subject, settings))]
+    results = [
+        _named(vmap(only(f))(*(tensors[i] for i in given)))
+        for f in (bound(subject.call, settings), composite(subject, settings))
+    ]
     yield from differences(results[1][0], results[0][1], results[1][1], case="of vmap", subject=subject)

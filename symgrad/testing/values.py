@@ -239,9 +239,7 @@ def _measured(
         if not subject.linear:
             return None
         with forward_ad.dual_level():
-            given = [
-                forward_ad.make_dual(t, torch.ones_like(t)) if i == place else t for i, t in enumerate(tensors)
-            ]
+            given = [forward_ad.make_dual(t, torch.ones_like(t)) if i == place else t for i, t in enumerate(tensors)]
             found = forward_ad.unpack_dual(listed(subject, function(*given))[output]).tangent
             return torch.zeros_like(tensors[place]) if found is None else found.detach()
     arguments = leaves(subject, tensors)
