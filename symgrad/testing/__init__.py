@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.testing.facts import Accuracy, Input, Subject
 
 if TYPE_CHECKING:
+    from symgrad.testing.review import Audit, audit
     from symgrad.testing.checks import CHECKS, Check, Finding
     from symgrad.testing.report import Report, check_function
     from symgrad.testing.suite import FunctionTests
@@ -20,21 +21,25 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKS",
     "Accuracy",
+    "Audit",
     "Check",
     "Finding",
     "FunctionTests",
     "Input",
     "Report",
     "Subject",
+    "audit",
     "check_function",
 ]
 
 _WHERE = {
     "CHECKS": "report",
+    "Audit": "review",
     "Check": "checks",
     "Finding": "checks",
     "FunctionTests": "suite",
     "Report": "report",
+    "audit": "review",
     "check_function": "report",
 }
 

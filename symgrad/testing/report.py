@@ -14,7 +14,7 @@ from symgrad.testing import compilers, conduct, derivatives, dtypes, transforms,
 from symgrad.testing.checks import CHECKS, Finding, applicable, run
 from symgrad.testing.facts import Input, Settings, Shapes, Subject
 
-__all__ = ["Report", "check_function", "inspect_subject", "make_subject"]
+__all__ = ["CHECKS", "Report", "check_function", "inspect_subject", "make_subject"]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from symgrad.testing.checks import CHECKS, Check, run
+from symgrad.testing.checks import Check, run
 from symgrad.testing.facts import Subject
+from symgrad.testing.report import CHECKS
 
 __all__ = ["FunctionTests"]
 

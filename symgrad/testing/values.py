@@ -185,45 +185,51 @@ def accuracy(subject: Subject, device: str) -> Iterator[str]:
     for promise in subject.accuracy:
         for dtype in (torch.float32, torch.float64):
             for point in promise.points:
-                for way in _WAYS:
+                for way in WAYS:
                     yield from _at(subject, promise, dtype, point, way, device)
 
 
-_WAYS = ("backward", "backward that is recorded", "forward mode")
+WAYS = ("backward", "backward that is recorded", "forward mode")
 
 
 def _at(
     subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
 ) -> Iterator[str]:
+    error = error_at(subject, promise, dtype, point, way, device)
+    promised = promise.ulp if dtype == torch.float32 else promise.ulp64
+    amplified = 2 if promised < 16 else 6  # times, where the formula amplifies torch's errors
+    if error is not None and error > amplified * promised + _FEW:
+        n = len(subject.inputs)
+        names = [t.name for t in subject.inputs] + list(subject.settings[0])
+        at = ", ".join(f"{name}={value!r}" for name, value in zip(names, point[: n + len(names)], strict=False))
+        name = str(dtype).removeprefix("torch.")
+        by = f" by {way}" if "/" in promise.quantity else ""
+        yield f"{promise.quantity}{by} in {name} at {at} is {error:.3g} ulp off {point[-2]!r}, {promised:g} promised"
+
+
+def error_at(
+    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
+) -> float | None:
+    """The error at a point in ulp, beyond what one ulp in each input explains; None where a way does not lead there."""
     *values, true, credit = point
     n = len(subject.inputs)
-    quantity, _, tensor = promise.quantity.removeprefix("d").partition("/d")
-    output = promise.quantity if not tensor else quantity
+    quantity, _, tensor = promise.quantity.partition("/d")
+    output = quantity.removeprefix("d") if tensor else quantity
     settings = dict(zip(subject.settings[0], values[n:], strict=True))
-    shapes = subject.ones
     tensors = []
-    for own, shape, value in zip(subject.inputs, shapes, values, strict=False):
+    for own, shape, value in zip(subject.inputs, subject.ones, values, strict=False):
         kind = {"float": dtype, "int": torch.int64, "bool": torch.bool}[own.dtype]
         tensors.append(torch.full(shape or (), value, dtype=torch.float32, device=device).to(kind))
     got = _measured(subject, settings, tensors, subject.outputs.index(output), tensor, way)
     if got is None:
-        return
+        return None
     info = torch.finfo(dtype)
-    promised, ratio = (promise.ulp, 1.0) if dtype == torch.float32 else (promise.ulp64, 2.0**-29)
-    amplified = 2 if promised < 16 else 6  # times, where the formula amplifies torch's errors
     spacing = math.ldexp(info.eps, max(math.frexp(true)[1], math.frexp(info.tiny)[1]) - 1)
-    allowed = (amplified * promised + _FEW) * spacing + 2 * ratio * credit
+    explained = 2 * credit * (1.0 if dtype == torch.float32 else 2.0**-29)
     if abs(true) < info.tiny:
-        allowed += info.tiny  # results may flush to zero there
+        explained += info.tiny  # results may flush to zero there
     error = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()
-    if error > allowed:
-        at = ", ".join(f"{t.name}={v!r}" for t, v in zip(subject.inputs, values, strict=False))
-        name = str(dtype).removeprefix("torch.")
-        by = f" by {way}" if tensor else ""
-        yield (
-            f"{promise.quantity}{by} in {name} at {at} {subject.described(None, settings)} is "
-            f"{number(got.flatten()[0])}, in truth {true!r}: {error / spacing:.3g} ulp off, {promised:g} promised"
-        )
+    return max(0.0, error - explained) / spacing
 
 
 def _measured(
@@ -233,7 +239,7 @@ def _measured(
     broadcast to all others, so that a derivative is a mean over equal elements."""
     function = bound(subject.call, settings)
     if not tensor:
-        return listed(subject, function(*tensors))[output].detach() if way == _WAYS[0] else None
+        return listed(subject, function(*tensors))[output].detach() if way == WAYS[0] else None
     place = next(i for i, t in enumerate(subject.inputs) if t.name == tensor)
     if way == "forward mode":
         if not subject.linear:
@@ -245,8 +251,8 @@ def _measured(
     arguments = leaves(subject, tensors)
     y = listed(subject, function(*arguments))[output]
     if not y.requires_grad:
-        return torch.zeros_like(tensors[place]) if way == _WAYS[0] else None
-    recorded = way != _WAYS[0]
+        return torch.zeros_like(tensors[place]) if way == WAYS[0] else None
+    recorded = way != WAYS[0]
     if recorded and not subject.double_backward:
         return None
     wrt = arguments[place]
