@@ -13,6 +13,7 @@ from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.shared import shared_files
 from symgrad.targets.torch.tests import render_test
 from symgrad.targets.triton.language import TRITON
 
@@ -22,7 +23,8 @@ class Compiled:
     """A compiled spec: the texts of its files, without their headers, and how they came about.
 
     `passes` are the files of the fused passes, none where there are no such passes; `without` are the
-    names that files of such passes would have here.
+    names that files of such passes would have here. `shared` are the files that the modules of a folder have in
+    common, by name.
     """
 
     spec: Spec
@@ -31,6 +33,7 @@ class Compiled:
     derivation: Derivation
     passes: dict[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    shared: dict[str, str] = field(default_factory=dict)
 
 
 _LANGUAGES = (CPP, TRITON)
@@ -55,4 +58,5 @@ def compile_spec(spec: Spec) -> Compiled:
         derivation(operation),
         files,
         tuple(name for name in names if name not in files),
+        shared_files(kernels=bool(files)),
     )

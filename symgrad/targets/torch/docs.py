@@ -118,7 +118,7 @@ def _saved(layout: Layout) -> str:
     texts = []
     lets = {form: symbol(name) for form, name in layout.lets.items()}
     own = {o.name for o in layout.spec.outputs}
-    for _, variant in layout.operation.called.derivative_variants():
+    for _, variant in layout.operation.derivative_variants():
         outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")

@@ -18,6 +18,7 @@ from symgrad.plan.saving import Saved
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
+from symgrad.targets.free_names import free_names
 from symgrad.targets.literals import literal, quoted, tuple_of
 from symgrad.targets.torch import dispatch, docs, samples
 from symgrad.targets.torch.composite import composite_lines
@@ -28,7 +29,6 @@ from symgrad.targets.torch.imports import test_imports
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
-from symgrad.targets.torch.plumbing import plumbing
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.ranges import sampled_ranges
 from symgrad.targets.torch.schedule import Scope, Target, statements
@@ -50,8 +50,10 @@ def render_test(operation: Operation, kept: int = 0) -> str:
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
     context = _Facts(layout, kept).context()
-    draft = template.render(**context, imports="")
-    return format_python(template.render(**context, imports=test_imports(draft)))
+    draft = template.render(**context, imports="", runtime=False)
+    return format_python(
+        template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft))
+    )
 
 
 class _Facts:
@@ -90,7 +92,6 @@ class _Facts:
                 {"quantity": quoted(f.quantity), "rows": f.rows, "float32": f.float32, "float64": f.float64}
                 for f in figures(layout)
             ],
-            "helpers": plumbing("\n".join(line for lines in texts.values() for line in lines)),
             "constants": [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()],
         }
 
@@ -211,12 +212,10 @@ class _Facts:
         found: dict[str, tuple[str, ...]] = {}
         if variant is None:
             return found
-        layout, called = self.layout, self.layout.operation.called
+        layout = self.layout
         names = {layout.symbol(t.name): t.name for t in self.spec.tensors}
         scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
         kept: tuple[Saved, ...] = (*variant.plan.base, *layout.kept(variant))
-        if called is not layout.operation:
-            kept = _alike(called, layout, variant)
         for saved in kept:
             name = names.get(saved.value)
             if name is None:
@@ -262,13 +261,6 @@ class _Facts:
         if all(bench.guarded(f) is f for f in self.formulas):
             return []
         return composite_lines(self.layout, bench.guarded)
-
-
-def _alike(called: Operation, layout: Layout, variant: Variant) -> tuple[Saved, ...]:
-    """What a plain call of an operation with outputs of its own saves, in the variant of the same place."""
-    place = [v for _, v in layout.operation.variants()].index(variant)
-    twin = called.variants()[place][1]
-    return (*twin.plan.base, *layout.kept(twin))
 
 
 def _as_ruff_sorts(name: str) -> tuple[int, str]:
