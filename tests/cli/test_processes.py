@@ -62,7 +62,10 @@ def test_ctrl_c(jobs, group):
     start = "from tests.cli.test_processes import interrupted; interrupted()"
     process = python("-c", start, jobs, start_new_session=True)
     assert process.stdout is not None
-    assert process.stdout.readline() == "specs/a.yaml: wrote generated/a.py, generated/test_a.py\n"
+    assert (
+        process.stdout.readline()
+        == "specs/a.yaml: wrote generated/_runtime.py, generated/__init__.py, generated/a.py, generated/test_a.py\n"
+    )
     (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130, err
