@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import importlib
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Iterator
