@@ -40,7 +40,7 @@ class Shaped:
 
 
 def shape_check(layout: Layout, names: Mapping[str, str]) -> ShapeCheck | None:
-    """The check of an operation whose arguments are called `names`; None where no shape is declared, or no size in it."""
+    """The check of an operation whose arguments are called `names`; None where no size is declared."""
     shaped, told = [], []
     for t in layout.spec.tensors:
         if t.shape is None:

@@ -42,14 +42,15 @@ _TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "I
 _WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
 
-def render_test(operation: Operation, kept: int = 0) -> str:
+def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     """The test of an operation's module, formatted; it imports torch and symgrad.testing.
 
-    `kept` is the most tensors that fused passes save beside what the plan says.
+    `kept` is the most tensors that fused passes save beside what the plan says; `package` is where it imports the module
+    from, empty where that stands beside it.
     """
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
-    context = _Facts(layout, kept).context()
+    context = _Facts(layout, kept).context() | {"package": package}
     draft = template.render(**context, imports="", runtime=False)
     return format_python(
         template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft))
