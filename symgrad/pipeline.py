@@ -13,6 +13,7 @@ from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.shared import shared_files
 from symgrad.targets.torch.tests import render_test
 from symgrad.targets.triton.language import TRITON
 
@@ -57,4 +58,5 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
         render_test(operation, passes.kept if passes else 0, package),
         derivation(operation),
         passes.files if passes else {},
+        shared_files(kernels=passes is not None),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from symgrad import __version__
+from symgrad.cli.audit import audit
 from symgrad.cli.terminal import Terminal
 from symgrad.errors import SymgradError
 
@@ -402,6 +403,9 @@ def bench(
         json=json,
         plot=plot,
     )
+
+
+main.add_command(audit)
 
 
 @main.command()
