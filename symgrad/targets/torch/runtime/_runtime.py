@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Iterator
@@ -503,6 +504,8 @@ def _without_residuals(function: Any, outputs: int, residuals: int) -> Any:
     def jvp(ctx: Any, *tangents: Any) -> Any:
         return shown(own_jvp(ctx, *tangents))
 
+    # Dynamo gives forward a context as well, unless its signature has as many parameters as there are arguments.
+    forward.__signature__ = inspect.signature(own_forward)  # type: ignore[attr-defined]
     methods = {m.__name__: staticmethod(m) for m in (forward, setup_context, backward, jvp)}
     members = {"generate_vmap_rule": True, "__module__": function.__module__, "__doc__": function.__doc__}
     return type(function.__name__, (Function,), {**members, **methods})
