@@ -123,6 +123,7 @@ _PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
 
 MATMUL = TensorOp(
     "matmul",
+        whole=True,
     operands=("input", "other"),
     **_PRODUCT,
     linear=True,
@@ -212,7 +213,7 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
             **common,
         ),
         TensorOp(f"{name}_input", operands=("grad", "weight", "like"), **left, **internal),
-        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), **right, **internal),
+        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), rounds_inside=True, **right, **internal),
     )
 
 
