@@ -356,4 +356,4 @@ def _name_of(node: ast.Attribute) -> ast.expr:
 
 
 def _each_field(name: str, fields: Iterable[str]) -> str:
-    return " or ".join(f"{name}.{field}" for field in fields)
+    return " or ".join(f"{name}[{field}]" if field.isdigit() else f"{name}.{field}" for field in fields)

@@ -99,7 +99,7 @@ def _parse(text: str, scope: Scope) -> Bound:
 
 
 def _several(bound: Bound) -> str:
-    fields = " or ".join(f".{name}" for name in bound.fields or ())
+    fields = " or ".join(f"[{name}]" if name.isdigit() else f".{name}" for name in bound.fields or ())
     return f"a value is needed, and this has several; add {fields}"
 
 

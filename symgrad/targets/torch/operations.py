@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, symbol
+from symgrad.analysis.integers import is_integer
+from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, split_coefficient, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ir.truth import compare
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
@@ -57,7 +58,15 @@ def _comma(printer: Printer, node: Expr) -> str:
 
 
 def _sequence(printer: Printer, nodes: Sequence[Expr]) -> str:
-    return ", ".join(map(printer, nodes)) + ("," if len(nodes) == 1 else "")
+    return ", ".join(_item(printer, n) for n in nodes) + ("," if len(nodes) == 1 else "")
+
+
+def _item(printer: Printer, node: Expr) -> str:
+    """An operand, or a size, which is a whole number also where it is a part of another."""
+    factor, rest = split_coefficient(node)
+    if not is_number(node) or factor.denominator == 1:
+        return printer(node)
+    return f"{printer.atom(factor.numerator * rest)} // {factor.denominator}"
 
 
 _PARTS: dict[str, Callable[[Printer, Expr], str]] = {
@@ -168,7 +177,8 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     # Every argument is a tensor of floats, which is no condition.
     floats = {n: symbol(name) if n.is_boolean else n for n, name in names.items()}
     conditions = {n: compare("ne", own, 0) for n, own in floats.items() if own is not n}
-    inner = printer.anew({**numbers, **{own: names[n] for n, own in floats.items()}})
+    texts = {own: f"{names[n]}.long()" if is_integer(n) else names[n] for n, own in floats.items()}
+    inner = printer.anew({**numbers, **texts})
     shapes = ", ".join(print_shape(printer, n) for n in names)
     return f"_shape_of(lambda {', '.join(names.values())}: {inner(substitute(node, conditions))}, {shapes})"
 

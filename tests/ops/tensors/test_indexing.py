@@ -132,7 +132,7 @@ def test_cross_entropy_of_images_and_of_one_row() -> None:
         ("gather(x, 1, x)", "needs integers"),
         ("gather(x, 1, t)", "as many dimensions"),
         ("gather(x, 1, u)", "'M' meets 'N'"),
-        ("cross_entropy(x, v)", "'M' meets 'N'"),
+        ("cross_entropy(x, v)", "'N' meets 'M'"),
         ("cross_entropy(x, t, reduction='avg')", "the reduction is"),
         ("cross_entropy(x, t, reduction=3)", "must be a text"),
         ("index_select(x, 0, u)", "one dimension"),

@@ -61,7 +61,7 @@ FREE: list[tuple[str, Callable[..., Any]]] = [  # of tensors of any number of di
     ("triu(x, 1)", lambda x: x.triu(1)),
 ]
 DECLARED: list[tuple[str, Callable[..., Any]]] = [
-    ("x[:, d4 - 1]" if False else "stack([x, sin(x)], 0)", lambda x: torch.stack([x, x.sin()], 0)),
+    ("stack([x, sin(x)], 0)", lambda x: torch.stack([x, x.sin()], 0)),
     ("unsqueeze(x, 1)", lambda x: x.unsqueeze(1)),
     ("squeeze(x[:, :1], 1)", lambda x: x[:, :1].squeeze(1)),
     ("permute(x, [1, 0])", lambda x: x.permute(1, 0)),
