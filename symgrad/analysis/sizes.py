@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.analysis.integers import is_whole_tensor
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.tensors import TENSOR_OPS, is_index
@@ -85,4 +86,4 @@ def item_size(value: Expr) -> float:
     """Bytes of one element, in float32."""
     if value.is_boolean:
         return _BOOL
-    return _INT if is_index(value) or (value.op == "sym" and value["kind"] == "int_tensor") else _FLOAT
+    return _INT if is_index(value) or is_whole_tensor(value) else _FLOAT

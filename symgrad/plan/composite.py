@@ -15,6 +15,7 @@ from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.functions.spellings import GATES
 from symgrad.ops.tensors import TENSOR_OPS
 
+
 def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
     """The values that torch's autograd keeps when it differentiates the formulas as written."""
     order = topological(*machine(_with_activations(formulas)))

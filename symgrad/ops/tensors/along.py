@@ -60,7 +60,9 @@ def fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any],
     names = (("values", f"{name}_values"), ("indices", f"{name}_indices"))
     return (
         TensorOp(name, attributes=attributes, fields=names, **both),
-        TensorOp(f"{name}_values", attributes=attributes, torch=f"{call}.values", saves="i", **_MOVED, **values, **both),
+        TensorOp(
+            f"{name}_values", attributes=attributes, torch=f"{call}.values", saves="i", **_MOVED, **values, **both
+        ),
         TensorOp(f"{name}_indices", attributes=attributes, torch=f"{call}.indices", differentiable=False, **both),
     )
 

@@ -6,13 +6,14 @@ are made of the other, to any order. Indices have no derivative.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from symgrad.ir.expr import ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, broadcast, extent, positions, same, unknown
-from symgrad.ops.tensors.reductions import Tangents, total
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
+from symgrad.ops.tensors.reductions import Tangents
 from symgrad.ops.tensors.row import Attribute, TensorOp
 from symgrad.ops.tensors.shaping import unsqueeze
 
@@ -23,6 +24,17 @@ FIRST = Attribute("dim", "dim", 0)
 def _again(node: Expr, t: Tangents) -> Expr | None:
     """The tangent of what is linear in its first operand alone: the same of the tangent."""
     return None if t[0] is None else make(node.op, t[0], *node.args[1:], **dict(node.attrs))
+
+
+def _size_along(of: int) -> Callable[[Expr], Dim | None]:
+    """The size of an operand along the dimension of a node."""
+
+    def size(node: Expr) -> Dim | None:
+        known = extent(node.args[of])
+        places = positions(node["dim"], known, node.op)
+        return known.dims[places[0]] if places is not None and known.dims else None
+
+    return size
 
 
 # ------------------------------------------------------------------------------------------------ along a dimension
@@ -59,7 +71,9 @@ def _gathered(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 def _take_along_dim(x: Expr, index: Expr, dim: Any = None) -> Expr:
     """torch's broadcasts; here both have all dimensions."""
     if not (extent(x).exact and extent(index).exact):
-        raise ValueError("take_along_dim needs the shapes of both tensors; declare them, or write gather(x, dim, index)")
+        raise ValueError(
+            "take_along_dim needs the shapes of both tensors; declare them, or write gather(x, dim, index)"
+        )
     return make("gather", x, index, dim=dim)
 
 
@@ -170,6 +184,7 @@ def _segment_extremum(name: str, other: str) -> TensorOp:
         extent=_segment_shape,
         integer=frozenset({1}),
         numbers=frozenset({2}),
+        places=lambda node: sizes.number_of(node.args[2]),
         cost=4.0,
         saves="xy",
         whole=True,
@@ -183,7 +198,14 @@ def one_hot(index: Expr, size: Expr) -> Expr:
     return where(compare("eq", unsqueeze(index, -1), make("arange", size, index)), ONE, ZERO)
 
 
-_PICKS: dict[str, Any] = {"linear": True, "whole": True, "exact": True, "integer": frozenset({1}), "saves": "p"}
+_PICKS: dict[str, Any] = {
+    "linear": True,
+    "whole": True,
+    "exact": True,
+    "integer": frozenset({1}),
+    "saves": "p",
+    "places": _size_along(0),
+}
 _ADDS: dict[str, Any] = {"jvp": _again, "linear": True, "integer": frozenset({1}), "whole": True, "cost": 3.0}
 
 ROWS = (
@@ -239,6 +261,7 @@ ROWS = (
         vjp=lambda node, g: (lookup(g, node.args[1], node["dim"]), None, None),
         extent=_segment_shape,
         numbers=frozenset({2}),
+        places=lambda node: sizes.number_of(node.args[2]),
         saves="p",
         **_ADDS,
     ),
@@ -280,6 +303,7 @@ INTERNAL = (
         vjp=lambda node, g: (take(g, node.args[1], node["dim"]), None, None),
         shape_of=2,
         shape_only=frozenset({2}),
+        places=_size_along(2),
         **_ADDS,
     ),
     TensorOp(
@@ -290,6 +314,7 @@ INTERNAL = (
         vjp=lambda node, g: (make("gather", g, node.args[1], dim=node["dim"]), None, None),
         shape_of=2,
         shape_only=frozenset({2}),
+        places=_size_along(2),
         **_ADDS,
     ),
     TensorOp(
@@ -310,6 +335,7 @@ INTERNAL = (
         vjp=lambda node, g: (lookup(g, node.args[1], node["dim"]), None, None),
         shape_of=2,
         shape_only=frozenset({2}),
+        places=_size_along(2),
         **_ADDS,
     ),
 )

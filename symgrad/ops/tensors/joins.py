@@ -63,7 +63,7 @@ def _sliced_size(node: Expr, size: Dim) -> Dim:
             bad = next(b for b in reach if not -size <= b <= size)
             raise ShapeConflict(f"a slice to {bad} of a dimension of size {size}")
         return len(range(size)[slice(start, stop, step)])
-    if step != 1 or isinstance(size, tuple) and size[0] != "linear":
+    if step != 1 or (isinstance(size, tuple) and size[0] != "linear"):
         return ("slice", size, start, stop, step)
     low = size if start < 0 else 0
     high = size if stop is None or stop < 0 else 0
@@ -111,7 +111,9 @@ def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
     size = known.dims[places[0]] if places is not None and known.dims else None
     if isinstance(parts, int):
         if not isinstance(size, int):
-            raise ValueError("split needs the sizes of the parts in a list where the size of the dimension is not a number")
+            raise ValueError(
+                "split needs the sizes of the parts in a list where the size of the dimension is not a number"
+            )
         if parts < 1:
             raise ValueError("the parts of a split have at least one element")
         parts = tuple(min(parts, size - k) for k in range(0, size, parts))
@@ -298,7 +300,9 @@ ROWS = (
         exact=True,
         definition=lambda *tensors, dim: cat(tensors, dim),
     ),
-    TensorOp("stack", operands=("tensors",), attributes=(FIRST,), variadic=True, definition=lambda *t, dim: stack(t, dim)),
+    TensorOp(
+        "stack", operands=("tensors",), attributes=(FIRST,), variadic=True, definition=lambda *t, dim: stack(t, dim)
+    ),
     TensorOp(
         "flip",
         attributes=(DIMS,),
@@ -383,6 +387,7 @@ INTERNAL = (
         variadic=True,
         shape_only=frozenset(range(1, MOST_JOINED + 1)),
         cost=0.0,
+        view=True,
         **_MOVES,
     ),
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.expr import ONE, ZERO, Expr, make, power
-from symgrad.ir.expr import HALF
+from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make, power
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors.along import fields
-from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, along, extent, positions, reduced, unknown
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, along, positions, reduced, unknown
 from symgrad.ops.tensors.indexing import put, take
 from symgrad.ops.tensors.reductions import DIMS, KEEPDIM, Tangents, total, var
 from symgrad.ops.tensors.row import Attribute, TensorOp

@@ -123,7 +123,7 @@ _PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
 
 MATMUL = TensorOp(
     "matmul",
-        whole=True,
+    whole=True,
     operands=("input", "other"),
     **_PRODUCT,
     linear=True,

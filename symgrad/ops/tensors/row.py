@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.expr import Expr, make
 
 if TYPE_CHECKING:
-    from symgrad.ops.tensors.extent import Extent
+    from symgrad.ops.tensors.extent import Dim, Extent
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,14 @@ class TensorOp:
         differentiable: False for results without derivatives, such as indices.
         floats: whether torch refuses it of integers.
         integer: indices of operands that are tensors of integers: labels, places.
+        places: `node -> size` that integers among the operands are below.
         numbers: indices of operands that are Python numbers: sizes. The last one stands for all variadic operands.
         whole: whether it makes integers of integers.
         same: whether of one number, in whatever shape, it is that number again.
         fixes: other numbers of which it is that number again.
         exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
         rounds_inside: whether torch rounds intermediate values in half precision, on some device.
-        view: whether its result is a view of its operand.
+        view: whether its result may share the memory of its first operand.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
     """
 
@@ -100,6 +101,7 @@ class TensorOp:
     differentiable: bool = True
     floats: bool = False
     integer: frozenset[int] = frozenset()
+    places: Callable[[Expr], Dim | None] | None = None
     numbers: frozenset[int] = frozenset()
     whole: bool = False
     same: bool = False

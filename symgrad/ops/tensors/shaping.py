@@ -273,6 +273,7 @@ TRANSPOSITIONS = (
 PLACES = (
     TensorOp(
         "unsqueeze",
+        view=True,
         whole=True,
         same=True,
         attributes=(DIM,),
@@ -285,6 +286,7 @@ PLACES = (
     ),
     TensorOp(
         "squeeze",
+        view=True,
         whole=True,
         same=True,
         attributes=(DIM,),
@@ -297,6 +299,7 @@ PLACES = (
     ),
     TensorOp(  # the dimension that is left comes last
         "diagonal",
+        view=True,
         attributes=(Attribute("dim1", "dim", 0), Attribute("dim2", "dim", 1)),
         torch="{0}.diagonal({attributes})",
         **_transposed_by("diag_embed"),
@@ -312,6 +315,7 @@ _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", req
 INTERNAL = (
     TensorOp(  # one operand of what is around it: see ties.py and pivot.py
         "held",
+        view=True,
         torch="{0}",
         vjp=lambda node, g: (g,),
         jvp=lambda node, t: t[0],
@@ -321,6 +325,7 @@ INTERNAL = (
     ),
     TensorOp(  # whole numbers as floats, which a float beside them makes them in torch
         "floated",
+        view=True,
         same=True,
         torch="{0}.to(torch.get_default_dtype())",
         vjp=lambda node, g: (None,),
@@ -338,6 +343,7 @@ INTERNAL = (
     ),
     TensorOp(
         "sum_to",
+        view=True,
         exact=True,
         operands=("input", "like"),
         vjp=lambda node, g: (expand(g, node.args[0]), None),
@@ -348,6 +354,7 @@ INTERNAL = (
     ),
     TensorOp(
         "expand",
+        view=True,
         whole=True,
         same=True,
         operands=("input", "like"),
@@ -360,6 +367,7 @@ INTERNAL = (
     ),
     TensorOp(  # its own transposed: what was summed is broadcast
         "conform",
+        view=True,
         exact=True,
         operands=("input", "like"),
         vjp=lambda node, g: (conform(g, node.args[0]), None),
@@ -370,6 +378,7 @@ INTERNAL = (
     ),
     TensorOp(  # `unsqueeze` if the reduced dimensions are gone: not for a scalar, nor with `keepdim`
         "restore",
+        view=True,
         same=True,
         operands=("input", "of"),
         attributes=KEPT,
@@ -381,6 +390,7 @@ INTERNAL = (
     ),
     TensorOp(
         "drop",
+        view=True,
         same=True,
         attributes=KEPT,
         vjp=lambda node, g: (make("restore", g, node.args[0], **dict(node.attrs)),),

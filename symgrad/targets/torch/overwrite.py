@@ -16,7 +16,7 @@ from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, shaping
+from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index, is_number, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import absorbed, covers, extent, shape_sources
 from symgrad.ops.tensors.shaping import is_matrix
@@ -36,7 +36,6 @@ _ARITHMETIC: dict[str, tuple[tuple[int, str], ...]] = {
     "pow": ((0, "{0}.pow_({1})"),),
     "neg": ((0, "{0}.neg_()"),),
 }
-_VIEWS = frozenset(row.name for row in (*shaping.TRANSPOSITIONS, *shaping.INTERNAL))
 # Views in which no element stands twice.
 _WHOLE = frozenset({"T", "mT", "transpose", "sum_to", "unsqueeze", "squeeze", "restore", "drop"})
 _METHOD = re.compile(r"torch\.(\w+)\(\{0\}(?:, )?(.*)\)")
@@ -96,14 +95,14 @@ class OverwritingPrinter(Printer):
 
 def _is_new(value: Expr) -> bool:
     """Whether a value is a tensor of its own wherever it is computed, and neither a view nor one of its operands."""
-    if not value.args or value.is_static or viewed(value) is not value:
+    if not value.args or is_number(value) or viewed(value) is not value:
         return False
     return value.op != "where" or not value.args[0].is_static
 
 
 def viewed(value: Expr) -> Expr:
     """What a value is a view of, perhaps: itself, where it is a tensor of its own."""
-    while value.op in _VIEWS or (value.op == "einsum" and len(value.args) == 1):
+    while (value.op in TENSOR_OPS and TENSOR_OPS[value.op].view) or (value.op == "einsum" and len(value.args) == 1):
         value = value.args[0]
     return value
 
@@ -189,7 +188,7 @@ class Room:
                 elif node.op == "sym":
                     found = self._alike.get(node, frozenset({node}))
                 else:
-                    found = frozenset().union(*(self._dtypes[a] for a in data_arguments(node)))
+                    found = frozenset().union(*(self._dtypes[a] for a in typed_arguments(node)))
                 self._dtypes[node] = found
         return self._dtypes[root]
 

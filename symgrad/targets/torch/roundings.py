@@ -38,7 +38,11 @@ def _rounds_inside(node: Expr) -> bool:
     if node.op == "pow":
         return node.args[1].number not in _ONE_ROUNDING
     row = TENSOR_OPS.get(node.op)
-    return node.op in _SEVERAL_ROUNDINGS or (row is not None and row.rounds_inside) or (node.op == "einsum" and len(node.args) > 2)
+    return (
+        node.op in _SEVERAL_ROUNDINGS
+        or (row is not None and row.rounds_inside)
+        or (node.op == "einsum" and len(node.args) > 2)
+    )
 
 
 def _is_narrow(scalar: Expr) -> bool:

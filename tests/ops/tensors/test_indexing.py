@@ -29,7 +29,9 @@ def test_gather_adds_what_is_picked_twice() -> None:
     check("take_along_dim(x, i, dim=1)", {"x": x, "i": index}, like=lambda x, i: x.gather(1, i), declare=(True,))
 
 
-@pytest.mark.parametrize(("place", "text"), [(0, "x[i]"), (1, "x[:, i]"), (2, "x[..., i]"), (1, "index_select(x, 1, i)")])
+@pytest.mark.parametrize(
+    ("place", "text"), [(0, "x[i]"), (1, "x[:, i]"), (2, "x[..., i]"), (1, "index_select(x, 1, i)")]
+)
 def test_index_along_a_dimension(place: int, text: str) -> None:
     index = torch.tensor([1, 0, 1, 1, 2])
     check(text, {"x": rand(4, 3, 6), "i": index}, like=lambda x, i: x.index_select(place, i), declare=(True,))

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from symgrad.differentiate.modes import vjp
 from symgrad.differentiate.symbols import cotangent
 from symgrad.ir.expr import make, symbol
-from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.parse import FormulaError, parse_expression
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
