@@ -182,7 +182,7 @@ class Builder:
         if isinstance(node, ast.Call):
             call = calls.as_function(self, node)
             called = calls.plain_name(self, call.func)
-            if called in calls.PARTS:
+            if called is not None and called in calls.PARTS:
                 found = enumerate(calls.parts(self, called, call))
                 return {str(k): Bound(self.settled(node, part), frozenset({part})) for k, part in found}
             name = called and calls.operation_with_fields(called, call)

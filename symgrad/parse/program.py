@@ -277,10 +277,10 @@ def _with_places(spec: Spec, formulas: Iterable[Expr]) -> Spec:
     bound: dict[Dim, int] = {}
     for t in spec.tensors:
         bound |= dict(zip(reversed(t.shape or ()), reversed(spec.test.shapes.get(t.name, ())), strict=False))
-    for symbol, sizes in places(formulas).items():
+    for tensor, sizes in places(formulas).items():
         known = [size if isinstance(size, int) else bound.get(size, _LEAST_TESTED) for size in sizes]
-        if symbol.name not in ranges and given[symbol.name].domain is None:
-            ranges[symbol.name] = (0, max(0, min(known) - 1))
+        if tensor.name not in ranges and given[tensor.name].domain is None:
+            ranges[tensor.name] = (0, max(0, min(known) - 1))
     return replace(spec, test=replace(spec.test, ranges=ranges)) if ranges != spec.test.ranges else spec
 
 

@@ -51,7 +51,7 @@ def _sort_jvp(node: Expr, t: Tangents) -> Expr | None:
     return None if t[0] is None else take(t[0], _indices(node), node["dim"])
 
 
-_MOVED = {"whole": True, "same": True, "exact": True}
+_MOVED: dict[str, Any] = {"whole": True, "same": True, "exact": True}
 
 
 def fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any], **both: Any) -> tuple[TensorOp, ...]:

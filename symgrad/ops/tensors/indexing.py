@@ -71,9 +71,7 @@ def _gathered(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 def _take_along_dim(x: Expr, index: Expr, dim: Any = None) -> Expr:
     """torch's broadcasts; here both have all dimensions."""
     if not (extent(x).exact and extent(index).exact):
-        raise ValueError(
-            "take_along_dim needs the shapes of both tensors; declare them, or write gather(x, dim, index)"
-        )
+        raise ValueError("take_along_dim needs declared shapes; gather(x, dim, index) does not")
     return make("gather", x, index, dim=dim)
 
 
@@ -198,14 +196,8 @@ def one_hot(index: Expr, size: Expr) -> Expr:
     return where(compare("eq", unsqueeze(index, -1), make("arange", size, index)), ONE, ZERO)
 
 
-_PICKS: dict[str, Any] = {
-    "linear": True,
-    "whole": True,
-    "exact": True,
-    "integer": frozenset({1}),
-    "saves": "p",
-    "places": _size_along(0),
-}
+_PICKED: dict[str, Any] = {"integer": frozenset({1}), "places": _size_along(0)}
+_PICKS: dict[str, Any] = {"linear": True, "whole": True, "exact": True, "saves": "p", **_PICKED}
 _ADDS: dict[str, Any] = {"jvp": _again, "linear": True, "integer": frozenset({1}), "whole": True, "cost": 3.0}
 
 ROWS = (

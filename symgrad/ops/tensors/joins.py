@@ -1,7 +1,7 @@
 """Slices, what is joined of several, and elements in another order: linear operations that move elements.
 
-The transposed of a slice puts it into zeros; that of a join is its slices. Bounds are whole numbers, and parts are equal
-ones, so that the sizes of results are known where those of operands are.
+The transposed of a slice puts it into zeros; that of a join is its slices. Bounds are whole numbers, and parts are
+equal ones, so that the sizes of results are known where those of operands are.
 """
 
 from __future__ import annotations
@@ -111,9 +111,7 @@ def splits(x: Expr, parts: Any, dim: Any) -> list[Expr]:
     size = known.dims[places[0]] if places is not None and known.dims else None
     if isinstance(parts, int):
         if not isinstance(size, int):
-            raise ValueError(
-                "split needs the sizes of the parts in a list where the size of the dimension is not a number"
-            )
+            raise ValueError("split needs the sizes of all parts in a list where that of the dimension has a name")
         if parts < 1:
             raise ValueError("the parts of a split have at least one element")
         parts = tuple(min(parts, size - k) for k in range(0, size, parts))

@@ -12,6 +12,8 @@ from symgrad.ops.tensors.reductions import total
 from symgrad.ops.tensors.row import Attribute, Ref, TensorOp, is_number
 from symgrad.ops.tensors.shaping import squeeze, unsqueeze
 
+MEAN = text("mean")
+
 
 def _class_dim(input: Expr, target: Expr, name: str) -> int:
     """The dimension of classes, from the end: the second one, or the only one. Raises ValueError."""
@@ -74,7 +76,7 @@ def cross_entropy(
     target: Expr,
     *weight: Expr,
     ignore_index: Any = -100,
-    reduction: Expr = text("mean"),
+    reduction: Expr = MEAN,
     label_smoothing: Expr = ZERO,
 ) -> Expr:
     """torch's cross-entropy of logits with labels."""
@@ -83,15 +85,13 @@ def cross_entropy(
     return _of_labels(logs, target, _operands(weight), ignore_index, reduction, label_smoothing, dim)
 
 
-def nll_loss(
-    input: Expr, target: Expr, *weight: Expr, ignore_index: Any = -100, reduction: Expr = text("mean")
-) -> Expr:
+def nll_loss(input: Expr, target: Expr, *weight: Expr, ignore_index: Any = -100, reduction: Expr = MEAN) -> Expr:
     """torch's negative log-likelihood of log-probabilities with labels."""
     dim = _class_dim(input, target, "nll_loss")
     return _of_labels(input, target, _operands(weight), ignore_index, reduction, ZERO, dim)
 
 
-_LABELS = (Attribute("ignore_index", "int", -100), Attribute("reduction", "word", text("mean")))
+_LABELS = (Attribute("ignore_index", "int", -100), Attribute("reduction", "word", MEAN))
 
 ROWS = (
     TensorOp(

@@ -1,4 +1,4 @@
-"""What depends on the order of elements: the largest so far, the largest few, medians, and questions of all elements."""
+"""What depends on the order of elements: the largest so far, the largest few, medians; and questions of all."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class Attribute:
     `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
     `order` (of a norm), `text`, or what only a definition takes: `number` (a Python number, as an expression) and
     `word` (a text or a hyperparameter of type str, as an expression). An integer hyperparameter stands in the first
-    ones as a `Ref`; not in `fixed` ones, which derivatives calculate with. Integers are at least `least`, and of several
-    there are `items`.
+    ones as a `Ref`; not in `fixed` ones, which derivatives calculate with. Integers are at least `least`, and of
+    several there are `items`.
     """
 
     name: str

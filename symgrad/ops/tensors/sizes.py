@@ -70,7 +70,7 @@ def product(dims: Iterable[Dim]) -> Dim:
     for dim in dims:
         parts += dim[1] if isinstance(dim, tuple) and dim[0] == "product" else [dim]
     constant = prod(d for d in parts if isinstance(d, int))
-    rest = sorted((d for d in parts if not isinstance(d, int)), key=repr)
+    rest: list[Dim] = sorted((d for d in parts if not isinstance(d, int)), key=repr)
     if not rest or constant == 0:
         return constant
     if constant != 1:

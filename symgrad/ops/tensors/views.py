@@ -143,7 +143,7 @@ def _unflattened(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 _VIEW: dict[str, Any] = {
     "jvp": _again, "linear": True, "cost": 0.0, "whole": True, "same": True, "view": True,
 }  # fmt: skip
-_BACK = {"vjp": lambda node, g: (back(g, node.args[0]), *(None for _ in node.args[1:]))}
+_BACK: dict[str, Any] = {"vjp": lambda node, g: (back(g, node.args[0]), *(None for _ in node.args[1:]))}
 _SHAPE = frozenset(range(1, 17))
 
 ROWS = (

@@ -30,7 +30,7 @@ def test_gather_adds_what_is_picked_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text"), [(0, "x[i]"), (1, "x[:, i]"), (2, "x[..., i]"), (1, "index_select(x, 1, i)")]
+    ("place", "text"), [(0, "x[i]"), (1, "x[:, i]"), (2, "x[..., i]"), (0, "index_select(x, 0, i)")]
 )
 def test_index_along_a_dimension(place: int, text: str) -> None:
     index = torch.tensor([1, 0, 1, 1, 2])
