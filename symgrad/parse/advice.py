@@ -10,8 +10,6 @@ _FUNCTIONS = {
     **dict.fromkeys(("bmm", "dot", "inner", "mm", "mv"), "write a @ b"),
     **dict.fromkeys(("broadcast_to", "expand", "expand_as"), BY_NAME),
     "argsort": "write sort(x, dim=...).indices",
-    "detach": "write the gradient under 'gradients'",
-    "leaky_relu": "write where(x > 0, x, slope * x)",
     "linear": "write x @ w.T + b",
     "normalize": "write x / norm(x, dim=..., keepdim=True)",
     "size": "the name of a dimension under 'shape' is its size",

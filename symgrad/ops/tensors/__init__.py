@@ -50,6 +50,7 @@ ROWS = (
     einsum.ROW,
     *shaping.TRANSPOSITIONS,
     *shaping.PLACES,
+    shaping.DETACHED,
     *indexing.ROWS,
     *losses.ROWS,
     *joins.ROWS,

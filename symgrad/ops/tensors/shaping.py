@@ -310,6 +310,19 @@ PLACES = (
     ),
 )
 
+DETACHED = TensorOp(  # the value, through which no derivative passes
+    "detach",
+    torch="{0}.detach()",
+    vjp=lambda node, g: (None,),
+    jvp=lambda node, t: None,
+    shape_of=0,
+    cost=0.0,
+    whole=True,
+    same=True,
+    view=True,
+    aliases=("stop_gradient",),
+)
+
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
