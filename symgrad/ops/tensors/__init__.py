@@ -7,6 +7,7 @@ from symgrad.ops.tensors import (
     einsum,
     indexing,
     joins,
+    linalg,
     losses,
     ordering,
     positions,
@@ -14,6 +15,7 @@ from symgrad.ops.tensors import (
     reductions,
     shaping,
     views,
+    windows,
 )
 from symgrad.ops.tensors.row import (
     TENSOR_OPS,
@@ -56,6 +58,8 @@ ROWS = (
     *joins.ROWS,
     *views.ROWS,
     *positions.ROWS,
+    *linalg.ROWS,
+    *windows.ROWS,
 )
 
 # Written by the compiler, never by users.
@@ -68,6 +72,7 @@ INTERNAL_ROWS = (
     *indexing.INTERNAL,
     *joins.INTERNAL,
     *views.INTERNAL,
+    *windows.INTERNAL,
 )
 
 TENSOR_OPS.update((row.name, row) for row in (*ROWS, *INTERNAL_ROWS))

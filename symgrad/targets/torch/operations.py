@@ -444,6 +444,6 @@ SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
     "matmul_left": _matmul_left,
     "matmul_right": _matmul_right,
     "einsum": _einsum,
-    **dict.fromkeys(("conv1d", "conv2d"), _conv),
-    **dict.fromkeys((f"conv{n}d_{of}" for n in (1, 2) for of in ("input", "weight")), _conv_slope),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
+    **dict.fromkeys((f"conv{n}d_{of}" for n in (1, 2, 3) for of in ("input", "weight")), _conv_slope),
 }

@@ -37,7 +37,9 @@ __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
 _NOT_IN_HALF = frozenset({"erfcx", "log_ndtr"})  # which torch has on no CPU
-_ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
+_ONE_DTYPE = frozenset(
+    {"matmul", "einsum", "conv1d", "conv2d", "conv3d"}
+)  # which torch refuses of tensors of different types
 
 
 def render_test(operation: Operation, kept: int = 0) -> str:
