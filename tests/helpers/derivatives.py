@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,26 +15,15 @@ from symgrad.ir.traversal import substitute
 from symgrad.parse import parse_expression
 from symgrad.parse.scope import Bound, Scope
 from symgrad.targets.constants import constant_value
-from symgrad.targets.torch.plumbing import plumbing
 from symgrad.targets.torch.printer import Printer
+from symgrad.targets.torch.runtime import _runtime
 
 torch.set_num_threads(1)
 
 Shape = tuple[int, ...]
 
 
-def _scope(source: str) -> dict[str, Any]:
-    """What a printed formula may name: torch, and the helpers of a module."""
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
-    scope |= {"Callable": Callable, "Iterator": Iterator, "_grads": torch.nn.grad}
-    if source not in _HELPERS:
-        _HELPERS[source] = dict(scope)
-        exec("from __future__ import annotations\n" + _IMPORTS + plumbing(source), _HELPERS[source])
-    return _HELPERS[source]
-
-
-_HELPERS: dict[str, dict[str, Any]] = {}
-_IMPORTS = "import contextlib\nimport functools\nfrom torch.autograd import Function\n"
+HELPERS: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime}
 
 
 def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:
@@ -44,7 +33,7 @@ def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:
     constants: dict[Expr, str] = {}
     text = Printer(names, constants)(lowered)
     known = {name: constant_value(node) for node, name in constants.items()}
-    return eval(text, {**_scope(text), **known, **{s.name: v for s, v in values.items()}})
+    return eval(text, {**HELPERS, **known, **{s.name: v for s, v in values.items()}})
 
 
 def build(text: str, tensors: Mapping[str, Any], numbers: Mapping[str, Any], declared: bool) -> tuple[Expr, list[Expr]]:

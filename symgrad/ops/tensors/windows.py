@@ -148,7 +148,7 @@ def _average(dims: int) -> tuple[TensorOp, TensorOp]:
         TensorOp(
             f"{name}_back",
             operands=("input", "like"),
-            torch=f"_avg_pool_back({{0}}, {{shape1}}, {{kernel_size}}, {{stride}}, {{padding}}, {dims})",
+            torch=f"rt.avg_pool_back({{0}}, {{shape1}}, {{kernel_size}}, {{stride}}, {{padding}}, {dims})",
             vjp=lambda node, g: (make(name, g, **dict(node.attrs)), None),
             jvp=jvp,
             shape_of=1,
