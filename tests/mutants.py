@@ -43,7 +43,17 @@ class Mutant:
 
 
 # ------------------------------------------------------------------------------------------ of modules
-MODULES = ("swish", "huber", "softshrink", "split_signs", "linear_relu", "smooth_l1", "clamp", "mean", "log_sum_exp_dim")
+MODULES = (
+    "swish",
+    "huber",
+    "softshrink",
+    "split_signs",
+    "linear_relu",
+    "smooth_l1",
+    "clamp",
+    "mean",
+    "log_sum_exp_dim",
+)
 
 # Mistakes that change nothing that anyone could notice, each with its reason.
 EQUIVALENT: dict[str, str] = {
@@ -96,6 +106,7 @@ def _made(text: str, place: tuple[int, int]) -> str:
     node = next(n for k, n, _ in _numbered(tree) if k == place[0])
     _, put = list(_mistakes(node))[place[1]]
     if put is None:
+
         class Dropper(ast.NodeTransformer):
             def visit(self, n: ast.AST) -> Any:
                 return ast.Pass() if n is node else self.generic_visit(n)
@@ -190,7 +201,6 @@ _SHARED: tuple[tuple[str, str, str, str], ...] = (
     ("linear_relu", "a size of 1 stands for any", "if size != known and where:", "if size != known and 1 not in (size, known) and where:"),
     ("linear_relu", "ranks are not checked", "if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(dims)):", "if False:"),
 )  # fmt: skip
-
 
 
 @cache
