@@ -27,7 +27,7 @@ def test_every_function_and_tensor_operation_is_listed():
         ("Abs", ["abs(x)", "  also Abs", "  d/dx = sign(x)", "  where all arguments are 0: d/dx = 0"]),
         ("log", ["log(x)", "  d/dx = 1 / x", "  for x in (0, oo)", "  kernels: C++, Triton"]),
         ("silu", ["  silu(x) = x * sigmoid(x)", "  kernels: C++, Triton"]),
-        ("max", ["  where all arguments are 0: d/da = 0.5, d/db = 0.5"]),
+        ("maximum", ["  where all arguments are 0: d/da = 0.5, d/db = 0.5"]),
     ],
 )
 def test_one_is_told_in_full(name, lines):
