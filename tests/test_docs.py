@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -49,12 +49,12 @@ def with_code(page: Path) -> bool:
     return any(block.language in ("python", "sh", "yaml", "toml") for block in blocks(page))
 
 
-@pytest.mark.parametrize("page", filter(with_code, PAGES), ids=lambda p: p.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", list(filter(with_code, PAGES)), ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_every_block_of_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the page, in an empty folder, with one namespace; files are written where they have a title."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
+    ours = _without_generated()
     names: dict[str, object] = {"__name__": "page"}
     try:
         for block in blocks(page):
@@ -74,16 +74,21 @@ def test_every_block_of_code_runs(page: Path, tmp_path: Path, monkeypatch: pytes
                 code = compile(block.text, f"{page.name}: {block.text[:40]!r}", "exec")
                 exec(code, names)
     finally:
-        for name in set(sys.modules) - before:
-            if name.partition(".")[0] == "generated" or name.startswith("symgrad.loaded"):
-                del sys.modules[name]
+        _without_generated()
+        sys.modules.update(ours)
+
+
+def _without_generated() -> dict[str, ModuleType]:
+    """Forget all modules that were generated, so that those of a page are found; returns them."""
+    names = [n for n in sys.modules if n.partition(".")[0] == "generated" or n.startswith("symgrad.loaded")]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def command_line() -> str:
     """The page of all commands, as they describe themselves."""
     lines = ["# Command line", "", "Made of what `symgrad COMMAND --help` says.", ""]
     for name in sorted(main.commands):
-        told = main.commands[name].get_help(click.Context(main.commands[name], info_name=f"symgrad {name}"))
+        told = CliRunner(env={"COLUMNS": "80"}).invoke(main, [name, "--help"]).stdout
         lines += [f"## `symgrad {name}`", "", "```text", *(line.rstrip() for line in told.splitlines()), "```", ""]
     return "\n".join(lines)
 
@@ -95,9 +100,8 @@ def functions() -> str:
 
 
 @pytest.mark.parametrize(("name", "make"), [("command-line", command_line), ("functions", functions)])
-def test_pages_of_tables_are_up_to_date(name, make, update: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_tables_are_up_to_date(name, make, update: bool) -> None:
     """`pytest tests/test_docs.py --update` writes them."""
-    monkeypatch.setenv("COLUMNS", "80")
     page = DOCS / "reference" / f"{name}.md"
     if update:
         page.write_text(make(), encoding="utf-8")
