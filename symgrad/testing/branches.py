@@ -97,8 +97,7 @@ def samples(subject: Subject, settings: Settings) -> Iterator[tuple[str, list[An
     yield "spread over the ranges", drawn
     lattice = [_rounded(subject, i, t) for i, t in enumerate(drawn)]
     yield "at multiples of a quarter", lattice
-    for what, found in _moved(subject, settings, lattice):
-        yield what, found
+    yield from _moved(subject, settings, lattice)
     if unseen(subject, settings, [drawn, lattice]):
         for scale in _SCALES[1:]:
             yield f"scaled by {scale}", _scaled(subject, drawn, scale)

@@ -62,8 +62,7 @@ def make_subject(
     names = tuple(k for k in subject.settings[0])
 
     def call(*tensors: Any, **settings: Any) -> Any:
-        found = own.apply(*tensors, *(settings[k] for k in names))
-        return found
+        return own.apply(*tensors, *(settings[k] for k in names))
 
     object.__setattr__(subject, "call", call)
     return subject

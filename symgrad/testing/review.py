@@ -51,7 +51,8 @@ ADVICE: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Contender:
-    """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward and
+    """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward
+    and
     backward; None where it could not be had."""
 
     name: str
@@ -139,8 +140,10 @@ def audit(
     """Review ``function``, a torch.autograd.Function or what people call.
 
     What it should compute is one of: ``spec``, the path or text of a spec; ``formula``, such as ``"x * sigmoid(x)"``,
-    whose names are those of the arguments of ``forward``, with values of hyperparameters in ``settings``; ``reference``,
-    the formula in plain torch operations. With a spec or a formula the accuracy is measured against true values, and the
+    whose names are those of the arguments of ``forward``, with values of hyperparameters in ``settings``;
+    ``reference``,
+    the formula in plain torch operations. With a spec or a formula the accuracy is measured against true values, and
+    the
     generated Function stands beside in the table of figures.
 
     Raises ValueError unless there is one of the three, and what reading the spec raises.
@@ -189,9 +192,7 @@ def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
     )
     own = {"jit": False, "rounded_once": (False, False), "residuals": None, "kernel_residuals": 0, "accuracy": ()}
     none = {"refused": (), "bad_shapes": (), "numbers": (), "inplace": None, "module": None}
-    return replace(
-        generated, call=made.call, function=made.function, name=made.name, **{**own, **none, **facts}
-    )
+    return replace(generated, call=made.call, function=made.function, name=made.name, **{**own, **none, **facts})
 
 
 def _spec_text(function: Any, formula: str, settings: Settings) -> str:
@@ -218,7 +219,8 @@ _FUNCTORCH = ("torch_func", "vmap_over_some", "vmap_of_values", "forward_mode", 
 
 
 def _able(subject: Subject) -> tuple[Subject, tuple[Finding, ...], tuple[str, ...]]:
-    """The subject without the modes that it has not at all, a finding for each of them, and the checks that need them."""
+    """The subject without the modes that it has not at all, a finding for each of them, and the checks that need
+    them."""
     missing: list[Finding] = []
     without: list[str] = []
     f, x = closed(subject, bound(subject.call, subject.settings[0]), draw(subject))

@@ -250,7 +250,7 @@ def _contiguous_alone(x: Any, w: Any) -> Any:
 
 
 def _zeros_here(ctx: Any, g: Any) -> Any:
-    x, w = ctx.saved_tensors
+    x, _ = ctx.saved_tensors
     grad_x, grad_w = Scaled.backward(ctx, g)
     return torch.zeros(x.shape, dtype=x.dtype) if grad_x is None else grad_x, grad_w
 
