@@ -167,7 +167,8 @@ def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
         for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
             lost = ~one.isfinite() & (1.1 * other).half().isfinite()
             if lost.any():
-                yield f"{name}, a sum of 70000 terms in float16, is {number(one[lost][0])}, in truth {number(other[lost][0])}"
+                values = f"is {number(one[lost][0])}, in truth {number(other[lost][0])}"
+                yield f"{name}, a sum of 70000 terms in float16, {values}"
 
 
 @check()
@@ -272,7 +273,8 @@ def devices(subject: Subject, device: str) -> Iterator[str]:
                 found = node.apply(*cotangents)
                 for i, g in enumerate(found if isinstance(found, tuple) else (found,)):
                     if g is not None and not g.is_meta:
-                        yield f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]} {case} is made on device {g.device}"
+                        names = f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]}"
+                        yield f"{names} {case} is made on device {g.device}"
         for i in places if subject.linear else ():
             yield from _tangents_on(subject, ours, x, i, case)
 

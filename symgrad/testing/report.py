@@ -110,8 +110,8 @@ def check_function(
     """Hold ``function`` against ``reference``, the composite of its formula in plain torch operations.
 
     ``function`` is a torch.autograd.Function, or what people call: tensors by position, then hyperparameters by name
-    (of a Function, by position). ``inputs`` are the tensors, by name or as Input; by default they are the arguments of the
-    reference. ``shapes`` are samples of the shapes of all tensors, which broadcast otherwise, and ``settings`` of the
+    (of a Function, by position). ``inputs`` are the tensors, by name or as Input; by default they are the arguments of
+    the reference. ``shapes`` are samples of the shapes of all tensors, which broadcast otherwise, and ``settings`` of the
     hyperparameters. ``facts`` are other fields of Subject: ``fixed`` outputs, a ``rule`` for gradients that are not
     the formula's, ``double_backward=False``, ``residuals``, ``accuracy`` and so on.
 

@@ -1,4 +1,4 @@
-"""A reviewer's report on a hand-written Function: what is wrong with it, how accurate it is, what it keeps and costs."""
+"""A reviewer's report on a hand-written Function: what is wrong, how accurate it is, what it keeps and costs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ _ELEMENTS = 1 << 16  # of each tensor, where tensors broadcast and time is taken
 _ROUNDS = 15
 _SHOWN = 2  # findings of a check
 
+_LOST = "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute"
+
 ADVICE: Mapping[str, str] = {
-    "second_differences": "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute",
-    "forward_over_reverse": "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute",
+    "second_differences": _LOST,
+    "forward_over_reverse": _LOST,
     "undefined_cotangents": "every cotangent may be None, or zeros, whatever the others are",
     "materialised_cotangents": "call ctx.set_materialize_grads(False), and return None where the cotangent is None",
     "torch_func": "use setup_context and generate_vmap_rule; inside jvp, torch turns forward mode off",
@@ -196,7 +198,7 @@ def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
 
 
 def _spec_text(function: Any, formula: str, settings: Settings) -> str:
-    """A spec for a formula: its names are tensors, in the order of the function's arguments, unless they have values."""
+    """A spec for a formula: its names are tensors unless they have values, in the order of the arguments."""
     try:
         nodes = list(ast.walk(ast.parse(formula, mode="eval")))
     except SyntaxError as error:

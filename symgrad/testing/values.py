@@ -87,7 +87,7 @@ def _compared(
 
 @check(applies=lambda subject: bool(subject.places))
 def every_branch(subject: Subject, device: str) -> Iterator[str]:
-    """On both sides of every condition of the formula, and at it, values, gradients and second derivatives are equal."""
+    """On both sides of every condition, and at it, values, gradients and second derivatives are equal."""
     for settings in subject.settings:
         sampled = []
         for what, tensors in branches.samples(subject, settings):
@@ -128,7 +128,7 @@ def _to_second(subject: Subject, function: Any, tensors: list[Any]) -> list[Tens
 
 @check(applies=lambda subject: subject.pointwise)
 def special_values(subject: Subject, device: str) -> Iterator[str]:
-    """At infinities, zeros and subnormal numbers there is a number wherever the composite has one, and none for none."""
+    """At infinities, zeros and subnormal numbers there is a number where the composite has one, and none for none."""
     shapes = ((8,),) * len(subject.inputs) if subject.broadcasts else subject.first
     for settings in subject.settings:
         functions = bound(subject.call, settings), reference(subject, settings)

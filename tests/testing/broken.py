@@ -1,4 +1,4 @@
-"""For every check of symgrad.testing, an operation that is broken in the way that it looks for, and what it must say."""
+"""For every check of symgrad.testing, an operation that is broken in its way, and what it must say."""
 
 from __future__ import annotations
 
