@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, gradient_names, number
@@ -21,6 +20,7 @@ from symgrad.testing.samples import (
     composite,
     draw,
     dtypes,
+    forward_ad,
     gradients,
     leaves,
     listed,

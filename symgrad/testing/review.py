@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from symgrad.testing.checks import Finding
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.report import Report, inspect_subject, make_subject
-from symgrad.testing.samples import bound, closed, draw, gradients, leaves
+from symgrad.testing.samples import bound, closed, draw, forward_ad, gradients, leaves
 from symgrad.testing.values import WAYS, error_at
 
 __all__ = ["Audit", "Contender", "audit"]
@@ -205,7 +204,7 @@ def _spec_text(function: Any, formula: str, settings: Settings) -> str:
         raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
     called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
     names = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called} - {"pi", "E", "oo"}
-    taken = function.forward if isinstance(function, type) else function
+    taken = getattr(function, "forward", function)
     order = [p for p in inspect.signature(taken).parameters if p in names]
     if set(order) < names:
         missing = ", ".join(sorted(names - set(order)))
