@@ -137,7 +137,7 @@ def jit_traced(subject: Subject, device: str) -> Iterator[str]:
     for settings in subject.settings[:2]:
         tensors = draw(subject, device=device)
         given = tuple(t for t in leaves(subject, tensors) if t is not None)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.set_grad_enabled(subject.linear):
             warnings.simplefilter("ignore")
             file = io.BytesIO()
             traced = _jit.trace(_Calls(_given(bound(subject.call, settings), tensors)), given, check_trace=False)
