@@ -61,6 +61,7 @@ MODULES = (
 EQUIVALENT: dict[str, str] = {
     "huber: HuberFunction.forward: `magnitude_d < delta` for `magnitude_d <= delta`": "both branches meet there",
     "softshrink: SoftshrinkFunction.forward: `x <= -threshold` for `x < -threshold`": "both branches are 0 there",
+    "swish: residuals read in forward over reverse": "none is kept while forward mode is on, and g is multiplied last",
     "softshrink: SoftshrinkFunction.forward: `x >= threshold` for `x > threshold`": "both branches are 0 there",
 }
 
@@ -234,13 +235,13 @@ _SHARED: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("swish", "results are not rounded", "    return value.to(dtype)\n", "    return value\n"),
     (
-        "split_signs",
+        "two_outputs",
         "zeros without a device",
         "torch.zeros(shape, dtype=kind, device=device)",
         "torch.zeros(shape, dtype=kind)",
     ),
     (
-        "split_signs",
+        "two_outputs",
         "zeros in the default dtype",
         "torch.zeros(shape, dtype=kind, device=device)",
         "torch.zeros(shape, device=device)",
