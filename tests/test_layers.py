@@ -12,6 +12,7 @@ PACKAGE = Path(symgrad.__file__).parent
 LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
     *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
+    "symbolic",
     *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
     *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
