@@ -11,7 +11,7 @@ import symgrad
 PACKAGE = Path(symgrad.__file__).parent
 LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
-    *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
+    *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
     "symbolic",
     *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),

@@ -30,7 +30,9 @@ def compile_operation(program: Program) -> Operation:
     inner = _compile(pivots.inner)
     extended = with_outputs(program, pivots)
     keeping = Operation(extended, map_leaves(inner.body, partial(through_pivots, extended, pivots, True)))
-    through = Operation(program, map_leaves(inner.body, partial(through_pivots, program, pivots, False)), keeping)
+    through = Operation(
+        program, map_leaves(inner.body, partial(through_pivots, program, pivots, False)), keeping, plain.memory
+    )
     if _shapes(through) != _shapes(plain):  # of what is absent, these were known by the operands of the sums
         return plain
     if _bytes(keeping) >= _bytes(plain) or not (_serves_jvp(keeping) and _serves_jvp(through)):
@@ -66,4 +68,4 @@ def _compile(program: Program) -> Operation:
     body = map_leaves(tree, partial(compile_variant, program, memory, True))
     if any(v.wide_values or v.wide_slopes for v in leaves(body)) and any(v.plan.extras for v in leaves(body)):
         body = map_leaves(tree, partial(compile_variant, program, memory, False))  # all are computed alike
-    return Operation(program, body)
+    return Operation(program, body, memory=memory)

@@ -11,6 +11,7 @@ from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.rewrite import Step
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
+from symgrad.compiler.workbench import Memory
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute
@@ -83,12 +84,13 @@ class Operation:
     """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
 
     `keeping` is the same operation with more outputs, for plain calls: sums of inputs that backward reads in place of
-    the inputs.
+    the inputs. `memory` holds what was measured, for whoever asks for figures later.
     """
 
     program: Program
     body: Body
     keeping: Operation | None = None
+    memory: Memory | None = field(default=None, compare=False, repr=False)
 
     @property
     def called(self) -> Operation:

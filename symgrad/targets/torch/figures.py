@@ -46,7 +46,7 @@ class Figure:
 
 def figures(layout: Layout) -> list[Figure]:
     """The tables of the outputs and derivatives that are pointwise, for every variant."""
-    bench = Workbench(layout.operation.program)
+    bench = Workbench(layout.operation.program, layout.operation.memory)
     tensors = [t.name for t in layout.spec.tensors]
     outputs = [o.name for o in layout.spec.outputs]
     found: list[Figure] = []
