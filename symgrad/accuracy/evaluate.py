@@ -232,7 +232,7 @@ class Exact:
         return columns[root]
 
     def _column(self, node: Expr) -> list[Any]:
-        if node is self._symbol:
+        if self._base is not None and node is self._symbol:
             return [x + step for x, step in zip(self._base.balls(node), self.steps, strict=True)]
         if self._base is not None and self._symbol not in node.symbols:
             return self._base.balls(node)

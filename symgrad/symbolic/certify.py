@@ -1,0 +1,106 @@
+"""What an operation claims, and what the judge finds of it: the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from symgrad.accuracy.evaluate import Environment
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.differentiate.symbols import cotangent, tangent
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.symbolic.prove import Claim, Verdict, judge, moderate
+
+__all__ = ["Certificate", "certificate", "claims"]
+
+_MOST_POINTS = 40
+_SEED = 1.3125  # of cotangents and tangents, in which everything is linear
+
+# Operations that leave every element as it is: where all tensors have one element, they are nothing.
+_SHAPING = frozenset({"sum_to", "expand", "conform", "squeeze", "unsqueeze", "restore", "drop"})
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The verdicts on all values, gradients and tangents of an operation."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether something is wrong."""
+        return any(v.outcome == "refuted" for v in self.verdicts)
+
+    @property
+    def proven(self) -> bool:
+        """Whether everything was proven."""
+        return bool(self.verdicts) and all(v.outcome == "proven" for v in self.verdicts)
+
+    @property
+    def text(self) -> str:
+        """What a docstring says: what was proven of how much."""
+        import sympy
+
+        count = sum(v.outcome == "proven" for v in self.verdicts)
+        share = "all" if count == len(self.verdicts) else f"{count} of {len(self.verdicts)}"
+        return f"Values and derivatives: {share} proven by SymPy {sympy.__version__}."
+
+
+def certificate(operation: Operation) -> Certificate:
+    """Judge all that an operation emits: forward, backward and jvp, in every variant.
+
+    Imports SymPy.
+    """
+    found = []
+    for path, variant in operation.variants():
+        bench = Workbench(operation.program, operation.memory)
+        place = f" [{', '.join(path)}]" if path else ""
+        for claim in claims(variant):
+            subject = claim.subject + place
+            if isinstance(claim, Verdict):
+                found.append(Verdict(subject, claim.outcome, claim.detail))
+                continue
+            points = _points(claim, bench)
+            found.append(judge(Claim(subject, claim.formula, claim.emitted, claim.by, claim.factor), points))
+    return Certificate(tuple(found))
+
+
+def claims(variant: Variant) -> Iterator[Claim | Verdict]:
+    """What a variant claims, where it is pointwise; the rest is not judged."""
+    symbols = {s.name: s for formula in variant.formulas.values() for s in formula.tensors}
+    for output, formula in variant.formulas.items():
+        yield _claim(output, formula, variant.outputs[output])
+    for (output, tensor), gradient in variant.gradients.items():
+        formula = variant.formulas[output]
+        yield _claim(f"d{output}/d{tensor}", formula, gradient, symbols[tensor], cotangent(output, formula))
+    for (output, tensor), pushed in variant.tangents.items():
+        formula = variant.formulas[output]
+        yield _claim(f"tangent of {output} by {tensor}", formula, pushed, symbols[tensor], tangent(tensor))
+
+
+def _claim(
+    subject: str, formula: Expr, emitted: Expr, by: Expr | None = None, factor: Expr | None = None
+) -> Claim | Verdict:
+    formula, emitted = _of_elements(formula), _of_elements(emitted)
+    whole = next((n.op for root in (formula, emitted) for n in topological(root) if is_tensor_op(n)), None)
+    if whole is not None:
+        return Verdict(subject, "unjudged", f"{whole} is an operation on whole tensors")
+    return Claim(subject, formula, emitted, by) if factor is None else Claim(subject, formula, emitted, by, factor)
+
+
+def _of_elements(root: Expr) -> Expr:
+    """An expression where all tensors have one element."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [mapped[a] for a in node.args]
+        mapped[node] = args[0] if node.op in (*_SHAPING, "held", "floated") else rebuild(node, args)
+    return mapped[root]
+
+
+def _points(claim: Claim, bench: Workbench) -> list[Environment]:
+    seeds = {s for e in (claim.emitted, claim.factor) for s in e.symbols if s.is_differential}
+    points = moderate(bench.points(claim.formula, 400), _MOST_POINTS)
+    return [{**point, **dict.fromkeys(seeds, _SEED)} for point in points]
