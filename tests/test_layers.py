@@ -13,7 +13,7 @@ LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
     *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
     "symbolic",
-    *("rules", "accuracy", "parse", "plan", "compiler", "symbolic.certify", "explain"),
+    *("rules", "accuracy", "parse", "plan", "compiler", "symbolic.whole", "symbolic.certify", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
     *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
 )

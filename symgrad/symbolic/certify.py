@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.accuracy.evaluate import Environment
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.differentiate.symbols import cotangent, tangent
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import ONE, Expr
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.symbolic.prove import Claim, Verdict, judge, moderate
+from symgrad.symbolic.whole import of_whole_tensors
 
 __all__ = ["Certificate", "certificate", "claims"]
 
@@ -59,17 +60,17 @@ def certificate(operation: Operation) -> Certificate:
         bench = Workbench(operation.program, operation.memory)
         place = f" [{', '.join(path)}]" if path else ""
         for claim in claims(variant):
-            subject = claim.subject + place
-            if isinstance(claim, Verdict):
-                found.append(Verdict(subject, claim.outcome, claim.detail))
-                continue
-            points = _points(claim, bench)
-            found.append(judge(Claim(subject, claim.formula, claim.emitted, claim.by, claim.factor), points))
+            whole = next((n.op for n in topological(claim.formula, claim.emitted) if is_tensor_op(n)), None)
+            named = replace(claim, subject=claim.subject + place)
+            if whole is None:
+                found.append(judge(named, _points(claim, bench)))
+            else:
+                found.append(of_whole_tensors(named, operation.program))
     return Certificate(tuple(found))
 
 
-def claims(variant: Variant) -> Iterator[Claim | Verdict]:
-    """What a variant claims, where it is pointwise; the rest is not judged."""
+def claims(variant: Variant) -> Iterator[Claim]:
+    """What a variant claims of its outputs, gradients and tangents."""
     symbols = {s.name: s for formula in variant.formulas.values() for s in formula.tensors}
     for output, formula in variant.formulas.items():
         yield _claim(output, formula, variant.outputs[output])
@@ -81,14 +82,12 @@ def claims(variant: Variant) -> Iterator[Claim | Verdict]:
         yield _claim(f"tangent of {output} by {tensor}", formula, pushed, symbols[tensor], tangent(tensor))
 
 
-def _claim(
-    subject: str, formula: Expr, emitted: Expr, by: Expr | None = None, factor: Expr | None = None
-) -> Claim | Verdict:
-    formula, emitted = _of_elements(formula), _of_elements(emitted)
-    whole = next((n.op for root in (formula, emitted) for n in topological(root) if is_tensor_op(n)), None)
-    if whole is not None:
-        return Verdict(subject, "unjudged", f"{whole} is an operation on whole tensors")
-    return Claim(subject, formula, emitted, by) if factor is None else Claim(subject, formula, emitted, by, factor)
+def _claim(subject: str, formula: Expr, emitted: Expr, by: Expr | None = None, factor: Expr = ONE) -> Claim:
+    """The claim, about elements where no operation on whole tensors is part of it."""
+    flat = _of_elements(formula), _of_elements(emitted)
+    if not any(is_tensor_op(n) for n in topological(*flat)):
+        formula, emitted = flat
+    return Claim(subject, formula, emitted, by, factor)
 
 
 def _of_elements(root: Expr) -> Expr:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import lcm
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import flint
@@ -48,6 +48,10 @@ class _Fraction:
         self.over, self.under = over, under
 
 
+def _rational(value: Fraction) -> Any:
+    return flint.fmpq(value.numerator, value.denominator)
+
+
 class Field:
     """The field over the generators that the expressions given to it need.
 
@@ -57,7 +61,7 @@ class Field:
 
     def __init__(self, values: Callable[[sympy.Symbol], Sequence[Any]]) -> None:
         self._points = values
-        self._finest: dict[Any, int] = {}  # by generator, into how many roots it is divided
+        self._units: dict[Any, Fraction] = {}  # by exponential or root, what share of the exponent its generator has
         self._reset()
 
     def _reset(self) -> None:
@@ -142,7 +146,17 @@ class Field:
                         value = self._make(value.over * new.over, new.under)
                     else:
                         value = self._make(new.over, new.under * other.over)
+            if self._relations[k][0] == 2 and value.under.degrees()[k]:
+                value = self._rationalised(value, k)
         return value
+
+    def _rationalised(self, value: _Fraction, k: int) -> _Fraction:
+        """The fraction with no square root of number `k` below the line, so that equal values look equal."""
+        conjugate = self._context.from_dict({e: -c if int(e[k]) % 2 else c for e, c in value.under.to_dict().items()})
+        over, under = (self._without_powers(self._checked(p * conjugate), k) for p in (value.over, value.under))
+        if under.over == 0:
+            raise Undecided("a division by 0")
+        return self._make(over.over * under.under, over.under * under.over)
 
     def _without_powers(self, polynomial: Any, k: int) -> _Fraction:
         power, replacement = self._relations[k]
@@ -235,7 +249,11 @@ class Field:
     def _power(self, base: Any, exponent: Any) -> _Fraction:
         if exponent.is_Integer:
             return self._int_power(self._value(base), int(exponent))
-        return self._exp(self._mul(self._value(exponent), self._log(self._value(base))))
+        value = self._value(base)
+        logarithm = self._log(value)
+        if not exponent.is_Rational and self._sign_of(value) < 0:
+            logarithm = self._add(logarithm, self._gen(("log", self._text(self._context.constant(-1)))))
+        return self._exp(self._mul(self._value(exponent), logarithm))
 
     def _function(self, e: Any) -> _Fraction:
         """A generator for a function by the values of its arguments."""
@@ -282,22 +300,29 @@ class Field:
 
     def _finer(self, key: Any, share: Fraction) -> _Fraction:
         """A power of a generator, which is a root fine enough for all powers that occur."""
-        finest = self._finest.get(key, 1)
-        if finest % share.denominator:
-            self._finest[key] = lcm(finest, share.denominator)
+        unit = self._units.get(key)
+        if unit is None:
+            unit = self._units[key] = Fraction(1) if key[0] == "root" else abs(share)
+        if (share / unit).denominator != 1:
+            self._units[key] = Fraction(
+                gcd(unit.numerator * share.denominator, share.numerator * unit.denominator),
+                unit.denominator * share.denominator,
+            )
             raise _Again
-        return self._int_power(self._gen(key), int(share * finest))
+        return self._int_power(self._gen(key), int(share / unit))
 
     def _root(self, text: str, share: Fraction) -> _Fraction:
         """A power of the absolute value of a polynomial or a prime."""
         base = _Fraction(self._polynomials[text], self._one)
+        if text == "-1" and share.denominator == 1:
+            return self._int_power(base, int(share) % 2)
         if share.denominator == 1 and share % 2 == 0:
             return self._int_power(base, int(share))
         size = self._times(base, self._sign_of(base))
         if share.denominator == 1:
             return self._int_power(size, int(share))
         result = self._finer(("root", text), share)
-        self._relations[self._generators["root", text]] = (self._finest["root", text], size)
+        self._relations[self._generators["root", text]] = (self._units["root", text].denominator, size)
         return self._reduced(result)
 
     def _log(self, value: _Fraction) -> _Fraction:
@@ -323,9 +348,9 @@ class Field:
             key = self._keys[k]
             if key[0] == "exp" and abs(coefficient) == 1:
                 over, under = (self._polynomials[text] for text in key[1:])
-                return self._make(over, under * self._finest.get(key, 1))
+                return self._make(over * _rational(self._units[key]), under)
             if key[0] == "root" and abs(coefficient) == 1:
-                return self._make(self._gen(("log", key[1])).over, self._one * self._finest[key])
+                return self._make(self._gen(("log", key[1])).over * _rational(self._units[key]), self._one)
         lead = factor.leading_coefficient()
         own = self._gen(("log", self._text(factor / lead)))
         return own if abs(lead) == 1 else self._add(own, self._log(_Fraction(self._context.constant(lead), self._one)))
@@ -378,11 +403,12 @@ class Field:
             pairs = zip(
                 self._at_points(self._polynomials[first]), self._at_points(self._polynomials[others[0]]), strict=True
             )
-            return [mp.exp(a / b / self._finest.get(key, 1)) for a, b in pairs]
+            unit = mp.mpf(self._units[key].numerator) / self._units[key].denominator
+            return [mp.exp(a / b * unit) for a, b in pairs]
         if kind == "log":
             return [mp.log(abs(a)) for a in self._at_points(self._polynomials[first])]
         if kind == "root":
-            return [mp.root(abs(a), self._finest[key]) for a in self._at_points(self._polynomials[first])]
+            return [mp.root(abs(a), self._units[key].denominator) for a in self._at_points(self._polynomials[first])]
         columns = []
         for value in self._polynomials[str(key)]:
             pairs = zip(self._at_points(value.over), self._at_points(value.under), strict=True)

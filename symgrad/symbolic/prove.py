@@ -46,7 +46,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim: `proven`, `agrees` (at `points`), `approximates`, `refuted` or `unjudged`."""
+    """What became of a claim: `proven`, `partly` (in some regimes), `agrees` (at `points`), `approximates`, `refuted` or `unjudged`."""
 
     subject: str
     outcome: str
@@ -60,6 +60,7 @@ class Verdict:
         places = {0: "", 1: ""}.get(self.regimes, f" in {self.regimes} regimes")
         lines = {
             "proven": f"proven{places}",
+            "partly": f"agrees at {self.points} points to 50 digits",
             "agrees": f"agrees at {self.points} points to 50 digits",
             "approximates": f"agrees at {self.points} points to the precision of float64, as an approximation",
             "refuted": "refuted",
@@ -79,9 +80,11 @@ def judge(claim: Claim, points: Sequence[Environment]) -> Verdict:
     if usable.approximates:
         return Verdict(claim.subject, "approximates", "", 0, count)
     try:
-        regimes = _proven(claim, usable.points)
+        done, regimes = _proven(claim, usable.points)
     except (Undecided, NotConvertible) as error:
         return Verdict(claim.subject, "agrees", str(error), 0, count)
+    if done < regimes:
+        return Verdict(claim.subject, "partly", f"proven in {done} of {regimes} regimes", regimes, count)
     return Verdict(claim.subject, "proven", "", regimes, count)
 
 
@@ -139,23 +142,52 @@ def _is_kink(a: Any, b: Any, c: Any, d: Any) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- proofs
-def _proven(claim: Claim, points: Sequence[Environment]) -> int:
-    """The number of regimes in which the claim was proven; raises Undecided where one was not."""
+def _proven(claim: Claim, points: Sequence[Environment]) -> tuple[int, int]:
+    """In how many regimes the claim was proven, and in how many points lie; raises Undecided if in none."""
     regimes = list(_regimes((claim.formula, claim.emitted, claim.factor), points))
     if len(regimes) > _MOST_REGIMES:
         raise Undecided(f"{len(regimes)} regimes")
+    done = 0
+    reason = Undecided("nothing to prove")
     for decisions, inside in regimes:
         steps: dict[Expr, Expr] = {}
-        formula, emitted, factor = (_opened(e, decisions, steps) for e in (claim.formula, claim.emitted, claim.factor))
-        if not _is_equal(formula, emitted, claim.by, factor, inside):
+        sides = tuple(_opened(e, decisions, steps) for e in (claim.formula, claim.emitted, claim.factor))
+        try:
+            _prove_regime(sides, claim.by, inside)
+            done += 1
+        except (Undecided, NotConvertible) as error:
+            reason = Undecided(str(error))
+    if not done:
+        raise reason
+    return done, len(regimes)
+
+
+def _prove_regime(sides: Sequence[Expr], by: Expr | None, points: Sequence[Environment]) -> None:
+    """Prove a claim in a regime, else for each choice of the signs of the variables; raises Undecided."""
+    try:
+        if _is_equal(sides, by, points):
+            return
+    except Undecided:
+        pass
+    for part in _by_signs(points):
+        if not _is_equal(sides, by, part):
             raise Undecided("two functions are related in a way that is not known")
-    return len(regimes)
 
 
-def _is_equal(formula: Expr, emitted: Expr, by: Expr | None, factor: Expr, points: Sequence[Environment]) -> bool:
+def _by_signs(points: Sequence[Environment]) -> list[list[Environment]]:
+    """The points by the signs of all variables, on which roots and powers depend."""
+    found: dict[tuple[int, ...], list[Environment]] = {}
+    for point in points:
+        signs = tuple(0 if isinstance(v, bool | str) else _sign(v) for v in point.values())
+        found.setdefault(signs, []).append(point)
+    return list(found.values())
+
+
+def _is_equal(sides: Sequence[Expr], by: Expr | None, points: Sequence[Environment]) -> bool:
     import sympy
 
-    own = {s: _real(s) for e in (formula, emitted, factor) for s in e.symbols}
+    formula, emitted, factor = sides
+    own = {s: _real(s) for e in sides for s in e.symbols}
     if by is not None:
         own.setdefault(by, _real(by))
     written = to_sympy(formula, own)
