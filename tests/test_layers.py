@@ -15,7 +15,7 @@ LAYERS = (
     "symbolic",
     *("rules", "accuracy", "parse", "plan", "compiler", "symbolic.whole", "symbolic.certify", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
-    *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
+    *("pipeline", "files", "importing", "notebook", "testing", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 

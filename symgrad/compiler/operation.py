@@ -83,19 +83,12 @@ End = TypeVar("End")
 class Operation:
     """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
 
-    `keeping` is the same operation with more outputs, for plain calls: sums of inputs that backward reads in place of
-    the inputs. `memory` holds what was measured, for whoever asks for figures later.
+    `memory` holds what was measured, for whoever asks for figures later.
     """
 
     program: Program
     body: Body
-    keeping: Operation | None = None
     memory: Memory | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def called(self) -> Operation:
-        """What a plain call runs: `keeping` where there is one."""
-        return self.keeping or self
 
     @cached_property
     def derivative_body(self) -> Body:
