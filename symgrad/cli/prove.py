@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +22,7 @@ __all__ = ["prove"]
 @_specs_argument
 @_jobs_option
 @_verbosity
-def prove(specs: list[str | Failed], jobs: int | None) -> int:
+def prove(specs: Sequence[Path], jobs: int | None) -> int:
     """Prove the values and derivatives of every SPEC.
 
     SymPy differentiates each formula as written; that the emitted form is equal is proven in a field of
@@ -29,11 +30,12 @@ def prove(specs: list[str | Failed], jobs: int | None) -> int:
     tangent; the exit status is 1 if one is refuted.
     """
     from symgrad.cli.work import Failed as Failure
+    from symgrad.cli.work import find_specs
 
     terminal = _terminal()
     counts: Counter[str] = Counter()
     failed = 0
-    for path, found in _certificates(specs, jobs):
+    for path, found in _certificates(find_specs(specs), jobs):
         if isinstance(found, Failure):
             terminal.problem(found.message, found.traceback)
             failed += 1

@@ -46,7 +46,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim: `proven`, `partly` (in some regimes), `agrees` (at `points`), `approximates`, `refuted` or `unjudged`."""
+    """What became of a claim.
+
+    `outcome` is `proven`, `partly` (in some regimes), `agrees` (at `points`, to 50 digits), `approximates` (by design,
+    to the precision of float64), `refuted` or `unjudged`, for the reason in `detail`.
+    """
 
     subject: str
     outcome: str
@@ -246,13 +250,24 @@ def _regimes(
     found: dict[tuple[int, ...], list[Environment]] = {}
     for i, point in enumerate(points):
         signs = tuple(_sign(column[i]) for column in columns)
-        on_kink = any(not s and not k.is_boolean for s, k in zip(signs, kinks, strict=True))
-        if not on_kink:
-            found.setdefault(signs, []).append(point)
+        found.setdefault(signs, []).append(point)
+    found = {signs: inside for signs, inside in found.items() if not _on_kink(dict(zip(kinks, signs, strict=True)))}
     if not found:
         raise Undecided("all points lie on kinks")
     for signs, inside in found.items():
         yield dict(zip(kinks, signs, strict=True)), inside
+
+
+def _on_kink(decisions: Mapping[Expr, int]) -> bool:
+    """Whether something is 0 that is not 0 in all of a cell, as the winner of a maximum less that maximum is."""
+    for kink, sign in decisions.items():
+        if not sign and not kink.is_boolean:
+            try:
+                if _opened(kink, decisions, {}) is not ex.ZERO:
+                    return True
+            except Undecided:
+                return True
+    return False
 
 
 def _sign(value: Any) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["of_whole_tensors"]
 
 _WITNESSES = 6
+_MOST_ELEMENTS = 64
 _UNDECLARED = (2, 3)  # the shape of tensors whose shape a spec leaves open
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _WORST = ("refuted", "unjudged", "agrees", "approximates", "partly", "proven")
@@ -113,7 +114,7 @@ def _shape(tensor: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
             found.append(2)
         else:
             found.append(sizes.setdefault(str(dim), 2 + len(sizes) % 2))
-    if math.prod(found) > 24:
+    if math.prod(found) > _MOST_ELEMENTS:
         raise Undecided(f"{tensor.name} has {math.prod(found)} elements")
     return tuple(found)
 

@@ -189,7 +189,9 @@ def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
     )
     own = {"jit": False, "rounded_once": (False, False), "residuals": None, "kernel_residuals": 0, "accuracy": ()}
     none = {"refused": (), "bad_shapes": (), "numbers": (), "inplace": None, "module": None}
-    return replace(generated, call=made.call, function=made.function, name=made.name, **{**own, **none, **facts})
+    return replace(
+        generated, call=made.call, function=made.function, name=made.name, **{**own, **none, **facts}
+    )
 
 
 def _spec_text(function: Any, formula: str, settings: Settings) -> str:
