@@ -335,8 +335,9 @@ def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[An
 
 
 _PRECISIONS = (120, 240, 600, 1500)
-_ENOUGH = 170  # bits that an enclosure must tell
-_TOLD = 160  # bits that are kept of its midpoint, so that a value is 1 and not a little less
+_ENCLOSED = 288  # bits in which enclosures are computed
+_ENOUGH = 230  # bits that an enclosure must tell
+_TOLD = 224  # bits that are kept of its midpoint, so that a value is 1 and not a little less
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,7 @@ class Table:
     def __init__(self, points: Sequence[Environment], limits: bool = False) -> None:
         self.points = points
         self.limits = limits
-        self._balls = Enclosed(points, _PRECISIONS[1])
+        self._balls = Enclosed(points, _ENCLOSED)
         self._exacts: dict[tuple[tuple[int, ...], int], Exact] = {}
 
     @property

@@ -90,6 +90,10 @@ class Operation:
     body: Body
     memory: Memory | None = field(default=None, compare=False, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: not what was measured, which it can measure again."""
+        return {**self.__dict__, "memory": None}
+
     @cached_property
     def derivative_body(self) -> Body:
         """`body` for backward and jvp, which often need not ask whether an optional tensor is absent."""

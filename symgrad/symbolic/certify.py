@@ -17,7 +17,7 @@ from symgrad.symbolic.whole import of_whole_tensors
 
 __all__ = ["Certificate", "certificate", "claims"]
 
-_MOST_POINTS = 40
+_MOST_POINTS = 160
 _SEED = 1.3125  # of cotangents and tangents, in which everything is linear
 
 # Operations that leave every element as it is: where all tensors have one element, they are nothing.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Field", "Undecided"]
 
 _MOST_GENERATORS = 40
-_MOST_TERMS = 20_000  # of a polynomial: bounds the work
+_MOST_TERMS = 2_000  # of a polynomial: bounds the work
 _MOST_POWER = 200
 _MOST_RESTARTS = 20
 
