@@ -186,7 +186,7 @@ ROWS = (
         operands=("input", "sizes"),
         attributes=(Attribute("dim", "dim", required=True),),
         order=("input", "dim", "sizes"),
-        torch="{0}.unflatten({dim}, ({rest}))",
+        torch="rt.unflatten({0}, {dim}, {rest})",
         **_BACK,
         extent=_unflattened,
         variadic=True,
