@@ -720,6 +720,14 @@ def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None
     return value.new_zeros(shape).slice_scatter(value, place, first, last, step)
 
 
+def flatten(x: Tensor, start: int, end: int) -> Tensor:
+    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
+    if not x.dim():
+        return x.reshape((1,))
+    first, last = start % x.dim(), end % x.dim() + 1
+    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+
+
 def unflatten(x: Tensor, dim: int, *sizes: int) -> Tensor:
     """Return ``x`` with a dimension divided into several."""
     place = dim % x.dim()
