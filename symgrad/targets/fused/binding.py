@@ -83,8 +83,8 @@ class _Binding:
         """The definition of what compiles and calls the passes."""
         (runner, file, digest), *others = runners
         parts = 1 + max(k.part for k in self.found)
-        elsewhere = "".join(f', {r}(__file__, "{f}", "{d}")' for r, f, d in others)
-        return f'_kernels = {runner}(__file__, "{file}", "{digest}", {parts}{elsewhere})'
+        elsewhere = "".join(f', rtk.{r}(__file__, "{f}", "{d}")' for r, f, d in others)
+        return f'_kernels = rtk.{runner}(__file__, "{file}", "{digest}", {parts}{elsewhere})'
 
     def table(self) -> str:
         """The definition of the table of passes."""
@@ -96,7 +96,7 @@ class _Binding:
             parts.append(f"cotangents={cotangents!r}")
         if len(self.layout.variants) > 1:
             parts.append(f"choose={self.layout.class_name}Function.kernels")
-        return f"_passes = Kernels({', '.join(parts)})"
+        return f"_passes = rtk.Kernels({', '.join(parts)})"
 
     def choose(self) -> list[str]:
         """The body of the function that tells which passes serve a call."""
@@ -121,7 +121,7 @@ class _Binding:
             parts.append(f"second={{{', '.join(rows)}}}")
         if own.forward is not None and own.forward.keeps:
             parts.append("keeps=True")
-        return f"Passes({', '.join(parts)})"
+        return f"rtk.Passes({', '.join(parts)})"
 
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
@@ -143,7 +143,7 @@ class _Binding:
             parts.append(f"numbers={tuple(numbers)!r}")
         if places:
             parts.append(f"places={tuple(places)!r}")
-        return f"Pass({', '.join(parts)})"
+        return f"rtk.Pass({', '.join(parts)})"
 
     def note(self, files: Sequence[str]) -> str:
         """What the docstring says of the passes."""

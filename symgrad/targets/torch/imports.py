@@ -26,7 +26,7 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
     ),
     (
         (".", ("_runtime as rt",)),
-        ("._kernels", ("CudaLibrary", "Kernels", "Library", "Pass", "Passes")),
+        (".", ("_kernels as rtk",)),
     ),
 )
 
