@@ -138,7 +138,10 @@ class _Planner:
         ruled = (
             frozenset(self.program.symbols[t] for t in self.overrides) if spec.options.double_backward else frozenset()
         )
-        return [o.name for o in spec.outputs if o.grad and not ruled & self.formulas[o.name].tensors]
+        found = [o.name for o in spec.outputs if o.grad and not ruled & self.formulas[o.name].tensors]
+        if spec.options.kernels:  # a pass keeps the reductions themselves, which no output in half precision rounds
+            found = [o for o in found if not _is_reduced(self.formulas[o])]
+        return found
 
     def _plan(self, readable: Sequence[str], derivatives: Derivatives) -> Plan:
         spec, symbols = self.program.spec, self.program.symbols
@@ -166,6 +169,17 @@ class _Planner:
         forms = [(self.slopes[k], form) for k, form in derived.partials.items() if k in self.slopes]
         values = {o: self.outputs[o] for o in readable if self.outputs[o] in read}
         return [o for o, value in values.items() if any(self.bench.is_spoiled(*form, value) for form in forms)]
+
+
+def _is_reduced(value: Expr) -> bool:
+    """Whether a value is made of reductions and numbers alone."""
+    if value.op in _REDUCTIONS:
+        return True
+    parts = [a for a in value.args if not a.is_static]
+    return bool(parts) and all(map(_is_reduced, parts))
+
+
+_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var", "norm", "logsumexp"})
 
 
 def _distributed(

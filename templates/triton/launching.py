@@ -9,7 +9,8 @@ NEAR = 2**31 - 2**16  # offsets that 32 bits hold, also beyond the end of a tens
 class Pass(NamedTuple):
     """A kernel, what it reads of numbers, and the results that are means, as bits.
 
-    A ``wide`` one computes in float64, one ``by_row`` reduces rows.
+    A ``wide`` one computes in float64, one ``by_row`` reduces rows. What an ``alike`` one computes twice
+    has to be rounded alike, so nothing is contracted.
     """
 
     kernel: Any
@@ -17,6 +18,7 @@ class Pass(NamedTuple):
     means: int = 0
     wide: bool = False
     by_row: bool = False
+    alike: bool = False
 
 
 class Tiles(NamedTuple):
@@ -155,6 +157,7 @@ class Plan:
             **({"WHOLE": tiles.whole} if chosen.by_row else {}),
             "num_warps": max(4, min(tiles.block * tiles.count // 512, 16)),
             "enable_reflect_ftz": False,  # subnormal numbers are numbers
+            "enable_fp_fusion": not chosen.alike,
         }
 
     def __call__(self, tensors: Any, numbers: Any) -> list[Tensor | None]:

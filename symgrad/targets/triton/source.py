@@ -17,7 +17,7 @@ from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
 from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.kernels import Kernel
-from symgrad.targets.fused.rows import Stage, stages
+from symgrad.targets.fused.rows import Stage, compared, stages
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import module_docstring
@@ -212,7 +212,8 @@ class _Writer:
         name = self.kernel.name
         parts = [name, *([f"{name}_numbers"] if numbers else [])]
         means = sum(1 << k for k, r in enumerate(self.kernel.results) if r.total == "mean")
-        traits = {"means": means, "wide": self.kernel.wide, "by_row": self.kernel.by_row}
+        alike = bool(compared(machine([r.value for r in self.kernel.results])))
+        traits = {"means": means, "wide": self.kernel.wide, "by_row": self.kernel.by_row, "alike": alike}
         parts += [f"{trait}={value}" for trait, value in traits.items() if value]
         return f"Pass({', '.join(parts)})"
 

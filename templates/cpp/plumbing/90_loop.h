@@ -28,6 +28,16 @@ struct Rows {
     static constexpr unsigned once = 0, keeps = 0;
     static constexpr char kind(int) { return '+'; }
 };
+template <typename Kernel, typename = void>
+struct Held {
+    static constexpr int values = 0;
+    static constexpr int stage(int) { return 0; }
+};
+template <typename Kernel>
+struct Held<Kernel, std::void_t<decltype(Kernel::held_in)>> {
+    static constexpr int values = sizeof Kernel::held_in / sizeof(int);
+    static constexpr int stage(int k) { return Kernel::held_in[k]; }
+};
 template <typename Kernel>
 struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
     static constexpr bool reduced = true;
@@ -100,6 +110,7 @@ struct Frame {
     Result* const result;
     const double* const number;
     int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
+    int held = 0;  // values of a row that are computed once for all stages
     const int64_t* size;
 
     Frame(Operand* of_operands, int in, Result* of_results, int out, void* const* data, const int64_t* geometry,
@@ -133,8 +144,8 @@ struct Frame {
     }
 
     // Elements begin to end along the inner dimension.
-    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
-                     int64_t end) const = 0;
+    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values,
+                     int64_t begin, int64_t end) const = 0;
 
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
@@ -181,6 +192,7 @@ struct Frame {
         }
         const int64_t length = blocks == 1 ? inner : ((inner + blocks - 1) / blocks + LINES - 1) / LINES * LINES;
         const Zeros<Gathered<V>> gathered(results);
+        const Zeros<V> values(held * ((length + W - 1) / W));
         for (int k = 0; k < results; k++) {
             if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
         }
@@ -189,7 +201,7 @@ struct Frame {
             for (int k = 0; k < results; k++) {
                 if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
             }
-            row(at.data, to.data, total, gathered.data, begin, end);
+            row(at.data, to.data, total, gathered.data, values.data, begin, end);
             if (++block < blocks) continue;
             block = 0;
             for (int d = rank - 1; d >= 0; d--) {
@@ -220,6 +232,7 @@ struct Pass final : Frame<Compute, Storage> {
     static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
+    static constexpr int HELD = Held<Kernel>::values;
     static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
     Operand operands_of_it[IN + Row::known];
     Result results_of_it[OUT + KEPT];
@@ -232,6 +245,7 @@ struct Pass final : Frame<Compute, Storage> {
             result[k].once = k >= OUT || Row::once >> k & 1;
             result[k].mean = Means<Kernel>::results >> k & 1;
         }
+        this->held = HELD;
     }
 
     // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
@@ -246,7 +260,7 @@ struct Pass final : Frame<Compute, Storage> {
 
     // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
     // the machine code, and nothing in their way there.
-    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
+    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values, int64_t begin,
              int64_t end) const override {
         double number[Kernel::numbers + 1];  // where no store can change them
         for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
@@ -263,10 +277,10 @@ struct Pass final : Frame<Compute, Storage> {
             streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
             sum[k] = 0;
         }
-        V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
+        V x[IN + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
         for (int k = 0; k < Row::known; k++)
             reduced[Row::slots - Row::known + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
-        if constexpr (Row::stages > 0) reduce<0>(in, reduced, number);
+        if constexpr (Row::stages > 0) reduce<0>(in, reduced, values, number);
         for (int k = 0, kept = OUT; k < Row::reductions; k++) {
             if (!(Row::keeps >> k & 1)) continue;
             if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
@@ -285,6 +299,7 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
                 strip.read_ahead(i);
+                for (int k = 0; k < HELD; k++) x[IN + k] = values[(strip.at + i) / W * HELD + k];
                 compute(x, reduced, y, number);
                 // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
 #pragma GCC unroll 16
@@ -417,16 +432,16 @@ struct Pass final : Frame<Compute, Storage> {
     // One pass over a row for the reductions that need no later one. Two registers take what they reduce in turn, so
     // that an addition need not wait for the one before.
     template <int stage>
-    static void reduce(const Read& in, V* reduced, const double* number) {
-        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, number);
+    static void reduce(const Read& in, V* reduced, V* values, const double* number) {
+        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, values, number);
         Kernel::template settle<stage, V>(reduced, number);
-        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, number);
+        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, values, number);
     }
 
     template <int stage>
-    static void sweep(const Read& in, V* reduced, const double* number) {
+    static void sweep(const Read& in, V* reduced, V* values, const double* number) {
         constexpr int R = Row::reductions;
-        V x[IN], partial[R], other[R], all[R];
+        V x[IN + HELD], partial[R], other[R], all[R];
 #pragma GCC unroll 16
         for (int k = 0; k < R; k++) all[k] = neutral(Row::kind(k));
         for (Strip strip(in); strip; strip.next()) {
@@ -435,7 +450,14 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < strip.length; i += W) {
                 strip.read(x, i);
                 if constexpr (stage == 0 && !every) strip.read_ahead(i);
+                V* const own = values + (strip.at + i) / W * HELD;
+                for (int k = 0; k < HELD; k++) {
+                    if (Held<Kernel>::stage(k) < stage) x[IN + k] = own[k];
+                }
                 Kernel::template reduce<stage, V>(x, reduced, partial, number);
+                for (int k = 0; k < HELD; k++) {
+                    if (Held<Kernel>::stage(k) == stage) own[k] = x[IN + k];
+                }
 #pragma GCC unroll 16
                 for (int k = 0; k < R; k++) {
                     const V own = partial[k];
