@@ -29,13 +29,15 @@ _PACKAGE = "symgrad.loaded"
 class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
-    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``.
+    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``;
+    ``shared`` what those of a folder have in common.
     """
 
     op: str
     module: str
     test: str
     passes: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
 
 
 def generate(spec: str | PathLike[str] | Spec) -> Generated:
@@ -56,7 +58,7 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
         passes=compiled.passes,
     )
     module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
-    return Generated(source.op, module, test, texts)
+    return Generated(source.op, module, test, texts, compiled.shared)
 
 
 def load(spec: str | PathLike[str] | Spec) -> ModuleType:
@@ -101,7 +103,7 @@ def _on_disk(generated: Generated) -> Path:
     """A folder with the passes of a module in memory, for compilers; it goes when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="symgrad_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, text in generated.passes.items():
+    for name, text in (generated.passes | generated.shared).items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
 

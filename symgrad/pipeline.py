@@ -22,7 +22,7 @@ class Compiled:
     """A compiled spec: the texts of its files, without their headers, and how they came about.
 
     `passes` are the files of the fused passes, none where there are no such passes; `without` are the
-    names that files of such passes would have here.
+    names that files of such passes would have here. `shared` are the files that all operations of a folder share.
     """
 
     spec: Spec
@@ -31,6 +31,7 @@ class Compiled:
     derivation: Derivation
     passes: dict[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    shared: dict[str, str] = field(default_factory=dict)
 
 
 _LANGUAGES = (CPP, TRITON)
@@ -55,4 +56,5 @@ def compile_spec(spec: Spec) -> Compiled:
         derivation(operation),
         files,
         tuple(name for name in names if name not in files),
+        passes.shared if passes else {},
     )

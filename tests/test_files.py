@@ -51,14 +51,14 @@ def test_writes_then_leaves_alone(tmp_path):
 
 
 def test_what_is_not_wanted_is_removed_where_it_is_as_it_was_written(tmp_path):
-    passes = {"swish_cpu.cpp": "int c;\n", "swish_cuda.py": "d = 4\n"}
+    passes = {"swish.cpp": "int c;\n", "swish_triton.py": "d = 4\n"}
     wanted = {**texts(), **dict.fromkeys(passes)}
     files.update(tmp_path, files.render("swish", "", "", spec_path="swish.yaml", spec_text=SPEC, passes=passes))
-    edited = tmp_path / "swish_cuda.py"
+    edited = tmp_path / "swish_triton.py"
     edited.write_text(edited.read_text() + "# more\n")
     assert statuses(tmp_path, wanted) == [Status.STALE, Status.STALE, Status.LEFT]
     files.update(tmp_path, wanted)
-    assert sorted(contents(tmp_path)) == ["swish.py", "swish_cuda.py", "test_swish.py"]
+    assert sorted(contents(tmp_path)) == ["swish.py", "swish_triton.py", "test_swish.py"]
     assert statuses(tmp_path, wanted) == [Status.FRESH] * 2
 
 

@@ -118,7 +118,7 @@ def _each(
 
 def _texts(spec: Ready) -> dict[str, str | None]:
     texts = spec.op, spec.module, spec.test
-    wanted = files.render(*texts, spec_path=spec.path, spec_text=spec.text, passes=spec.passes)
+    wanted = files.render(*texts, spec_path=spec.path, spec_text=spec.text, passes=spec.passes, shared=spec.shared)
     return {**wanted, **dict.fromkeys(spec.without)}
 
 

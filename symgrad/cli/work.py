@@ -42,6 +42,7 @@ class Ready:
     derivation: Derivation
     passes: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _compile_one(text: str, path: str, kernels: bool) -> Outcome:
     except Exception as error:
         return _crash(path, error)
     spec = compiled.spec
-    texts = compiled.module, compiled.test, compiled.derivation, compiled.passes, compiled.without
+    texts = compiled.module, compiled.test, compiled.derivation, compiled.passes, compiled.without, compiled.shared
     return Ready(path, text, spec.op, spec.summary, *texts)
 
 

@@ -40,7 +40,7 @@ def written(text: str, folder: Path) -> ModuleType:
     made = compiled(text)
     op = made.spec.op
     for name, body in render(
-        op, made.module, made.test, spec_path="a.yaml", spec_text=text, passes=made.passes
+        op, made.module, made.test, spec_path="a.yaml", spec_text=text, passes=made.passes, shared=made.shared
     ).items():
         (folder / name).write_text(body, encoding="utf-8")
     return imported(folder / f"{op}.py")
@@ -50,7 +50,7 @@ def all_written(texts: Sequence[str], folder: Path) -> dict[str, ModuleType]:
     """The modules of specs by the names of their operations."""
     prepare(_with_kernels, texts)
     made = [written(text, folder) for text in texts]
-    return {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+    return {m._kernels.source.stem: m for m in made}
 
 
 def imported(path: Path) -> ModuleType:

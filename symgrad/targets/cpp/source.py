@@ -12,8 +12,8 @@ from symgrad.ir.expr import Expr
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
-from symgrad.targets.cpp.plumbing import plumbing, reserved
 from symgrad.targets.cpp.printer import CppPrinter
+from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.model import Kernel
 from symgrad.targets.fused.writing import name_values
@@ -88,8 +88,7 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("cpp/kernels.cpp.j2")
-    draft = template.render(**context, plumbing="")
-    return template.render(**context, plumbing=plumbing(draft))
+    return template.render(**context)
 
 
 def _comment(docstring: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -27,12 +27,14 @@ __all__ = ["Fused", "fused"]
 class Fused:
     """The fused passes of a module: the texts of their files by name, and the parts of the module that bind them.
 
-    `kept` is the most numbers that forward keeps for each row beside what the plan saves.
+    `kept` is the most numbers that forward keeps for each row beside what the plan saves; `shared` are the files that
+    those of a folder share.
     """
 
     files: dict[str, str]
     context: dict[str, Any]
     kept: int = 0
+    shared: dict[str, str] = field(default_factory=dict)
 
 
 def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
@@ -45,14 +47,16 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
         found += own.all
     files = {}
     runners = []
+    shared: dict[str, str] = {}
     for language in languages:
         own_passes = [k for k in found if _is_written(k, language)]
         if own_passes:
             name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
             files[name] = text
+            shared |= language.shared()
             runners.append((language.runner, name, sha256(text.encode()).hexdigest()))
     binding = _Binding(layout, by_variant, found)
-    return Fused(files, binding.context(runners), binding.kept) if files else None
+    return Fused(files, binding.context(runners), binding.kept, shared) if files else None
 
 
 def _is_written(kernel: Kernel, language: Language) -> bool:

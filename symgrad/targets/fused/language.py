@@ -16,7 +16,8 @@ __all__ = ["Language"]
 class Language:
     """`suffix` makes the name of its file from that of the operation; `runner` is the class of the plumbing that runs
     what is in the file, `can_spell` tells whether it has a machine node, `has` whether it has a pass of which it can
-    spell all nodes, and `render` writes the passes of a module.
+    spell all nodes, and `render` writes the passes of a module. `shared` gives what the files of a folder share, by
+    file name.
     """
 
     suffix: str
@@ -24,3 +25,4 @@ class Language:
     can_spell: Callable[[Expr], bool]
     has: Callable[[Kernel], bool]
     render: Callable[[Layout, Sequence[Kernel]], str]
+    shared: Callable[[], dict[str, str]]

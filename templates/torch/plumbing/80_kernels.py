@@ -28,7 +28,7 @@ class _Kernels:
 
         ``shapes`` are those of the inputs of forward, by default those of ``tensors``.
         """
-        if entry is None or not self.on or _dispatch_modes():
+        if entry is None or not self.on or _dispatch_modes() or any([t.is_nested for t in tensors]):
             return None
         for alike, known, walk in self.recent.get((entry.name, wanted), ()):
             if known == shapes and alike(*tensors):
@@ -131,8 +131,10 @@ class _Kernels:
         return _compiled(self.source, self.digest, _STORAGE[dtype], part, narrow)
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
-        """Return the walk with the function that it calls, and the geometry that this reads."""
-        walk.function = getattr(library, entry.name)
+        """Return the walk with the function that it calls, and its geometry; None where the library has none."""
+        walk.function = getattr(library, entry.name, None)
+        if walk.function is None:
+            return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
         walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):

@@ -61,5 +61,5 @@ class _CudaKernels(_Kernels):
                 walk.results, walk.steps[count:], walk.summed, strict=True
             )
         ]
-        walk.function = library.Plan(entry.name, walk.dtype, walk.sizes, walk.steps[:count], results)
+        walk.function = library.Plan(library.PASSES[entry.name], walk.dtype, walk.sizes, walk.steps[:count], results)
         return walk

@@ -13,12 +13,21 @@ def _compiled(source: Path, digest: str, storage: str, part: int, narrow: bool) 
     if narrow:
         flags.append("-mno-avx512f")
         kind += "_narrow"
-    what = "\n".join([digest, *flags, *_machine()])
+    shared = hashlib.sha256(source.with_name("_kernels.h").read_bytes()).hexdigest()
+    compiler = _compiler()
+    what = "\0".join([digest, shared, *compiler, *flags, *_machine()])
     folder = _cache_folder()
-    target = folder / f"{source.stem}_{kind}_{hashlib.sha256(what.encode()).hexdigest()[:24]}.so"
+    name = f"{source.stem}_{kind}_{hashlib.sha256(what.encode()).hexdigest()[:24]}"
+    target = folder / f"{name}_{_version(compiler)}.so"
+    if folder.exists():
+        _require_own(folder)
+    if not shutil.which(compiler[0]):  # what was compiled elsewhere by the same command serves
+        target = next(filter(_is_sealed, sorted(folder.glob(f"{name}_*.so"))), target)
     if not _is_sealed(target):
-        compiler = _compiler()
+        if not shutil.which(compiler[0]):
+            raise RuntimeError(f"no C++ compiler ({compiler[0]}; CXX names another)")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_own(folder)
         with TemporaryDirectory(dir=folder, prefix="building_") as build:
             made = Path(build) / target.name
             for openmp in (["-fopenmp"], []):  # without it the passes use one thread

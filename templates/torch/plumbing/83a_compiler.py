@@ -1,8 +1,6 @@
-def _compiler() -> list[str]:
-    """Return the C++ compiler: $CXX, which may name options too, or the first of g++, clang++ and c++."""
+def _compiler() -> tuple[str, ...]:
+    """Return the command of the C++ compiler: $CXX, which may name options too, or the first there is of the usual."""
     own = os.environ.get("CXX", "").strip()
-    for command in [[own], own.split()] if own else [["g++"], ["clang++"], ["c++"]]:
-        found = shutil.which(command[0])
-        if found:
-            return [found, *command[1:]]
-    raise RuntimeError(f"no C++ compiler ({own or 'g++ or clang++ or c++'}; CXX names another)")
+    if own:
+        return (own,) if shutil.which(own) else tuple(own.split())
+    return (next(filter(shutil.which, ("g++", "clang++", "c++")), "g++"),)

@@ -10,8 +10,8 @@ def _triton_module(source: Path, digest: str) -> Any:
     if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 6):
         raise RuntimeError(f"Triton 3.6 or later is needed, and this is {triton.__version__}")
     triton.runtime.driver.active.get_current_target()  # needs a C compiler
-    spec = importlib.util.spec_from_file_location(f"{__name__}_cuda", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    package = types.ModuleType(f"{__name__}_passes")  # in which it finds what all of its folder share
+    package.__path__ = [str(source.parent)]
+    sys.modules[package.__name__] = package
+    importlib.invalidate_caches()
+    return importlib.import_module(f"{package.__name__}.{source.stem}")

@@ -22,7 +22,7 @@ def layout(text):
 
 def test_every_language_has_a_file_and_a_runner():
     found = fused(layout(GATE), (CPP, TRITON))
-    assert list(found.files) == ["gate_cpu.cpp", "gate_cuda.py"]
+    assert list(found.files) == ["gate.cpp", "gate_triton.py"]
     assert [runner for runner, _, _ in found.context["runners"]] == ["_Kernels", "_CudaKernels"]
 
 
@@ -35,4 +35,4 @@ def test_a_pass_that_a_language_has_not_is_not_in_its_file(text):
 
 
 def test_no_file_where_a_language_has_nothing():
-    assert list(fused(layout(GATE), (CPP, replace(TRITON, has=lambda kernel: False))).files) == ["gate_cpu.cpp"]
+    assert list(fused(layout(GATE), (CPP, replace(TRITON, has=lambda kernel: False))).files) == ["gate.cpp"]
