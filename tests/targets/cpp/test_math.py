@@ -67,7 +67,6 @@ SPECIAL_TRUTH = {
 
 
 # What the passes have of their own, with their values by ball arithmetic and where they are defined.
-PI = arb.pi()
 ANYWHERE = (-math.inf, math.inf)
 
 
@@ -100,7 +99,7 @@ OF_ONE = {
     "digamma": (arb.digamma, (0, math.inf)),
     "trigamma": (lambda x: acb(x).polygamma(1).real, (0, math.inf)),
     "lgamma": (arb.lgamma, (0, math.inf)),
-    "sinc": (lambda x: (PI * x).sin() / (PI * x), (-1000, 1000)),
+    "sinc": (lambda x: (arb.pi() * x).sin() / (arb.pi() * x), (-1000, 1000)),
 }  # fmt: skip
 OF_TWO = {"pow": arb.__pow__, "atan2": lambda y, x: arb.atan2(y, x), "hypot": lambda x, y: (x * x + y * y).sqrt()}
 
