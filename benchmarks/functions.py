@@ -21,8 +21,8 @@ from pathlib import Path
 
 import torch
 
-from symgrad.resources import template_folder
 from symgrad.targets.cpp.shared import shared_files
+from symgrad.targets.torch.runtime._kernels import _FLAGS
 
 COUNT = 1 << 14
 ANYWHERE, POSITIVE, INSIDE = (-3.0, 3.0), (0.1, 12.0), (-0.95, 0.95)
@@ -77,9 +77,7 @@ def nanoseconds(run: Callable[[], object]) -> float:
 
 def build_flags() -> list[str]:
     """The options that passes are compiled with."""
-    scope: dict[str, tuple[str, ...]] = {}
-    exec((template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text(), scope)
-    return list(scope["_FLAGS"])
+    return list(_FLAGS)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
     ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``;
-    ``shared`` what those of a folder have in common.
+    ``shared`` what the modules of a folder have in common.
     """
 
     op: str
@@ -46,17 +46,12 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
     Raises SpecError, whose message shows every mistake, and SymgradError for a spec that symgrad
     cannot compile.
     """
-    from symgrad.files import render
+    from symgrad.files import render, spec_hash
     from symgrad.pipeline import compile_spec
 
     compiled = compile_spec(_read(spec))
     source = compiled.spec
-    texts = render(
-        *(source.op, compiled.module, compiled.test),
-        spec_path=source.path,
-        spec_text=source.text,
-        passes=compiled.passes,
-    )
+    texts = render(compiled.files, spec_path=source.path, source=spec_hash(source), shared=compiled.shared)
     module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
     return Generated(source.op, module, test, texts, compiled.shared)
 
@@ -71,16 +66,32 @@ def load(spec: str | PathLike[str] | Spec) -> ModuleType:
     """
     generated = generate(spec)
     name = f"{_PACKAGE}.{generated.op}"
-    filename = f"<{name} {sha256(generated.module.encode()).hexdigest()[:12]}>"
+    before = sys.modules.get(name)
+    _package()
+    for shared in ("_runtime.py", "_kernels.py"):
+        if shared not in generated.shared:
+            continue
+        _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
+    module = _load(name, generated.module)
+    if generated.passes and module is not before:
+        folder = _on_disk(generated)
+        kernels = vars(module)["_kernels"]
+        for passes in filter(None, (kernels, kernels.elsewhere)):
+            passes.source = folder / passes.source.name
+    return module
+
+
+def _load(name: str, text: str) -> ModuleType:
+    """Import a text as a module of that name; the module there is, if it has this text."""
+    filename = f"<{name} {sha256(text.encode()).hexdigest()[:12]}>"
     before = sys.modules.get(name)
     if before is not None and getattr(before, "__file__", None) == filename:
         return before
-    loader = _TextLoader(filename, generated.module)
+    loader = _TextLoader(filename, text)
     module_spec = ModuleSpec(name, loader, origin=filename)
     module_spec.has_location = True  # inspect finds the source of a class through __file__
     module = module_from_spec(module_spec)
-    package = _package()
-    _remember(filename, generated.module)
+    _remember(filename, text)
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -90,12 +101,7 @@ def load(spec: str | PathLike[str] | Spec) -> ModuleType:
         else:
             sys.modules[name] = before
         raise
-    if generated.passes:
-        folder = _on_disk(generated)
-        kernels = vars(module)["_kernels"]
-        for passes in filter(None, (kernels, kernels.elsewhere)):
-            passes.source = folder / passes.source.name
-    setattr(package, generated.op, module)
+    setattr(sys.modules[_PACKAGE], name.rpartition(".")[2], module)
     return module
 
 

@@ -15,4 +15,4 @@ def _has(kernel: Kernel) -> bool:
     return True
 
 
-CPP = Language(".cpp", "_Kernels", can_spell, _has, render_source, shared_files)
+CPP = Language(".cpp", "Library", can_spell, _has, render_source, shared_files)

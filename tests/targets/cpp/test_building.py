@@ -43,7 +43,7 @@ def test_another_command_or_header_makes_another_library(modules, monkeypatch, t
     """-ffast-math once left a library that gave exp(1) = 2 to processes without it."""
     source = modules["gate"]._kernels.source
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
-    for name in ("gate.py", "gate.cpp", "_kernels.h"):
+    for name in ("gate.py", "gate.cpp", "_kernels.py", "_runtime.py"):
         (tmp_path / name).write_bytes(source.with_name(name).read_bytes())
     found = []
     for command, more in ((compiler, ""), (f"{compiler} -ftrapping-math", ""), (compiler, "// more\n")):
@@ -159,7 +159,8 @@ def test_second_derivatives_that_cannot_be_compiled_leave_plain_calls_their_pass
 @pytest.mark.parametrize("more", [b"// more\n", b"\xff"], ids=["a comment", "no text"])
 def test_a_source_that_was_changed(modules, tmp_path, more):
     source = modules["gate"]._kernels.source
-    (tmp_path / "gate.py").write_text(source.with_name("gate.py").read_text())
+    for name in ("gate.py", "_runtime.py", "_kernels.py"):
+        (tmp_path / name).write_bytes(source.with_name(name).read_bytes())
     (tmp_path / "gate.cpp").write_bytes(source.read_bytes() + more)
     (tmp_path / "_kernels.h").write_bytes(source.with_name("_kernels.h").read_bytes())
     module = imported(tmp_path / "gate.py")
@@ -176,8 +177,10 @@ def test_passes_are_turned_off_by_the_environment(modules, monkeypatch):
 
 def test_processes_that_build_at_once(modules, tmp_path):
     code = f"""
-import sys; sys.path.insert(0, {str(modules["two"]._kernels.source.parent)!r})
-import torch, two
+import torch
+from pathlib import Path
+from symgrad.importing import import_generated
+two = import_generated(Path({str(modules["two"]._kernels.source.with_name("two.py"))!r}))
 a, b = two.two(torch.ones(3), torch.zeros(3))
 assert a.tolist() == [1, 1, 1] and any(two._kernels.walks.values())
 """
