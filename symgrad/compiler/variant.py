@@ -139,13 +139,13 @@ class _Planner:
             frozenset(self.program.symbols[t] for t in self.overrides) if spec.options.double_backward else frozenset()
         )
         found = [o.name for o in spec.outputs if o.grad and not ruled & self.formulas[o.name].tensors]
-        if spec.options.kernels:  # a pass keeps the reductions themselves, which no output in half precision rounds
+        if spec.options.fused:  # a pass keeps the reductions themselves, which no output in half precision rounds
             found = [o for o in found if not _is_reduced(self.formulas[o])]
         return found
 
     def _plan(self, readable: Sequence[str], derivatives: Derivatives) -> Plan:
         spec, symbols = self.program.spec, self.program.symbols
-        kernels = spec.options.kernels
+        kernels = spec.options.fused
         return plan(
             self.formulas,
             self.outputs,
@@ -205,7 +205,7 @@ def _second(
 ) -> Second:
     """The second derivatives, which fused passes alone need."""
     options = program.spec.options
-    if not (options.kernels and options.double_backward):
+    if not (options.fused and options.double_backward):
         return Second()
     totals = total_gradients(program, differentiable, derived, chosen)
     shaped = {program.cotangents[o]: make("expand", cotangent(o), root) for o, root in differentiable.items()}

@@ -23,7 +23,16 @@ from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout, references
 
-__all__ = ["bad_shapes", "large_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
+__all__ = [
+    "bad_shapes",
+    "large_shapes",
+    "refused",
+    "sampled_range",
+    "settings",
+    "shapes",
+    "shapes_beside",
+    "variant_at",
+]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"

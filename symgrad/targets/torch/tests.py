@@ -52,9 +52,7 @@ def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     template = environment().get_template("torch/test.py.j2")
     context = _Facts(layout, kept).context() | {"package": package}
     draft = template.render(**context, imports="", runtime=False)
-    return format_python(
-        template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft))
-    )
+    return format_python(template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft)))
 
 
 class _Facts:

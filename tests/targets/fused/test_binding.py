@@ -36,3 +36,13 @@ def test_a_pass_that_a_language_has_not_is_not_in_its_file(text):
 
 def test_no_file_where_a_language_has_nothing():
     assert list(fused(layout(GATE), (CPP, replace(TRITON, has=lambda kernel: False))).files) == ["gate.cpp"]
+
+
+def test_what_has_no_kernel_is_told_with_its_reason():
+    text = "op: gamma\ntensors: {x: {domain: '(0, oo)'}}\noutputs: {y: digamma(x)}\n"
+    found = fused(layout(text), (CPP, TRITON))
+    assert any(line.startswith("no Triton for forward, backward") and "digamma" in line for line in found.missing)
+    text = "op: product\ntensors: {x: , w: }\noutputs: {y: 'x @ w'}\n"
+    found = fused(layout(text), (CPP, TRITON))
+    assert not found.files
+    assert any(line.startswith("no kernel for forward") and "matmul" in line for line in found.missing)

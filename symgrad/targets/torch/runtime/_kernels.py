@@ -315,7 +315,10 @@ class Library:
     as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
     narrow = 2048  # elements up to which vectors of 256 bits serve: what follows those of 512 is slow
 
-    def __init__(self, module: str, source: str, digest: str, parts: int = 1, elsewhere: Any = None) -> None:
+    def __init__(
+        self, module: str, source: str, digest: str, parts: int = 1, elsewhere: Any = None, *, least: int = 0
+    ) -> None:
+        self.least = least  # elements from which on passes serve
         self.source = Path(module).with_name(source)
         self.digest = digest
         self.parts = parts  # each a library: of plain calls, of forward mode and second derivatives
@@ -400,6 +403,8 @@ class Library:
             (dtype,) = dtypes
             inputs = [t.shape for t in tensors] if shapes is None else shapes
             walk = _walk(entry, tensors, inputs, wanted, dtype, self.as_is)
+            if walk and math.prod(walk.sizes) < self.least:
+                walk = False
             if walk:
                 narrow = math.prod(walk.sizes) <= self.narrow
                 library = self.library(dtype, entry.part, narrow and self.has_wide_vectors())
