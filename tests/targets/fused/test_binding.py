@@ -23,7 +23,9 @@ def layout(text):
 def test_every_language_has_a_file_and_a_runner():
     found = fused(layout(GATE), (CPP, TRITON))
     assert list(found.files) == ["gate.cpp", "gate_triton.py"]
-    assert [runner for runner, _, _ in found.context["runners"]] == ["_Kernels", "_CudaKernels"]
+    assert '= Library(__file__, "gate.cpp"' in found.definitions[0]
+    assert 'CudaLibrary(__file__, "gate_triton.py"' in found.definitions[0]
+    assert "least" not in found.definitions[0]
 
 
 @pytest.mark.parametrize("text", [GAMMA, MEAN], ids=["a function", "a sum over the middle"])
