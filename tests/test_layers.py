@@ -14,7 +14,7 @@ LAYERS = (
     *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
     *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
-    *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
+    *("pipeline", "files", "importing", "notebook", "testing", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 
