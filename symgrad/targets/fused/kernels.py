@@ -28,6 +28,7 @@ __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Valu
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 
+_MOST_RESULTS = 24  # of one pass, which are bits of a number together with what it keeps of rows
 _MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cotangents has a pass
 
 T = TypeVar("T")
@@ -234,6 +235,8 @@ class _Passes:
         shape: tuple[tuple[int, tuple[int, ...]], ...],
         wide: bool,
     ) -> Kernel:
+        if len(results) > _MOST_RESULTS:
+            raise Unsupported(f"more than {_MOST_RESULTS} results")
         forms = self.rational([r.value for r in results], wide)
         narrow = narrowed(forms, self.layout) if wide and self.can_spell(make(WIDEN, results[0].value)) else None
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
