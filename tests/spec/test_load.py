@@ -118,7 +118,7 @@ def test_a_spec_with_every_key() -> None:
         "weight": "0",
     }
     assert spec.module == Module((Parameter("weight", 0.5, ("features", 3)), Parameter("bias", 0)))
-    assert spec.options == Options("memory", False, None, "same", True)
+    assert spec.options == Options("memory", False, None, "same", "all")
     assert spec.test == Sampling(
         {"input": (2, 4), "weight": (4, 3)}, {"input": (0.5, 3)}, {"beta": (0.5, 2.0), "mode": ("none",)}
     )
