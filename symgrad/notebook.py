@@ -68,7 +68,9 @@ def load(spec: str | PathLike[str] | Spec) -> ModuleType:
     name = f"{_PACKAGE}.{generated.op}"
     before = sys.modules.get(name)
     _package()
-    for shared in sorted(generated.shared, reverse=True):  # _runtime before _kernels
+    for shared in ("_runtime.py", "_kernels.py"):
+        if shared not in generated.shared:
+            continue
         _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
     module = _load(name, generated.module)
     if generated.passes and module is not before:
@@ -107,7 +109,7 @@ def _on_disk(generated: Generated) -> Path:
     """A folder with the passes of a module in memory, for compilers; it goes when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="symgrad_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, text in generated.passes.items():
+    for name, text in (generated.passes | generated.shared).items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
 

@@ -327,7 +327,7 @@ def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
     from symgrad.cli.kernels import build as build_modules
 
     files = [file for path in modules for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-    with_passes = [f for f in files if f.with_name(f"{f.stem}_cpu.cpp").exists()]
+    with_passes = [f for f in files if f.with_name(f"{f.stem}.cpp").exists()]
     if not with_passes:
         raise click.UsageError("No module with fused passes: generate them with `symgrad gen --kernels`.")
     return build_modules(_terminal(), with_passes, dtypes)

@@ -131,7 +131,12 @@ class Options:
     double_backward: bool = True
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
-    kernels: bool = False
+    kernels: Literal["auto", "all", "none"] = "none"
+
+    @property
+    def fused(self) -> bool:
+        """Whether fused passes are written, for some calls at least."""
+        return self.kernels != "none"
 
 
 @dataclass(frozen=True)
@@ -163,12 +168,12 @@ class Spec:
     doc: str = ""
 
     def with_kernels(self, on: bool = True) -> Spec:
-        """The same operation with the option `kernels` turned on, or as it is."""
-        return replace(self, options=replace(self.options, kernels=True)) if on else self
+        """The same operation with passes for calls of every size, or as it is."""
+        return replace(self, options=replace(self.options, kernels="all")) if on else self
 
     def without_kernels(self) -> Spec:
-        """The same operation with the option `kernels` turned off."""
-        return replace(self, options=replace(self.options, kernels=False))
+        """The same operation without fused passes."""
+        return replace(self, options=replace(self.options, kernels="none"))
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

@@ -1,3 +1,13 @@
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#define INLINE [[gnu::always_inline]] inline
+
 // ------------------------------------------------------------------------------------------------ lanes
 // One vector register's worth of elements. Everything below is plain C++ on the vector types of GCC and Clang, so
 // that the compiler picks the instructions.

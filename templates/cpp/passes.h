@@ -1,3 +1,37 @@
+// ------------------------------------------------------------------------------------------------ memory
+// What is written for the first time is provided page by page, which takes longer than all that is computed. Where the
+// system has large pages for who asks, it takes a fraction; whole ones only, so that nothing grows.
+INLINE void in_large_pages([[maybe_unused]] void* start, [[maybe_unused]] int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    constexpr uintptr_t PAGE = 1 << 21;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+    const uintptr_t first = (address + PAGE - 1) / PAGE * PAGE, last = (address + bytes) / PAGE * PAGE;
+    if (bytes >= int64_t{2 * PAGE}) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
+// Whether a result goes to memory past the caches: one that would have left them before anybody reads it, and of which
+// every line would be read before it is written. Memory that is written for the first time comes through the caches.
+INLINE bool is_streamed([[maybe_unused]] void* start, [[maybe_unused]] int64_t bytes) {
+#if defined(MADV_HUGEPAGE) && defined(__AVX__)
+    constexpr int64_t CACHED = 12 << 20;
+    constexpr uintptr_t PAGE = 1 << 12;
+    if (bytes < CACHED) return false;
+    unsigned char is_there = 0;
+    mincore(reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(start) + bytes / 2) / PAGE * PAGE), 1, &is_there);
+    return is_there & 1;
+#else
+    return false;
+#endif
+}
+
+// What other threads read after this is what was streamed before it.
+INLINE void end_streams() {
+#if defined(__AVX__)
+    asm volatile("sfence" ::: "memory");
+#endif
+}
+
 // ------------------------------------------------------------------------------------------------ loops
 // A geometry is what Python found out about the shapes, in elements:
 //   rank, inner, then the rank sizes of the outer dimensions; for each operand its step along the inner dimension
@@ -27,6 +61,16 @@ struct Rows {
     static constexpr int stages = 0, reductions = 0, slots = 0, known = 0;
     static constexpr unsigned once = 0, keeps = 0;
     static constexpr char kind(int) { return '+'; }
+};
+template <typename Kernel, typename = void>
+struct Held {
+    static constexpr int values = 0;
+    static constexpr int stage(int) { return 0; }
+};
+template <typename Kernel>
+struct Held<Kernel, std::void_t<decltype(Kernel::held_in)>> {
+    static constexpr int values = sizeof Kernel::held_in / sizeof(int);
+    static constexpr int stage(int k) { return Kernel::held_in[k]; }
 };
 template <typename Kernel>
 struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
@@ -100,6 +144,7 @@ struct Frame {
     Result* const result;
     const double* const number;
     int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
+    int held = 0;  // values of a row that are computed once for all stages
     const int64_t* size;
 
     Frame(Operand* of_operands, int in, Result* of_results, int out, void* const* data, const int64_t* geometry,
@@ -133,8 +178,8 @@ struct Frame {
     }
 
     // Elements begin to end along the inner dimension.
-    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
-                     int64_t end) const = 0;
+    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values,
+                     int64_t begin, int64_t end) const = 0;
 
     void operator()(int threads) {
         for (int k = 0; k < results; k++) {
@@ -181,6 +226,7 @@ struct Frame {
         }
         const int64_t length = blocks == 1 ? inner : ((inner + blocks - 1) / blocks + LINES - 1) / LINES * LINES;
         const Zeros<Gathered<V>> gathered(results);
+        const Zeros<V> values(held * ((length + W - 1) / W));
         for (int k = 0; k < results; k++) {
             if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
         }
@@ -189,7 +235,7 @@ struct Frame {
             for (int k = 0; k < results; k++) {
                 if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
             }
-            row(at.data, to.data, total, gathered.data, begin, end);
+            row(at.data, to.data, total, gathered.data, values.data, begin, end);
             if (++block < blocks) continue;
             block = 0;
             for (int d = rank - 1; d >= 0; d--) {
@@ -220,6 +266,7 @@ struct Pass final : Frame<Compute, Storage> {
     static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
     using V = Lanes<Compute>;
     using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
+    static constexpr int HELD = Held<Kernel>::values;
     static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
     Operand operands_of_it[IN + Row::known];
     Result results_of_it[OUT + KEPT];
@@ -232,6 +279,7 @@ struct Pass final : Frame<Compute, Storage> {
             result[k].once = k >= OUT || Row::once >> k & 1;
             result[k].mean = Means<Kernel>::results >> k & 1;
         }
+        this->held = HELD;
     }
 
     // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
@@ -246,7 +294,7 @@ struct Pass final : Frame<Compute, Storage> {
 
     // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
     // the machine code, and nothing in their way there.
-    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, int64_t begin,
+    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values, int64_t begin,
              int64_t end) const override {
         double number[Kernel::numbers + 1];  // where no store can change them
         for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
@@ -263,10 +311,10 @@ struct Pass final : Frame<Compute, Storage> {
             streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
             sum[k] = 0;
         }
-        V x[IN], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
+        V x[IN + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
         for (int k = 0; k < Row::known; k++)
             reduced[Row::slots - Row::known + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
-        if constexpr (Row::stages > 0) reduce<0>(in, reduced, number);
+        if constexpr (Row::stages > 0) reduce<0>(in, reduced, values, number);
         for (int k = 0, kept = OUT; k < Row::reductions; k++) {
             if (!(Row::keeps >> k & 1)) continue;
             if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
@@ -285,6 +333,7 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
                 strip.read(x, i);
                 strip.read_ahead(i);
+                for (int k = 0; k < HELD; k++) x[IN + k] = values[(strip.at + i) / W * HELD + k];
                 compute(x, reduced, y, number);
                 // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
 #pragma GCC unroll 16
@@ -417,16 +466,16 @@ struct Pass final : Frame<Compute, Storage> {
     // One pass over a row for the reductions that need no later one. Two registers take what they reduce in turn, so
     // that an addition need not wait for the one before.
     template <int stage>
-    static void reduce(const Read& in, V* reduced, const double* number) {
-        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, number);
+    static void reduce(const Read& in, V* reduced, V* values, const double* number) {
+        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, values, number);
         Kernel::template settle<stage, V>(reduced, number);
-        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, number);
+        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, values, number);
     }
 
     template <int stage>
-    static void sweep(const Read& in, V* reduced, const double* number) {
+    static void sweep(const Read& in, V* reduced, V* values, const double* number) {
         constexpr int R = Row::reductions;
-        V x[IN], partial[R], other[R], all[R];
+        V x[IN + HELD], partial[R], other[R], all[R];
 #pragma GCC unroll 16
         for (int k = 0; k < R; k++) all[k] = neutral(Row::kind(k));
         for (Strip strip(in); strip; strip.next()) {
@@ -435,7 +484,14 @@ struct Pass final : Frame<Compute, Storage> {
             for (int64_t i = 0; i < strip.length; i += W) {
                 strip.read(x, i);
                 if constexpr (stage == 0 && !every) strip.read_ahead(i);
+                V* const own = values + (strip.at + i) / W * HELD;
+                for (int k = 0; k < HELD; k++) {
+                    if (Held<Kernel>::stage(k) < stage) x[IN + k] = own[k];
+                }
                 Kernel::template reduce<stage, V>(x, reduced, partial, number);
+                for (int k = 0; k < HELD; k++) {
+                    if (Held<Kernel>::stage(k) == stage) own[k] = x[IN + k];
+                }
 #pragma GCC unroll 16
                 for (int k = 0; k < R; k++) {
                     const V own = partial[k];
@@ -486,3 +542,11 @@ struct Pass final : Frame<Compute, Storage> {
         return lanes[0];
     }
 };
+
+// ------------------------------------------------------------------------------------------------ entries
+// A library is of one kind of elements.
+#ifndef STORAGE
+#define STORAGE float
+#endif
+using Storage = STORAGE;
+using Compute = std::conditional_t<std::is_same_v<Storage, double>, double, float>;

@@ -1,3 +1,219 @@
+"""What the Triton passes of this folder share: functions that formulas call, and how passes are launched.
+
+`tl.exp` and its like are approximations on float32, and so are the operators `/` and `tl.sqrt`: functions
+here and in libdevice are not.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.errors import TritonError
+from triton.language.extra import libdevice
+
+__all__ = ["Pass", "Plan", "TritonError"]
+
+
+# ---------------------------------------------------------------------------------------------- functions
+@triton.jit
+def square(x):
+    return x * x
+
+
+@triton.jit
+def cube(x):
+    return x * x * x
+
+
+@triton.jit
+def divide(x, y):
+    """x / y, correctly rounded: the operator is approximate on float32."""
+    if (x * y).dtype == tl.float64:
+        quotient = x / y
+    else:
+        quotient = tl.div_rn(x, y)
+    return quotient
+
+
+@triton.jit
+def reciprocal(x):
+    return divide(1.0, x)
+
+
+@triton.jit
+def sqrt(x):
+    """The square root, correctly rounded: tl.sqrt is approximate on float32."""
+    return libdevice.sqrt_rn(x)
+
+
+@triton.jit
+def rsqrt(x):
+    return divide(1.0, sqrt(x))
+
+
+@triton.jit
+def sqrt_cubed(x):
+    return x * sqrt(x)
+
+
+@triton.jit
+def maximum(x, y):
+    return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def minimum(x, y):
+    return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def relu(x):
+    return tl.where(x <= 0, 0.0, x)
+
+
+@triton.jit
+def sign(x):
+    return tl.where(x > 0, 1.0, tl.where(x < 0, -1.0, 0.0)).to(x.dtype)
+
+
+@triton.jit
+def finite(x):
+    return tl.where(x == float("inf"), 1e30, tl.where(x == float("-inf"), -1e30, x)).to(x.dtype)
+
+
+@triton.jit
+def heaviside(x, values):
+    return tl.where(x == 0, values, tl.where(x > 0, 1.0, 0.0))
+
+
+@triton.jit
+def sigmoid(x):
+    """exp(-|x|) cannot overflow; the compiler computes it once for sigmoid(x), sigmoid(-x) and softplus(x)."""
+    e = libdevice.exp(-tl.abs(x))
+    return divide(tl.where(x < 0, e, 1.0), 1 + e)
+
+
+@triton.jit
+def softplus(x):
+    return maximum(x, 0.0) + libdevice.log1p(libdevice.exp(-tl.abs(x)))
+
+
+@triton.jit
+def logsigmoid(x):
+    return minimum(x, 0.0) - libdevice.log1p(libdevice.exp(-tl.abs(x)))
+
+
+@triton.jit
+def logaddexp(x, y):
+    further = libdevice.log1p(libdevice.exp(-tl.abs(x - y)))
+    return tl.where((x == y) & (tl.abs(x) == float("inf")), x, maximum(x, y) + further)
+
+
+@triton.jit
+def xlogy(x, y):
+    return tl.where(y != y, y, tl.where(x == 0, 0.0, x * libdevice.log(y)))
+
+
+@triton.jit
+def xlog1py(x, y):
+    return tl.where(y != y, y, tl.where(x == 0, 0.0, x * libdevice.log1p(y)))
+
+
+@triton.jit
+def sinc(x):
+    return tl.where(x == 0, 1.0, divide(libdevice.sinpi(x), 3.141592653589793 * x))
+
+
+@triton.jit
+def row_max(x):
+    """The largest element of each row; NaN where there is one, which tl.max passes over."""
+    return tl.reduce(x, 1, maximum)[:, None]
+
+
+@triton.jit
+def row_min(x):
+    """The smallest element of each row, or NaN."""
+    return tl.reduce(x, 1, minimum)[:, None]
+
+
+@triton.jit
+def row_sum(x):
+    return tl.sum(x, 1)[:, None]
+
+
+# ---------------------------------------------------------------------------------------------- tiles
+@triton.jit
+def kept(value, place, otherwise):
+    """The elements of a tile, and another value beyond the tensor."""
+    return tl.where(place[4] & place[5], value, otherwise)
+
+
+@triton.jit
+def start(tensor, outer, sizes):
+    """Where the tile at an outer index starts."""
+    offset = outer % sizes[0] * tensor[2]
+    for k in tl.static_range(1, len(sizes)):
+        outer = outer // sizes[k - 1]
+        offset += outer % sizes[k] * tensor[k + 2]
+    return tensor[0] + offset
+
+
+@triton.jit
+def read(tensor, place, VARIES: tl.constexpr, T: tl.constexpr):
+    """The elements of a tile; one for each row where they do not vary along it."""
+    outer, sizes, row, column, filled, within = place
+    rows = start(tensor, outer, sizes) + row * tensor[1]
+    if VARIES:
+        value = tl.load(rows + column, mask=filled & within, other=0)
+    else:
+        value = tl.load(rows, mask=filled, other=0)
+    return value.to(T)
+
+
+@triton.jit
+def write(tensor, place, value, VARIES: tl.constexpr):
+    """Store the elements of a tile, or one for each row."""
+    outer, sizes, row, column, filled, within = place
+    rows = start(tensor, outer, sizes) + row * tensor[1]
+    if VARIES:
+        tl.store(rows + column, value, mask=filled & within)
+    else:
+        tl.store(rows, value, mask=filled)
+
+
+@triton.jit
+def add(total, tensor, place, value, HOW: tl.constexpr):
+    """Add a tile to what this program sums; store it where nothing is summed within a program."""
+    if HOW == "each":
+        write(tensor, place, value, True)
+    elif HOW != "":
+        total += kept(value, place, 0.0)
+    return total
+
+
+@triton.jit
+def end_rows(total, tensor, place, HOW: tl.constexpr):
+    """Store the sums along these rows, where there is one for each."""
+    if HOW == "row":
+        write(tensor, place, tl.sum(total, 1)[:, None], False)
+        total = tl.zeros_like(total)
+    return total
+
+
+@triton.jit
+def end_run(total, tensor, place, HOW: tl.constexpr):
+    """Store what was summed over all rows of this program: along them too, or for each column."""
+    outer, sizes, row, column, filled, within = place
+    if HOW == "all":
+        tl.store(start(tensor, outer, sizes), tl.sum(tl.sum(total, 1), 0))
+    elif HOW == "run":
+        tl.store(start(tensor, outer, sizes) + column, tl.sum(total, 0)[None, :], mask=within)
+
+
+# ---------------------------------------------------------------------------------------------- launching
 # Results must not depend on the machine, so tiles follow from shapes alone.
 TILE = 1024  # elements that a program works on at once
 WIDEST = 8192  # those of a row that is reduced, where it can be held; in float64 half of it
@@ -9,7 +225,8 @@ NEAR = 2**31 - 2**16  # offsets that 32 bits hold, also beyond the end of a tens
 class Pass(NamedTuple):
     """A kernel, what it reads of numbers, and the results that are means, as bits.
 
-    A ``wide`` one computes in float64, one ``by_row`` reduces rows.
+    A ``wide`` one computes in float64, one ``by_row`` reduces rows. What an ``alike`` one computes twice
+    has to be rounded alike, so nothing is contracted.
     """
 
     kernel: Any
@@ -17,6 +234,7 @@ class Pass(NamedTuple):
     means: int = 0
     wide: bool = False
     by_row: bool = False
+    alike: bool = False
 
 
 class Tiles(NamedTuple):
@@ -129,9 +347,9 @@ class Plan:
     """
 
     def __init__(
-        self, name: str, dtype: torch.dtype, sizes: Any, operands: Any, results: Any
+        self, chosen: Pass, dtype: torch.dtype, sizes: Any, operands: Any, results: Any
     ) -> None:
-        self.chosen = chosen = PASSES[name]
+        self.chosen = chosen
         double = chosen.wide or dtype == torch.float64
         self.compute = torch.float64 if double else torch.float32
         if len(sizes) == 1:
@@ -155,6 +373,7 @@ class Plan:
             **({"WHOLE": tiles.whole} if chosen.by_row else {}),
             "num_warps": max(4, min(tiles.block * tiles.count // 512, 16)),
             "enable_reflect_ftz": False,  # subnormal numbers are numbers
+            "enable_fp_fusion": not chosen.alike,
         }
 
     def __call__(self, tensors: Any, numbers: Any) -> list[Tensor | None]:
