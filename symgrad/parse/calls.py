@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import exact
@@ -322,13 +322,6 @@ _EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, red
 }
 
 
-# max(x, 0) is relu, with its slope of 0 at 0; min(x, 0) is what x has besides, with a slope of 1 there.
-_HALVES: Mapping[str, Callable[[Expr], Expr]] = {
-    **dict.fromkeys(("max", "Max"), lambda x: functions.call("relu", x)),
-    **dict.fromkeys(("min", "Min"), lambda x: functions.call("clamp", x, -OO, ZERO)),
-}
-
-
 def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     """Element-wise of two or more; over all elements of one; along a ``dim`` it has two results."""
     function, reduction = _EXTREMA[name]
@@ -343,9 +336,9 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = builder.each(builder.number, node.args)
     _check_sizes(builder, node, values)
-    if name in _HALVES and len(values) == 2 and ZERO in values:
-        return _HALVES[name](values[values[0] is ZERO])
-    return reduce(lambda a, b: functions.call(function, a, b), values)
+    if name not in FUNCTIONS and len(values) == 2 and ZERO in values:  # torch's own names mean torch's own slopes
+        return functions.extremum_with_zero(function, values[values[0] is ZERO])
+    return functions.extremum(function, values)
 
 
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {

@@ -7,11 +7,14 @@ spellings: the parser expands them and no later stage sees them. Adding a functi
 
 from __future__ import annotations
 
-from symgrad.ir.expr import Expr, Scalar, as_expr, make
+from collections.abc import Sequence
+from functools import reduce
+
+from symgrad.ir.expr import OO, ZERO, Expr, Scalar, as_expr, make
 from symgrad.ops.functions import exponential, kinks, special, spellings, trigonometric
 from symgrad.ops.functions.row import Function
 
-__all__ = ["FUNCTIONS", "SPELLINGS", "Function", "call"]
+__all__ = ["FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
 
 _ROWS = (*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *kinks.ROWS, *spellings.ROWS)
 
@@ -26,3 +29,13 @@ def call(name: str, *args: Scalar) -> Expr:
     row = FUNCTIONS[name]
     values = tuple(as_expr(a) for a in args)
     return row.definition(*values) if row.definition else make(name, *values)
+
+
+def extremum(name: str, values: Sequence[Expr]) -> Expr:
+    """The `maximum` or `minimum` of some values."""
+    return reduce(lambda a, b: call(name, a, b), sorted(values, key=lambda value: value.is_static))
+
+
+def extremum_with_zero(name: str, value: Expr) -> Expr:
+    """max(x, 0) is relu, with its slope of 0 at 0; min(x, 0) is what x has besides, with a slope of 1 there."""
+    return make("relu", value) if name == "maximum" else make("clamp", value, -OO, ZERO)
