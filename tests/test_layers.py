@@ -13,9 +13,9 @@ LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
     *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
     "symbolic",
-    *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
+    *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
-    *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
+    *("pipeline", "files", "notebook", "operation", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 

@@ -152,7 +152,8 @@ def main() -> None:
 def gen(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
     """Generate the module and the test of every SPEC.
 
-    A SPEC is a file, or a folder with all specs below it. A spec that fails is reported with all
+    A SPEC is a YAML file, a Python file with functions under @symgrad.op (which is read and not run), or a
+    folder with all YAML specs below it. A spec that fails is reported with all
     its mistakes, and nothing is written for it; the others go on. Files that are up to date are left
     alone, and files that were edited by hand are not overwritten without --force.
     """
@@ -191,6 +192,23 @@ def explain(specs: list[str | Failed], jobs: int | None) -> int:
     from symgrad.cli.specs import explain as explain_specs
 
     return explain_specs(_terminal(), specs, jobs=jobs)
+
+
+@main.command()
+@_specs_argument
+@click.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for a file of each operation; without it they are printed.",
+)
+@_verbosity
+def convert(specs: list[str | Failed], out: Path | None) -> int:
+    """Write every SPEC as YAML: functions of Python files, and specs in their canonical form."""
+    from symgrad.cli.specs import convert as convert_specs
+
+    return convert_specs(_terminal(), specs, out)
 
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from symgrad import files
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, Ready, compile_all
+from symgrad.cli.work import Failed, Ready, compile_all, load
 from symgrad.files import Status
 from symgrad.resources import environment
 
-__all__ = ["check", "explain", "generate", "start_spec"]
+__all__ = ["check", "convert", "explain", "generate", "start_spec"]
 
 _KEEPING_PASSES = "`--kernels`, or `options: {kernels: true}` in the spec, keeps the fused passes"
 
@@ -45,7 +45,7 @@ def generate(
         written["generated" if changed else "unchanged"] += 1
 
     failed = _each(terminal, specs, jobs, write, kernels)
-    terminal.result(_summary(_count(len(specs), "spec"), {**written, "failed": failed}))
+    terminal.result(_summary(_count(written.total() + failed, "spec"), {**written, "failed": failed}))
     return 1 if failed else 0
 
 
@@ -80,15 +80,42 @@ def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | No
     return 1 if _each(terminal, specs, jobs, tell) else 0
 
 
+def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None) -> int:
+    """Show ``specs`` as YAML, or write them into ``out``, each as a file of its own."""
+    from symgrad.spec.write import as_yaml
+
+    failed = 0
+    texts: list[str] = []
+    for path in specs:
+        for spec in [path] if isinstance(path, Failed) else load(path):
+            if isinstance(spec, Failed):
+                terminal.problem(spec.message, spec.traceback)
+                failed += 1
+            elif out is None:
+                texts.append(as_yaml(spec))
+            else:
+                failed += not _written(terminal, out / f"{spec.op}.yaml", as_yaml(spec))
+    if texts:
+        terminal.finding("---\n".join(texts).rstrip("\n"))
+    return 1 if failed else 0
+
+
+def _written(terminal: Terminal, path: Path, text: str, hint: str = "") -> bool:
+    try:
+        files.create(path, text)
+    except files.FileError as error:
+        terminal.problem(str(error))
+        return False
+    terminal.result(f"wrote {path.as_posix()}{hint}")
+    return True
+
+
 def start_spec(terminal: Terminal, op: str, out: Path) -> int:
     """Write a spec to start from."""
     path = out / f"{op}.yaml"
-    try:
-        files.create(path, environment().get_template("new.yaml.j2").render(op=op))
-    except files.FileError as error:
-        terminal.problem(str(error))
+    hint = f"; edit it, then run: symgrad gen {path.as_posix()}"
+    if not _written(terminal, path, environment().get_template("new.yaml.j2").render(op=op), hint):
         return 1
-    terminal.result(f"wrote {path.as_posix()}; edit it, then run: symgrad gen {path.as_posix()}")
     return 0
 
 

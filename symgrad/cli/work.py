@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
-from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.spec import Spec, load_specs
 
 if TYPE_CHECKING:
     from symgrad.explain.derivation import Derivation
 
-__all__ = ["Failed", "Outcome", "Ready", "compile_all", "find_specs"]
+__all__ = ["Failed", "Outcome", "Ready", "compile_all", "find_specs", "load"]
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -94,21 +94,21 @@ def compile_all(
 
     With ``kernels`` all specs get fused passes, else those that ask for them.
     """
-    specs: list[Spec | Failed] = [path if isinstance(path, Failed) else _load(path) for path in paths]
-    specs = _without_rivals(specs)
+    specs = _without_rivals([spec for path in paths for spec in ([path] if isinstance(path, Failed) else load(path))])
     good = [spec for spec in specs if isinstance(spec, Spec)]
     compiled = _compile(good, min(jobs or _cores(), len(good)), kernels)
     for spec in specs:
         yield spec if isinstance(spec, Failed) else next(compiled)
 
 
-def _load(path: str) -> Spec | Failed:
+def load(path: str) -> Sequence[Spec | Failed]:
+    """The specs in a file, or why there are none."""
     try:
-        return load_spec(path)
+        return load_specs(path)
     except SpecError as error:
-        return Failed(path, str(error))
+        return [Failed(path, str(error))]
     except Exception as error:
-        return _crash(path, error)
+        return [_crash(path, error)]
 
 
 def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
@@ -129,23 +129,25 @@ def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
 
 def _op_mistake(spec: Spec, message: str) -> Mistake:
     key = re.search(r"""^["']?op["']?[ \t]*:[ \t]*""", spec.text, re.MULTILINE)
+    if key is None:
+        key = re.search(rf"^[ \t]*def[ \t]+(?={re.escape(spec.op)}\b)", spec.text, re.MULTILINE)
     if key is None:  # written as {op: ..., ...}
         return Mistake(spec.path, Location(1, 1), "op", message)
     line = spec.text.count("\n", 0, key.end()) + 1
     source = spec.text.splitlines()[line - 1]
-    return Mistake(spec.path, Location(line, key.end() - key.start() + 1), "op", message, source)
+    return Mistake(spec.path, Location(line, key.end() - spec.text.rfind("\n", 0, key.end())), "op", message, source)
 
 
 def _compile(specs: Sequence[Spec], jobs: int, kernels: bool) -> Iterator[Outcome]:
     """Compile ``specs`` in order, here or in ``jobs`` processes: the results are the same."""
     if jobs < 2:
-        yield from (_compile_one(spec.text, spec.path, kernels) for spec in specs)
+        yield from (_compile_one(spec, kernels) for spec in specs)
         return
     import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
 
     strangers = set(multiprocessing.active_children())
     with _pool(jobs) as pool:
-        futures = [pool.submit(_compile_one, spec.text, spec.path, kernels) for spec in specs]
+        futures = [pool.submit(_compile_one, spec, kernels) for spec in specs]
         try:
             for spec, future in zip(specs, futures, strict=True):
                 try:
@@ -162,16 +164,17 @@ def _compile_alone(spec: Spec, kernels: bool) -> Outcome:
     """A process died: with one of its own for each spec that was left, the fault shows where it is."""
     with _pool(1) as pool:
         try:
-            return pool.submit(_compile_one, spec.text, spec.path, kernels).result()
+            return pool.submit(_compile_one, spec, kernels).result()
         except BrokenProcessPool:
             return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
 
 
-def _compile_one(text: str, path: str, kernels: bool) -> Outcome:
+def _compile_one(source: Spec, kernels: bool) -> Outcome:
+    path = source.path
     try:
         from symgrad.pipeline import compile_spec
 
-        compiled = compile_spec(parse_spec(text, path).with_kernels(kernels))
+        compiled = compile_spec(source.with_kernels(kernels))
     except SpecError as error:
         return Failed(path, str(error))
     except SymgradError as error:
@@ -180,7 +183,7 @@ def _compile_one(text: str, path: str, kernels: bool) -> Outcome:
         return _crash(path, error)
     spec = compiled.spec
     texts = compiled.module, compiled.test, compiled.derivation, compiled.passes, compiled.without
-    return Ready(path, text, spec.op, spec.summary, *texts)
+    return Ready(path, spec.own_text, spec.op, spec.summary, *texts)
 
 
 def _crash(path: str, error: Exception) -> Failed:

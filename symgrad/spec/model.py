@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -81,6 +82,13 @@ class Formula:
     where: str = ""
     scalar: Scalar | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def line(self) -> str:
+        """The text on one line, without the blanks that line breaks and comments left."""
+        if "'" in self.text or '"' in self.text:
+            return " ".join(line.strip() for line in self.text.splitlines())
+        return re.sub(r"(?<=[(\[]) | (?=[)\]])", "", " ".join(self.text.split()))
+
     def locate(self, offset: int) -> Location:
         """Line and column in the file of ``text[offset]``; of the formula's end for a larger offset."""
         if self.scalar is not None:
@@ -145,7 +153,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Spec:
-    """One operation. ``text`` is the source; all sequences are in the order of the file."""
+    """One operation; all sequences are in the order of the file.
+
+    ``text`` is the whole source; ``excerpt`` the part of it that writes this operation, where there are others.
+    """
 
     path: str
     text: str = field(repr=False)
@@ -161,6 +172,12 @@ class Spec:
     summary: str = ""
     reference: str = ""
     doc: str = ""
+    excerpt: str = field(default="", repr=False)
+
+    @property
+    def own_text(self) -> str:
+        """What of the source writes this operation."""
+        return self.excerpt or self.text
 
     def with_kernels(self, on: bool = True) -> Spec:
         """The same operation with the option `kernels` turned on, or as it is."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from symgrad.spec.model import Formula, Hyperparameter, Module, Options, Output, Sampling, Spec, Tensor
+from symgrad.spec.model import Hyperparameter, Module, Options, Output, Sampling, Spec, Tensor
 from symgrad.spec.yaml_source import Scalar, SourceText
 
 __all__ = ["as_yaml", "yaml_text"]
@@ -74,9 +74,9 @@ def _plain(spec: Spec) -> dict[str, Any]:
     values["tensors"] = {tensor.name: _tensor(tensor) for tensor in spec.tensors}
     sections: dict[str, Any] = {
         "hyperparameters": {h.name: _hyperparameter(h) for h in spec.hyperparameters},
-        "let": {formula.name: _formula(formula) for formula in spec.let},
+        "let": {formula.name: formula.line for formula in spec.let},
         "outputs": {output.name: _output(output) for output in spec.outputs},
-        "gradients": {name: _formula(formula) for name, formula in spec.gradients.items()},
+        "gradients": {name: formula.line for name, formula in spec.gradients.items()},
     }
     values |= {key: section for key, section in sections.items() if section}
     if spec.module is not None:
@@ -116,13 +116,8 @@ def _hyperparameter(value: Hyperparameter) -> dict[str, Any]:
     }
 
 
-def _formula(formula: Formula) -> str:
-    quoted = "'" in formula.text or '"' in formula.text
-    return " ".join(formula.text.splitlines() if quoted else formula.text.split())
-
-
 def _output(output: Output) -> Any:
-    text = _formula(output.formula)
+    text = output.formula.line
     extra = _given(("grad", None if output.grad else False), ("doc", output.doc))
     return {"expr": text, **extra} if extra else text
 

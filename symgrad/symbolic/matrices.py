@@ -14,7 +14,7 @@ from symgrad.ir import expr as ex
 from symgrad.ir.expr import Expr, make
 from symgrad.symbolic.to_sympy import NotConvertible
 
-__all__ = ["MATRICES", "contracted", "shape_of"]
+__all__ = ["MATRICES", "as_whole", "contracted", "shape_of"]
 
 Known: TypeAlias = Mapping[Any, Expr]
 
@@ -129,14 +129,14 @@ def _without_indices(expr: Any, symbols: Mapping[Any, Expr]) -> tuple[Any, tuple
     for node in found:
         if not all(i.is_Symbol for i in node.indices):
             raise NotConvertible(f"{shown(str(node))}: an index is a symbol; single elements are not in the language")
-    return expr.xreplace({node: _whole(node.base) for node in found}), orders.pop() if orders else ()
+    return expr.xreplace({node: as_whole(node.base) for node in found}), orders.pop() if orders else ()
 
 
-def _whole(base: Any) -> Any:
-    """The symbol that stands for all elements."""
+def as_whole(item: Any) -> Any:
+    """The symbol that stands for all elements of an indexed base; any other symbol as it is."""
     import sympy
 
-    return sympy.Symbol(str(base.label), real=True)
+    return sympy.Symbol(str(item.label), real=True) if isinstance(item, sympy.IndexedBase) else item
 
 
 def _from(expr: Any, symbols: Mapping[Any, Expr]) -> Expr:
