@@ -139,6 +139,10 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
     complete = [argument for argument in arguments if argument is not None]
     _check_sizes(builder, node, complete)
+    if any(argument.tensors for argument in complete[: row.orders]):
+        parameter = row.parameters[0]
+        hint = "a derivative that no library has; make it a number or a hyperparameter"
+        builder.fail(given[parameter], f"the argument {parameter!r} of {name} would need {hint}")
     if row.name in _CHECKED:
         _CHECKED[row.name](builder, node, *complete)
     return _made(builder, node, lambda: functions.call(row.name, *complete))

@@ -10,7 +10,7 @@ second in comparisons and extrema, and `2 - erfc(u)` is `erfc(-u)` again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ __all__ = ["from_sympy"]
 
 _MOST_NODES = 20_000
 
-BY_CLASS: Mapping[str, str] = {row.sympy: row.name for row in FUNCTIONS.values() if row.sympy}
+BY_CLASS: Mapping[str, str] = {row.sympy: row.name for row in FUNCTIONS.values() if row.sympy and not row.internal}
 
 _REFUSED: Mapping[str, str] = {
     "ComplexInfinity": "it divides by zero (zoo)",
@@ -123,6 +123,8 @@ def _converted(node: Any, known: Mapping[Any, Expr]) -> Expr:
     if name in MATRICES:
         return MATRICES[name](node, known)
     args = [known[a] for a in node.args]
+    if name in _OF_POSITIVE and all(_gamma_is_positive(name, node.args)):
+        return _OF_POSITIVE[name](*args)
     build = _BUILD.get(name)
     if build is not None:
         return build(*args)
@@ -202,6 +204,25 @@ def _logical(op: str) -> Callable[..., Expr]:
 def _contains(value: Expr, domain: Expr) -> Expr:
     raise NotConvertible("Contains is not in the language; write the comparisons, or call as_relational(x)")
 
+
+def _gamma_is_positive(name: str, args: tuple[Any, ...]) -> Iterator[bool]:
+    """Whether the gamma functions that a value is made of are surely of positive arguments."""
+    n, *rest = args
+    shifted = {"factorial": (n + 1,), "binomial": (n + 1, *(k + 1 for k in rest), *(n - k + 1 for k in rest))}
+    return (bool(argument.is_positive) and not argument.is_number for argument in shifted.get(name, args))
+
+
+def _exp_of_log_gamma(*arguments: Expr, over: tuple[Expr, ...] = ()) -> Expr:
+    return make("exp", ex.add(*(make("lgamma", a) for a in arguments), *(-make("lgamma", a) for a in over)))
+
+
+# Functions made of gamma functions without a case for negative arguments.
+_OF_POSITIVE: Mapping[str, Callable[..., Expr]] = {
+    "gamma": _exp_of_log_gamma,
+    "factorial": lambda n: _exp_of_log_gamma(n + 1),
+    "beta": lambda a, b: make("exp", functions.call("lbeta", a, b)),
+    "binomial": lambda n, k: _exp_of_log_gamma(n + 1, over=(k + 1, n - k + 1)),
+}
 
 _NUMBERS: Mapping[str, Callable[[Any], Expr]] = {
     "Float": _float,

@@ -8,17 +8,29 @@ spellings: the parser expands them and no later stage sees them. Adding a functi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from symgrad.ir.expr import OO, ZERO, Expr, Scalar, as_expr, make
-from symgrad.ops.functions import exponential, kinks, special, spellings, trigonometric
+from symgrad.ops.functions import bessel, exponential, kinks, special, spellings, trigonometric, vocabulary
 from symgrad.ops.functions.row import Function
 
-__all__ = ["FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
+__all__ = ["BY_AUTOGRAD", "FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
 
-_ROWS = (*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *kinks.ROWS, *spellings.ROWS)
+_ROWS = (
+    *(*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *bessel.ROWS, *kinks.ROWS),
+    *(*spellings.ROWS, *vocabulary.ROWS),
+)
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
+
+# The same functions spelled so that autograd differentiates them, for composites; by the names of the others.
+BY_AUTOGRAD: dict[str, Function] = {
+    row.name: replace(row, name=f"{row.name}_by_autograd", torch=row.by_autograd, internal=True)
+    for row in _ROWS
+    if row.by_autograd
+}
+FUNCTIONS |= {row.name: row for row in BY_AUTOGRAD.values()}
 
 # Every spelling that specs may have -> the canonical name.
 SPELLINGS: dict[str, str] = {name: row.name for row in _ROWS if not row.internal for name in (row.name, *row.aliases)}

@@ -16,7 +16,7 @@ import mpmath as mp
 _HUGE = mp.mpf(2) ** 200
 
 # Beyond this nothing is representable, and reducing an angle would take time without bound.
-_LARGEST = mp.mpf(2) ** 2000
+LARGEST = mp.mpf(2) ** 2000
 
 
 def within(low: float, high: float, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -98,15 +98,15 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 
 def sin(x: Any) -> Any:
-    return mp.sin(x) if abs(x) < _LARGEST else mp.nan
+    return mp.sin(x) if abs(x) < LARGEST else mp.nan
 
 
 def cos(x: Any) -> Any:
-    return mp.cos(x) if abs(x) < _LARGEST else mp.nan
+    return mp.cos(x) if abs(x) < LARGEST else mp.nan
 
 
 def tan(x: Any) -> Any:
-    return mp.tan(x) if abs(x) < _LARGEST else mp.nan
+    return mp.tan(x) if abs(x) < LARGEST else mp.nan
 
 
 def atan2(y: Any, x: Any) -> Any:
@@ -132,7 +132,7 @@ def atanh(x: Any) -> Any:
 
 
 def sinc(x: Any) -> Any:
-    return mp.sincpi(x) if abs(x) < _LARGEST else mp.mpf(0)
+    return mp.sincpi(x) if abs(x) < LARGEST else mp.mpf(0)
 
 
 def erf(x: Any) -> Any:
@@ -240,7 +240,7 @@ def power(x: Any, exponent: Any) -> Any:
     if abs(exponent) * max(1, abs(mp.mag(x))) > _HUGE:
         size = exponent * mp.log(abs(x))
         if abs(size) > _HUGE:
-            odd = x < 0 and abs(exponent) < _LARGEST and exponent % 2 == 1
+            odd = x < 0 and abs(exponent) < LARGEST and exponent % 2 == 1
             return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
         return mp.exp(size)
     return mp.power(x, exponent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 
@@ -21,7 +22,14 @@ def snippets() -> dict[str, str]:
         named = _DEFINED.search(re.sub(r"^@.*\n", "", text))
         assert named is not None, path
         found[named.group(1)] = text
-    return found
+    return found | _special_functions()
+
+
+def _special_functions() -> dict[str, str]:
+    """The functions of a module of the templates, by name."""
+    text = (template_folder() / "torch" / "special_functions.py").read_text(encoding="utf-8")
+    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    return {node.name: ast.get_source_segment(text, node) or "" for node in functions}
 
 
 def plumbing(body: str) -> str:

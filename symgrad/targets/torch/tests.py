@@ -36,7 +36,7 @@ from symgrad.targets.torch.special import special
 __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
-_NOT_IN_HALF = frozenset({"erfcx", "log_ndtr"})  # which torch has on no CPU
+_NOT_IN_HALF = frozenset(row.name for row in FUNCTIONS.values() if not row.in_half)
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
