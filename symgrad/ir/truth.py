@@ -68,6 +68,14 @@ def logical(op: str, *args: Expr) -> Expr:
     return kept[0] if len(kept) == 1 else make(op, *kept)
 
 
+def exclusive(first: Expr, *others: Expr) -> Expr:
+    """Whether an odd number of conditions holds."""
+    for other in others:
+        both = logical("and", first, other)
+        first = logical("and", logical("or", first, other), logical("not", both))
+    return first
+
+
 def _deciding(op: str, parts: Iterable[Expr]) -> list[Expr]:
     """The parts without those that another one implies: `x < 1 or x < 2` is `x < 2`."""
     kept: dict[Any, Expr] = {}

@@ -173,19 +173,11 @@ def _number(value: Expr) -> Expr:
 def _compare(op: str) -> Callable[[Expr, Expr], Expr]:
     def build(left: Expr, right: Expr) -> Expr:
         if left.is_boolean and right.is_boolean:
-            same = truth.logical("not", _xor(left, right))
-            return same if op == "eq" else _xor(left, right)
+            same = truth.logical("not", truth.exclusive(left, right))
+            return same if op == "eq" else truth.exclusive(left, right)
         return truth.compare(op, _number(left), _number(right))
 
     return build
-
-
-def _xor(*args: Expr) -> Expr:
-    total = args[0]
-    for other in args[1:]:
-        both = truth.logical("and", total, other)
-        total = truth.logical("and", truth.logical("or", total, other), truth.logical("not", both))
-    return total
 
 
 def _extremum(name: str) -> Callable[..., Expr]:
@@ -255,7 +247,7 @@ _BUILD: Mapping[str, Callable[..., Expr]] = {
     "And": _logical("and"),
     "Or": _logical("or"),
     "Not": _logical("not"),
-    "Xor": _xor,
+    "Xor": truth.exclusive,
     "ITE": lambda condition, then, otherwise: truth.where(condition, then, otherwise),
     "Max": _extremum("maximum"),
     "Min": _extremum("minimum"),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial as partial_of
 from typing import Any
 
 import mpmath as mp
 
+from symgrad.ir import expr as ex
 from symgrad.ir.expr import HALF, ONE, PI, ZERO, Expr, make, sqrt
 from symgrad.ir.truth import compare, where
 from symgrad.ops.functions import real
@@ -36,20 +38,60 @@ def _i1_partial(x: Expr) -> Expr:
     return make("i0", x) - _over(make("i1", x), x)
 
 
+_NEAR = 64  # beyond, differences of scaled functions are summed up as asymptotic series
+_TERMS = 12
+
+
+def _asymptotic(order: int, sign: int) -> list[Fraction]:
+    """Coefficients of 1/x in a scaled Bessel function times sqrt(2*pi*x) or sqrt(2*x/pi); `sign` -1 for I, 1 for K."""
+    found = [Fraction(1)]
+    for k in range(1, _TERMS):
+        found.append(found[-1] * sign * Fraction(4 * order * order - (2 * k - 1) ** 2, 8 * k))
+    return found
+
+
+def _difference(near: Expr, far: list[Fraction], x: Expr, factor: Expr) -> Expr:
+    """`near`, and for large arguments, where it cancels, factor / sqrt(|x|) times a polynomial in 1/|x|."""
+    size = make("abs", x)
+    total: Expr = ex.num(far[-1])
+    for coefficient in reversed(far[:-1]):
+        total = ex.num(coefficient) + total / size
+    return where(compare("lt", size, _NEAR), near, factor / sqrt(size) * total)
+
+
 def _i0e_partial(x: Expr) -> Expr:
-    return make("i1e", x) - make("sign", x) * make("i0e", x)
+    """sign(x) * (i1e(|x|) - i0e(|x|))."""
+    far = [b - a for a, b in zip(_asymptotic(0, -1), _asymptotic(1, -1), strict=True)]
+    near = make("i1e", x) - make("sign", x) * make("i0e", x)
+    return _difference(near, far, x, make("sign", x) / sqrt(2 * PI))
 
 
 def _i1e_partial(x: Expr) -> Expr:
-    return make("i0e", x) - _over(make("i1e", x), x) - make("sign", x) * make("i1e", x)
+    zero, one = _asymptotic(0, -1), _asymptotic(1, -1)
+    far = [a - b - c for a, b, c in zip(zero, one, [Fraction(0), *one], strict=False)]
+    near = make("i0e", x) - _over(make("i1e", x), x) - make("sign", x) * make("i1e", x)
+    return _difference(near, far, x, 1 / sqrt(2 * PI))
 
 
-def _scaled(function: Callable[..., Any], order: int, sign: int) -> Callable[[Any], Any]:
-    """A Bessel function times exp(-|x|) or exp(x)."""
+def _k0e_partial(x: Expr) -> Expr:
+    far = [a - b for a, b in zip(_asymptotic(0, 1), _asymptotic(1, 1), strict=True)]
+    near = make("scaled_modified_bessel_k0", x) - make("scaled_modified_bessel_k1", x)
+    return _difference(near, far, x, sqrt(PI / 2))
+
+
+def _k1e_partial(x: Expr) -> Expr:
+    zero, one = _asymptotic(0, 1), _asymptotic(1, 1)
+    far = [b - a - c for a, b, c in zip(zero, one, [Fraction(0), *one], strict=False)]
+    value = make("scaled_modified_bessel_k1", x)
+    return _difference(value - make("scaled_modified_bessel_k0", x) - value / x, far, x, sqrt(PI / 2))
+
+
+def _scaled_besseli(order: int) -> Callable[[Any], Any]:
+    """I times exp(-|x|)."""
 
     def value(x: Any) -> Any:
         with mp.extraprec(max(0, int(mp.mag(x))) + 10 if x else 0):
-            result = function(order, x) * mp.exp(sign * abs(x))
+            result = mp.besseli(order, x) * mp.exp(-abs(x))
         return +result
 
     return value
@@ -87,7 +129,7 @@ def _second(order: int, partial: Callable[[Expr], Expr]) -> Function:
         torch=f"{torch}({{0}})",
         python=_python(torch),
         partials=lambda x: (partial(x),),
-        meaning=_positive(lambda x: mp.bessely(order, x) if x < real.LARGEST else mp.nan, -mp.inf),
+        meaning=_positive(partial_of(real.bessely, order), -mp.inf),
         cost=30.0,
         domain=(0, math.inf),
         sample=(0.2, 12),
@@ -120,9 +162,6 @@ def _modified(name: str, meaning: Callable[[Any], Any], partial: Callable[[Expr]
 def _third(name: str, order: int, scaled: bool, partial: Callable[[Expr], Expr]) -> Function:
     torch = f"torch.special.{name}"
 
-    def plain(x: Any) -> Any:
-        return mp.besselk(order, x)
-
     def in_sympy(sympy: Any, x: Any) -> Any:
         return sympy.besselk(order, x) * (sympy.exp(x) if scaled else 1)
 
@@ -132,7 +171,7 @@ def _third(name: str, order: int, scaled: bool, partial: Callable[[Expr], Expr])
         torch=f"{torch}({{0}})",
         python=_python(torch),
         partials=lambda x: (partial(x),),
-        meaning=_positive(_scaled(mp.besselk, order, 1) if scaled else plain, mp.inf),
+        meaning=_positive(partial_of(real.scaled_besselk if scaled else real.besselk, order), mp.inf),
         cost=30.0,
         domain=(0, math.inf),
         sample=(0.2, 6),
@@ -210,13 +249,13 @@ ROWS = (
     _modified("i1", lambda x: mp.besseli(1, x), _i1_partial, lambda sympy, x: sympy.besseli(1, x)),
     _modified(
         "i0e",
-        _scaled(mp.besseli, 0, -1),
+        _scaled_besseli(0),
         _i0e_partial,
         lambda sympy, x: sympy.besseli(0, x) * sympy.exp(-sympy.Abs(x)),
     ),
     _modified(
         "i1e",
-        _scaled(mp.besseli, 1, -1),
+        _scaled_besseli(1),
         _i1e_partial,
         lambda sympy, x: sympy.besseli(1, x) * sympy.exp(-sympy.Abs(x)),
     ),
@@ -224,22 +263,8 @@ ROWS = (
     _third(
         "modified_bessel_k1", 1, False, lambda x: -make("modified_bessel_k0", x) - make("modified_bessel_k1", x) / x
     ),
-    _third(
-        "scaled_modified_bessel_k0",
-        0,
-        True,
-        lambda x: make("scaled_modified_bessel_k0", x) - make("scaled_modified_bessel_k1", x),
-    ),
-    _third(
-        "scaled_modified_bessel_k1",
-        1,
-        True,
-        lambda x: (
-            make("scaled_modified_bessel_k1", x)
-            - make("scaled_modified_bessel_k0", x)
-            - make("scaled_modified_bessel_k1", x) / x
-        ),
-    ),
+    _third("scaled_modified_bessel_k0", 0, True, _k0e_partial),
+    _third("scaled_modified_bessel_k1", 1, True, _k1e_partial),
     _incomplete_row("gammainc", True),
     _incomplete_row("gammaincc", False),
     Function(
