@@ -212,7 +212,9 @@ def op(source: Any = None, /, **keys: Any) -> Any:
     from symgrad.ways.sources import spec_of
 
     if keys or name is not None:
-        return _of_parts(name or "formula", {"y": source}, keys)
+        from symgrad.ways.mapping import output_name
+
+        return _of_parts(name or "formula", {output_name(source): source}, keys)
     found = _interned(spec_of(source))
     found._symbols = _symbols_in([source])
     return found

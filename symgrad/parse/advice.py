@@ -61,6 +61,8 @@ def slip_of(word: str, names: Iterable[str]) -> str:
         other = name.lower()
         matcher = SequenceMatcher(None, own, other)
         close = matcher.ratio() >= 0.8 or (len(own) == len(other) and sum(a != b for a, b in zip(own, other)) == 1)  # noqa: B905
-        if own == other or (len(own) > 2 and own[0] == other[0] and abs(len(own) - len(other)) <= 2 and close):
+        if own == other or (
+            min(len(own), len(other)) > 2 and own[0] == other[0] and abs(len(own) - len(other)) <= 2 and close
+        ):
             return f"; did you mean {name!r}?"
     return ""

@@ -16,7 +16,7 @@ from symgrad.spec import Spec, parse_spec
 from symgrad.spec.names import CONSTANTS, normal
 from symgrad.spec.write import yaml_text
 
-__all__ = ["is_sympy", "spec_of_formula", "spec_of_mapping"]
+__all__ = ["is_sympy", "output_name", "spec_of_formula", "spec_of_mapping"]
 
 _ORDER = ("op", "summary", "reference", "doc", "tensors", "hyperparameters", "let", "outputs", "gradients")
 _FORMULAS = ("let", "outputs", "gradients")
@@ -28,8 +28,17 @@ def is_sympy(value: object) -> bool:
 
 
 def spec_of_formula(formula: object, op: str = "formula") -> Spec:
-    """The spec of a single formula, whose output is `y`. Raises SpecError."""
-    return spec_of_mapping({"op": op, "outputs": {"y": formula}})
+    """The spec of a single formula, whose output is `y`, or another name where the formula reads that."""
+    return spec_of_mapping({"op": op, "outputs": {output_name(formula): formula}})
+
+
+def output_name(formula: object) -> str:
+    """A name for the output of a formula that has none."""
+    if is_sympy(formula):
+        read = {str(s) for s in getattr(formula, "free_symbols", ())}
+    else:
+        read = set(_names(formula)) if isinstance(formula, str) else set()
+    return next(name for name in ("y", "out", "result", "value", "output_of_the_formula") if name not in read)
 
 
 def spec_of_mapping(mapping: Mapping[str, Any]) -> Spec:
