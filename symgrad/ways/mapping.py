@@ -13,7 +13,7 @@ from typing import Any
 
 from symgrad.errors import Location, Mistake, SpecError, shown
 from symgrad.spec import Spec, parse_spec
-from symgrad.spec.names import CONSTANTS, normal
+from symgrad.spec.names import normal
 from symgrad.spec.write import yaml_text
 
 __all__ = ["is_sympy", "output_name", "spec_of_formula", "spec_of_mapping"]
@@ -158,6 +158,8 @@ class _Reader:
 
         Parameters of the module come last: the others are the arguments of its forward.
         """
+        from symgrad.parse.build import CONSTANTS
+
         declared = {*hyperparameters, *self._formulas["let"], *CONSTANTS}
         if any(self._own.values()):
             declared |= {str(d) for keys in self._own.values() for d in keys.get("shape") or () if isinstance(d, str)}

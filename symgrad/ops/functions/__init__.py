@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
 
 # The same functions spelled so that autograd differentiates them, for composites; by the names of the others.
 BY_AUTOGRAD: dict[str, Function] = {
-    row.name: replace(row, name=f"{row.name}_by_autograd", torch=row.by_autograd, internal=True)
+    row.name: replace(row, name=f"{row.name}_by_autograd", torch=row.by_autograd, aliases=(), internal=True)
     for row in _ROWS
     if row.by_autograd
 }

@@ -1,7 +1,8 @@
-"""Bessel functions of orders 0 and 1, and other functions of torch.special that table has.
+"""Bessel functions of orders 0 and 1, other functions of torch.special, and three that torch lacks.
 
-Where torch has no derivative of its function, `by_autograd` spells it with derivatives up to the third order attached,
-for the composite that generated tests compare with.
+The last are spelled by `templates/torch/special_functions.py`. Where torch has no derivative of its function,
+`by_autograd` spells it with derivatives up to the third order attached, for the composite that generated tests compare
+with.
 """
 
 from __future__ import annotations
@@ -236,6 +237,24 @@ def _ndtri(x: Any) -> Any:
     return +result
 
 
+def _lambertw_partial(x: Expr) -> Expr:
+    w = make("lambertw", x)
+    return make("exp", -w) / (1 + w)
+
+
+_FAR_DAWSON = 8
+
+
+def _dawson_partial(x: Expr) -> Expr:
+    """1 - 2*x*D(x), by its asymptotic series where that cancels."""
+    over = ex.HALF / (x * x)
+    total: Expr = ONE
+    for k in range(14, 1, -1):
+        total = 1 + (2 * k - 1) * over * total
+    near = 1 - 2 * x * make("dawson", x)
+    return where(compare("lt", make("abs", x), _FAR_DAWSON), near, -over * total)
+
+
 def _zeta(s: Any, q: Any) -> Any:
     return mp.zeta(s, q) if s > 1 and q > 0 else mp.inf if s > 1 and q == 0 else mp.nan
 
@@ -299,6 +318,48 @@ ROWS = (
         safe=HALF.number,
         opened=lambda x: sqrt(2) * make("erfinv", 2 * x - 1),
         in_half=False,
+        of_floats=True,
+    ),
+    Function(
+        "lambertw",
+        ("x",),
+        torch="_lambertw({0})",
+        python=_python("_lambertw"),
+        partials=lambda x: (_lambertw_partial(x),),
+        meaning=real.lambertw,
+        cost=150.0,
+        domain=(-math.exp(-1), math.inf),
+        sample=(-0.3, 6),
+        safe=Fraction(0),
+        aliases=("LambertW",),
+        sympy="LambertW",
+        by_autograd="_lambertw_by_autograd({0})",
+        of_floats=True,
+    ),
+    Function(
+        "dawson",
+        ("x",),
+        torch="_dawson({0})",
+        python=_python("_dawson"),
+        partials=lambda x: (_dawson_partial(x),),
+        meaning=real.dawson,
+        cost=100.0,
+        safe=Fraction(0),
+        in_sympy=lambda sympy, x: sympy.sqrt(sympy.pi) / 2 * sympy.exp(-(x**2)) * sympy.erfi(x),
+        by_autograd="_dawson_by_autograd({0})",
+        of_floats=True,
+    ),
+    Function(
+        "erfi",
+        ("x",),
+        torch="_erfi({0})",
+        python=_python("_erfi"),
+        partials=lambda x: (2 / sqrt(PI) * make("exp", x**2),),
+        meaning=real.erfi,
+        cost=100.0,
+        safe=Fraction(0),
+        sympy="erfi",
+        by_autograd="_erfi_by_autograd({0})",
         of_floats=True,
     ),
 )

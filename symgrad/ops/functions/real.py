@@ -301,3 +301,21 @@ def bessely(order: int, x: Any) -> Any:
             term *= -half * half / (k * (k + order))
         result = (total - (1 / half if order else 0)) / mp.pi
     return +result
+
+
+def lambertw(x: Any) -> Any:
+    """The principal branch."""
+    return mp.lambertw(x) if x >= -mp.exp(-1) else mp.nan
+
+
+def erfi(x: Any) -> Any:
+    return mp.sign(x) * mp.inf if x * x > _HUGE else mp.erfi(x)
+
+
+def dawson(x: Any) -> Any:
+    """exp(-x**2) times the integral of exp(t**2) from 0 to x."""
+    if x * x > _HUGE:
+        return 1 / (2 * x)
+    with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
+        result = mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x)
+    return +result

@@ -38,6 +38,13 @@ def arguments(row: Function) -> list[Expr]:
     return found
 
 
+def scope_of(text: str) -> dict[str, object]:
+    """What a spelling reads: torch, and the helpers that generated files have beside it."""
+    scope: dict[str, object] = {"torch": torch, "F": functional, "math": math, "Tensor": torch.Tensor}
+    exec(f"from __future__ import annotations\n{plumbing(text)}", scope)
+    return scope
+
+
 def points(row: Function, count: int = 12) -> Iterator[dict[Expr, float]]:
     generator = random.Random(row.name)
     low, high = row.sample
@@ -80,7 +87,7 @@ def test_the_spelling_in_torch_has_the_meaning(row: Function) -> None:
             for a in args
         ]
         names = [f"v{i}" for i in range(len(values))]
-        scope = {"torch": torch, "F": functional, **dict(zip(names, values, strict=True))}
+        scope = {**scope_of(row.torch), **dict(zip(names, values, strict=True))}
         got = eval(row.torch.format(*names), scope)
         (want,) = exact([make(row.name, *args)], point, 200)
         assert float(got) == pytest.approx(float(want), rel=LOOSE.get(row.name, 1e-11), abs=1e-13)
@@ -91,7 +98,7 @@ def test_the_spelling_for_python_numbers_has_the_meaning(row: Function) -> None:
     args = arguments(row)
     for point in points(row, 6):
         texts = [repr(point[a]) if a.op == "sym" else str(a["value"]) for a in args]
-        got = eval(row.python.format(*texts), {"math": math, "torch": torch})
+        got = eval(row.python.format(*texts), scope_of(row.python))
         (want,) = exact([make(row.name, *args)], point, 200)
         assert float(got) == pytest.approx(float(want), rel=LOOSE.get(row.name, 1e-11), abs=1e-13)
 
@@ -129,9 +136,7 @@ def test_the_safe_argument_is_safe(row: Function) -> None:
 
 @pytest.mark.parametrize("row", BY_AUTOGRAD.values(), ids=lambda row: row.name)
 def test_the_spelling_for_autograd_has_three_derivatives(row: Function) -> None:
-    source = plumbing(row.torch.format("x"))
-    scope: dict[str, object] = {"torch": torch, "Tensor": torch.Tensor}
-    exec(f"from __future__ import annotations\n{source}", scope)
+    scope = scope_of(row.torch)
     (name,) = arguments(row)
     forms = [make(row.name.removesuffix("_by_autograd"), name)]
     for _ in range(3):
