@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from symgrad.ways.sources import spec_of
 
 if TYPE_CHECKING:
-    from symgrad.spec import Spec
     from symgrad.ways.sources import Source
 
-__all__ = ["Generated", "generate", "load", "texts"]
+__all__ = ["Generated", "generate", "load"]
 
 _PACKAGE = "symgrad.loaded"
 
@@ -31,13 +30,15 @@ _PACKAGE = "symgrad.loaded"
 class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
-    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``.
+    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``;
+    ``shared`` what the modules of a folder have in common.
     """
 
     op: str
     module: str
     test: str
     passes: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
 
 
 def generate(spec: Source) -> Generated:
@@ -49,24 +50,14 @@ def generate(spec: Source) -> Generated:
     Raises SpecError, whose message shows every mistake, and SymgradError for a spec that symgrad
     cannot compile.
     """
-    source = spec_of(spec)
-    files = texts(source)
-    module, test = (files.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
-    return Generated(source.op, module, test, files)
-
-
-def texts(spec: Spec) -> dict[str, str]:
-    """All files of a spec by name, with their headers. Raises SpecError and SymgradError."""
-    from symgrad.files import render
+    from symgrad.files import render, spec_hash
     from symgrad.pipeline import compile_spec
 
-    compiled = compile_spec(spec)
-    return render(
-        *(spec.op, compiled.module, compiled.test),
-        spec_path=spec.path,
-        spec_text=spec.own_text,
-        passes=compiled.passes,
-    )
+    compiled = compile_spec(spec_of(spec))
+    source = compiled.spec
+    texts = render(compiled.files, spec_path=source.path, source=spec_hash(source), shared=compiled.shared)
+    module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
+    return Generated(source.op, module, test, texts, compiled.shared)
 
 
 def load(spec: Source) -> ModuleType:
@@ -79,16 +70,30 @@ def load(spec: Source) -> ModuleType:
     """
     generated = generate(spec)
     name = f"{_PACKAGE}.{generated.op}"
-    filename = f"<{name} {sha256(generated.module.encode()).hexdigest()[:12]}>"
+    before = sys.modules.get(name)
+    _package()
+    for shared in sorted(generated.shared, reverse=True):  # _runtime before _kernels
+        _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
+    module = _load(name, generated.module)
+    if generated.passes and module is not before:
+        folder = _on_disk(generated)
+        kernels = vars(module)["_kernels"]
+        for passes in filter(None, (kernels, kernels.elsewhere)):
+            passes.source = folder / passes.source.name
+    return module
+
+
+def _load(name: str, text: str) -> ModuleType:
+    """Import a text as a module of that name; the module there is, if it has this text."""
+    filename = f"<{name} {sha256(text.encode()).hexdigest()[:12]}>"
     before = sys.modules.get(name)
     if before is not None and getattr(before, "__file__", None) == filename:
         return before
-    loader = _TextLoader(filename, generated.module)
+    loader = _TextLoader(filename, text)
     module_spec = ModuleSpec(name, loader, origin=filename)
     module_spec.has_location = True  # inspect finds the source of a class through __file__
     module = module_from_spec(module_spec)
-    package = _package()
-    _remember(filename, generated.module)
+    _remember(filename, text)
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -98,12 +103,7 @@ def load(spec: Source) -> ModuleType:
         else:
             sys.modules[name] = before
         raise
-    if generated.passes:
-        folder = _on_disk(generated)
-        kernels = vars(module)["_kernels"]
-        for passes in filter(None, (kernels, kernels.elsewhere)):
-            passes.source = folder / passes.source.name
-    setattr(package, generated.op, module)
+    setattr(sys.modules[_PACKAGE], name.rpartition(".")[2], module)
     return module
 
 

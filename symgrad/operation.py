@@ -119,11 +119,14 @@ class Operation:
 
         Raises FileError for a file that was edited by hand, unless `force` is true.
         """
-        from symgrad.files import update
-        from symgrad.notebook import texts
+        from symgrad.files import Folder, render, spec_hash
+        from symgrad.pipeline import compile_spec
 
-        written = update(Path(folder), texts(self.spec), force=force)
-        return [state.path for state in written if state.path.exists()]
+        place = Folder(Path(folder))
+        compiled = compile_spec(self.spec, package=place.package)
+        source = spec_hash(self.spec, place.package)
+        texts = render(compiled.files, spec_path=self.spec.path, source=source, shared=compiled.shared)
+        return [state.path for state in place.update(texts, compiled.shared, force=force)]
 
     # ------------------------------------------------------------------------------------ how it shows itself
     def __repr__(self) -> str:

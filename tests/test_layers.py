@@ -15,7 +15,7 @@ LAYERS = (
     "symbolic",
     *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler", "explain"),
     *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
-    *("pipeline", "files", "notebook", "operation", "bench", "cli", "__main__"),
+    *("pipeline", "files", "importing", "notebook", "operation", "testing", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 

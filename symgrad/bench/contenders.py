@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,14 @@ import torch
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SymgradError
+from symgrad.explain.natives import native
+from symgrad.importing import import_generated
 from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec
 from symgrad.spec import Spec
 from symgrad.targets.torch.composite import load_composite
 
-__all__ = ["Contender", "contenders", "natives"]
+__all__ = ["Contender", "contenders", "natives", "own_of_torch"]
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,18 @@ def _module(spec: Spec, folder: Path) -> ModuleType:
     texts = compile_spec(spec)
     path = folder / f"{spec.op}.py"
     path.write_text(texts.module, encoding="utf-8")
-    for name, text in texts.passes.items():
+    for name, text in {**texts.passes, **texts.shared}.items():
         (folder / name).write_text(text, encoding="utf-8")
-    name = f"symgrad_bench_{folder.name}_{spec.op}"
-    module_spec = importlib.util.spec_from_file_location(name, path)
-    assert module_spec is not None and module_spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    return module
+    return import_generated(path)
+
+
+def own_of_torch(spec: Spec) -> Callable[..., Any] | None:
+    """What torch has for an operation as one of its own, found by the formula."""
+    found = native(parse_formulas(spec))
+    try:
+        return found.load() if found is not None else None
+    except (ImportError, AttributeError):  # another version of torch
+        return None
 
 
 def natives(path: Path | None) -> dict[str, Callable[..., Any]]:

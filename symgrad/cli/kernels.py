@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
 from symgrad.cli.terminal import Terminal
 from symgrad.cli.work import Failed
 from symgrad.errors import SymgradError
+from symgrad.importing import import_generated
 
 __all__ = ["bench", "build"]
 
 
+def _lacks_torch(terminal: Terminal, command: str) -> bool:
+    """Whether PyTorch is not there; if so, says what to install."""
+    if find_spec("torch") is not None:
+        return False
+    terminal.problem(f'{command} needs PyTorch, which is not installed: python -m pip install "symgrad[torch]"')
+    return True
+
+
 def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) -> int:
     """Compile the fused passes of generated modules into the cache."""
+    if _lacks_torch(terminal, "build"):
+        return 1
     import torch
 
     failed = 0
     for path in modules:
-        module_spec = importlib.util.spec_from_file_location(f"symgrad_build_{path.stem}", path)
-        assert module_spec is not None and module_spec.loader is not None
-        module = importlib.util.module_from_spec(module_spec)
-        sys.modules[module_spec.name] = module
         try:
-            module_spec.loader.exec_module(module)
+            module = import_generated(path)
         except (ImportError, SyntaxError) as error:
             failed += 1
             terminal.problem(f"{path.as_posix()}: cannot be imported: {error}")
@@ -42,7 +48,7 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
             failed += 1
             terminal.problem(f"{path.as_posix()}: kernels are turned off")
             continue
-        widths = (False, True) if module._has_wide_vectors() else (False,)
+        widths = (False, True) if kernels.has_wide_vectors() else (False,)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             wanted = product(dtypes, range(kernels.parts), widths)
             jobs = [pool.submit(kernels.load, getattr(torch, dtype), part, narrow) for dtype, part, narrow in wanted]
@@ -72,11 +78,13 @@ def bench(
     plot: Path | None,
 ) -> int:
     """Measure the forms of specs."""
+    if _lacks_torch(terminal, "bench"):
+        return 1
     import torch
 
     from symgrad.bench import report
     from symgrad.bench.arguments import arguments
-    from symgrad.bench.contenders import contenders
+    from symgrad.bench.contenders import contenders, own_of_torch
     from symgrad.bench.contenders import natives as read_natives
     from symgrad.bench.measure import Row, measure
     from symgrad.spec import load_specs
@@ -84,6 +92,9 @@ def bench(
     if threads:
         torch.set_num_threads(threads)
     rows: list[Row] = []
+    busy = report.business()
+    if busy:
+        terminal.remark(f"note: {busy}")
     try:
         if "cuda" in devices and not torch.cuda.is_available():
             raise SymgradError("there is no CUDA device")
@@ -97,7 +108,8 @@ def bench(
                 raise SymgradError(path.message)
             for spec in load_specs(path):
                 with tempfile.TemporaryDirectory() as folder:
-                    forms = contenders(spec, Path(folder), known.get(spec.op), compiled=compiled)
+                    own = known.get(spec.op) or own_of_torch(spec)
+                    forms = contenders(spec, Path(folder), own, compiled=compiled)
                     for device, dtype, size in product(devices, dtypes, sizes):
                         values = arguments(spec, size, getattr(torch, dtype), device)
                         rows += measure(spec.op, forms, values, rounds)
@@ -105,6 +117,8 @@ def bench(
         terminal.finding(report.table(rows))
         for line in report.summary(rows):
             terminal.finding(line)
+        for line in report.doubts(rows):
+            terminal.remark(f"note: {line}")
         if json is not None:
             report.write_json(rows, json)
         if plot is not None:

@@ -2,82 +2,177 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from difflib import unified_diff
+from importlib.util import find_spec
 from pathlib import Path
 
 from symgrad import files
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, Ready, compile_all, load
-from symgrad.files import Status
+from symgrad.cli.work import Failed, Known, Ready, compile_all, load, load_all
+from symgrad.files import FileState, Folder, Status
 from symgrad.resources import environment
+from symgrad.spec import Spec
 
-__all__ = ["check", "convert", "explain", "generate", "start_spec"]
+__all__ = ["Request", "Writing", "check", "convert", "explain", "generate", "start_spec", "watch"]
 
-_KEEPING_PASSES = "`--kernels`, or `options: {kernels: true}` in the spec, keeps the fused passes"
+_EVERY = 0.3  # seconds between two looks at the specs
 
 
-def generate(
-    terminal: Terminal,
-    specs: Sequence[str | Failed],
-    out: Path,
-    *,
-    force: bool,
-    jobs: int | None,
-    kernels: bool = False,
-) -> int:
-    """Write the files of ``specs`` into ``out``."""
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked for.
+
+    ``whole``: the specs are all that folders hold, so that files of other specs may be left over. ``full``: headers are
+    not believed, everything is compiled.
+    """
+
+    specs: Sequence[str | Failed]
+    out: Path
+    tests: Path | None = None
+    kernels: bool = False
+    whole: bool = False
+    full: bool = False
+    jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How gen writes. ``dry``: not at all, it tells what it would; ``diff``: and shows it."""
+
+    force: bool = False
+    prune: bool = False
+    dry: bool = False
+    diff: bool = False
+
+
+def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> int:
+    """Write the files of specs."""
     written: Counter[str] = Counter()
+    run = _Run(terminal, asked)
+    would = "would " if how.dry else ""
 
-    def write(spec: Ready) -> None:
-        before = files.update(out, _texts(spec), force=force)
-        removed = [state.path.as_posix() for state in before if state.status is Status.LEFT]
-        changed = [state.path.as_posix() for state in before if state.status not in (Status.FRESH, Status.LEFT)]
-        if changed:
-            terminal.result(f"{spec.path}: wrote {', '.join(changed)}")
+    def write(outcome: Ready | Known) -> None:
+        if isinstance(outcome, Known):
+            files.refuse_edited(outcome.states, force=how.force)
+            before = outcome.states
+        elif how.dry:
+            before, texts = run.folder.planned(run.texts(outcome), outcome.shared, force=how.force)
+            if how.diff:
+                for path, text in texts.items():
+                    terminal.finding(_diff(path, text))
         else:
-            terminal.detail(f"{spec.path}: unchanged")
-        if removed:
-            terminal.remark(f"{spec.path}: note: removed {', '.join(removed)}; {_KEEPING_PASSES}")
-        for note in spec.derivation.notes:
-            terminal.remark(f"{spec.path}: note: {note}")
-        written["generated" if changed else "unchanged"] += 1
+            before = run.folder.update(run.texts(outcome), outcome.shared, force=how.force)
+        changed = [state.path.as_posix() for state in before if state.status is not Status.FRESH]
+        if changed:
+            terminal.result(f"{outcome.path}: {'would write' if how.dry else 'wrote'} {', '.join(changed)}")
+        else:
+            terminal.detail(f"{outcome.path}: unchanged")
+        if isinstance(outcome, Ready):
+            for note in outcome.derivation.notes:
+                terminal.remark(f"{outcome.path}: note: {note}")
+        written[f"{would}{'change' if how.dry else 'generated'}" if changed else "unchanged"] += 1
 
-    failed = _each(terminal, specs, jobs, write, kernels)
-    terminal.result(_summary(_count(written.total() + failed, "spec"), {**written, "failed": failed}))
-    return 1 if failed else 0
+    run.each(write, compile_edited=how.force)
+    left = run.left_over()
+    if how.prune and how.dry:
+        for state in left:
+            terminal.result(f"would remove {state.path.as_posix()}")
+        left = []
+    try:
+        if how.prune and left:
+            gone, left = run.folder.prune(left, force=how.force)
+            for path in gone:
+                terminal.result(f"removed {path.as_posix()}")
+            written["removed"] = len(gone)
+        if not how.dry:
+            run.folder.stamp(left)
+    except files.FileError as error:
+        terminal.problem(str(error))
+        run.failed += 1
+    for state in left:
+        hint = "--force removes it, too" if how.prune else "`symgrad gen --prune` removes it"
+        terminal.remark(f"note: {state}; {hint}")
+    terminal.result(_summary(_count(len(run.specs), "spec"), {**written, "failed": run.failed}))
+    if written["generated"] and find_spec("torch") is None:
+        terminal.remark('note: PyTorch is not installed here; generated modules need it: pip install "symgrad[torch]"')
+    return 1 if run.failed else 0
 
 
-def check(
-    terminal: Terminal, specs: Sequence[str | Failed], out: Path, *, jobs: int | None, kernels: bool = False
-) -> int:
-    """Compare the files in ``out`` with what would be written."""
-    seen: Counter[Status] = Counter()
+def _diff(path: Path, text: str) -> str:
+    """What would change in a file, as ``diff -u`` shows it."""
+    before = (files.read(path) or b"").decode("utf-8", "replace").splitlines()
+    name = path.as_posix()
+    return "\n".join(unified_diff(before, text.splitlines(), f"a/{name}", f"b/{name}", lineterm=""))
 
-    def compare(spec: Ready) -> None:
-        states = files.check(out, _texts(spec))
+
+def watch(terminal: Terminal, ask: Callable[[], Request], how: Writing) -> int:
+    """Generate now, and again whenever a spec changes, until interrupted; ``ask`` looks for the specs anew."""
+    seen: dict[str, tuple[int, int]] | None = None
+    last = seen
+    with suppress(KeyboardInterrupt):
+        while True:
+            asked = ask()
+            now = {path: _stamp(path) for path in asked.specs if isinstance(path, str)}
+            settled, last = now == last, now  # a file that is being written is not read yet
+            if settled and now != seen:
+                seen = now
+                generate(terminal, asked, how)
+                terminal.result("watching; Ctrl-C ends it")
+            time.sleep(_EVERY)
+    return 0
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """What tells that a file was written: its time and size, none where it is gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
+
+
+def check(terminal: Terminal, asked: Request) -> int:
+    """Compare the files of specs with what would be written."""
+    seen: dict[Path, FileState] = {}
+    run = _Run(terminal, asked)
+
+    def compare(outcome: Ready | Known) -> None:
+        if isinstance(outcome, Known):
+            note(outcome.states)
+        else:
+            note(run.folder.check(run.texts(outcome), outcome.shared))
+
+    def note(states: Sequence[FileState]) -> None:
         for state in states:
-            seen[state.status] += 1
-            hint = f"; {_KEEPING_PASSES}" if state.status is Status.LEFT else ""
-            (terminal.detail if state.status is Status.FRESH else terminal.finding)(f"{state}{hint}")
+            if state.path not in seen:
+                (terminal.detail if state.status is Status.FRESH else terminal.finding)(str(state))
+                seen[state.path] = state
 
-    failed = _each(terminal, specs, jobs, compare, kernels)
-    fresh = seen[Status.FRESH] == seen.total()
-    terminal.result(_summary(_count(seen.total(), "file"), {status.value: seen[status] for status in Status}))
-    if failed:
-        terminal.result(f"{_count(failed, 'spec')} failed")
-    return 0 if fresh and not failed else 1
+    run.each(compare)
+    note(run.folder.shared_states())
+    note([_with_hint(state) for state in run.left_over()])
+    statuses = Counter(state.status for state in seen.values())
+    terminal.result(_summary(_count(len(seen), "file"), {status.value: statuses[status] for status in Status}))
+    if run.failed:
+        terminal.result(f"{_count(run.failed, 'spec')} failed")
+    return 0 if statuses[Status.FRESH] == len(seen) and not run.failed else 1
 
 
 def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
     """Show how ``specs`` are compiled."""
     from symgrad.explain.show import show
 
-    def tell(spec: Ready) -> None:
-        show(spec.derivation, op=spec.op, path=spec.path, summary=spec.summary)
+    def tell(outcome: Ready | Known) -> None:
+        assert isinstance(outcome, Ready), "everything is compiled"
+        show(outcome.derivation, op=outcome.spec.op, path=outcome.path, summary=outcome.spec.summary)
 
-    return 1 if _each(terminal, specs, jobs, tell) else 0
+    return 1 if _each(terminal, load_all(specs), jobs, tell) else 0
 
 
 def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None) -> int:
@@ -119,34 +214,78 @@ def start_spec(terminal: Terminal, op: str, out: Path) -> int:
     return 0
 
 
+class _Run:
+    """One run over specs and the folder of their files."""
+
+    def __init__(self, terminal: Terminal, asked: Request) -> None:
+        self.terminal = terminal
+        self.asked = asked
+        self.folder = Folder(asked.out, asked.tests)
+        self.specs = load_all(asked.specs, kernels=asked.kernels)
+        self.package = self.folder.package
+        self.failed = 0
+        self._failures: list[str] = []
+
+    def each(self, act: Callable[[Ready | Known], None], *, compile_edited: bool = False) -> None:
+        """Call ``act`` for each spec that does not fail; those are compiled whose headers leave a doubt."""
+        known = [self._known(spec, compile_edited=compile_edited) for spec in self.specs]
+        failed = _each(self.terminal, known, self.asked.jobs, act, self.package)
+        self.failed += len(failed)
+        self._failures += failed
+
+    def _known(self, spec: Spec | Failed, *, compile_edited: bool) -> Spec | Failed | Known:
+        if isinstance(spec, Failed) or self.asked.full:
+            return spec
+        states = self.folder.known(spec.path, self.source(spec))
+        if states is None or (compile_edited and any(state.status is Status.EDITED for state in states)):
+            return spec
+        return Known(spec.path, states)
+
+    def source(self, spec: Spec) -> str:
+        """The hash of a spec, as headers have it."""
+        return files.spec_hash(spec, self.package)
+
+    def texts(self, ready: Ready) -> dict[str, str]:
+        """The files of a spec with their headers."""
+        return files.render(ready.files, spec_path=ready.path, source=self.source(ready.spec), shared=ready.shared)
+
+    def left_over(self) -> list[FileState]:
+        """Files that no spec gives any more; nothing is said of those whose specs failed."""
+        failed = set(self._failures)
+        done = [spec.path for spec in self.specs if spec.path not in failed]
+        return self.folder.left_over(done, failed, whole=self.asked.whole)
+
+
 def _each(
     terminal: Terminal,
-    specs: Sequence[str | Failed],
+    specs: Sequence[Spec | Failed | Known],
     jobs: int | None,
-    act: Callable[[Ready], None],
-    kernels: bool = False,
-) -> int:
-    """Call ``act`` with every spec that compiles, in order; how many specs failed, there or before."""
-    failed = 0
-    outcomes = compile_all(specs, jobs, kernels=kernels)
-    with closing(outcomes), terminal.progress(outcomes, len(specs)) as shown:
+    act: Callable[[Ready | Known], None],
+    package: str = "",
+) -> list[str]:
+    """Call ``act`` with every spec that compiles, in order; the paths of specs that failed, there or before."""
+    failed: list[str] = []
+    told: set[str] = set()
+    outcomes = compile_all(specs, jobs, package)
+    with closing(outcomes), terminal.progress(outcomes, [spec.path for spec in specs]) as shown:
         for outcome in shown:
             if isinstance(outcome, Failed):
                 terminal.problem(outcome.message, outcome.traceback)
-                failed += 1
+                failed.append(outcome.path)
                 continue
             try:
                 act(outcome)
             except files.FileError as error:
-                terminal.problem(str(error))
-                failed += 1
+                failed.append(outcome.path)
+                lines = [line for line in str(error).splitlines() if line not in told]  # of a file that specs share
+                told.update(lines)
+                if lines:
+                    terminal.problem("\n".join(lines))
     return failed
 
 
-def _texts(spec: Ready) -> dict[str, str | None]:
-    texts = spec.op, spec.module, spec.test
-    wanted = files.render(*texts, spec_path=spec.path, spec_text=spec.text, passes=spec.passes)
-    return {**wanted, **dict.fromkeys(spec.without)}
+def _with_hint(state: FileState) -> FileState:
+    return FileState(state.path, state.status, f"{state.reason}; `symgrad gen --prune` removes it")
 
 
 def _summary(total: str, parts: dict[str, int]) -> str:

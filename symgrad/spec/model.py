@@ -153,10 +153,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Spec:
-    """One operation; all sequences are in the order of the file.
-
-    ``text`` is the whole source; ``excerpt`` the part of it that writes this operation, where there are others.
-    """
+    """One operation. ``text`` is the source; all sequences are in the order of the file."""
 
     path: str
     text: str = field(repr=False)
@@ -172,12 +169,6 @@ class Spec:
     summary: str = ""
     reference: str = ""
     doc: str = ""
-    excerpt: str = field(default="", repr=False)
-
-    @property
-    def own_text(self) -> str:
-        """What of the source writes this operation."""
-        return self.excerpt or self.text
 
     def with_kernels(self, on: bool = True) -> Spec:
         """The same operation with the option `kernels` turned on, or as it is."""

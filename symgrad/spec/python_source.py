@@ -24,7 +24,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from symgrad.errors import Location, Mistake, SpecError, shown
@@ -139,8 +139,7 @@ class _Reader:
         spec = build_spec(SPEC.read(root, (), report) or {}, self._source, report)
         if report.mistakes:
             raise with_formula_mistakes(report.mistakes, spec)
-        first = min([self._span(self._function)[0], *(self._span(d)[0] for d in self._function.decorator_list)])
-        return replace(spec, excerpt=self._source.text[first : self._span(self._function)[1]])
+        return spec
 
     # ------------------------------------------------------------------------------------ places and leaves
     def _index(self, line: int, column: int) -> int:

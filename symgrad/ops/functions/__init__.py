@@ -12,14 +12,23 @@ from dataclasses import replace
 from functools import reduce
 
 from symgrad.ir.expr import OO, ZERO, Expr, Scalar, as_expr, make
-from symgrad.ops.functions import bessel, exponential, kinks, special, spellings, trigonometric, vocabulary
+from symgrad.ops.functions import (
+    activations,
+    bessel,
+    exponential,
+    kinks,
+    special,
+    spellings,
+    trigonometric,
+    vocabulary,
+)
 from symgrad.ops.functions.row import Function
 
 __all__ = ["BY_AUTOGRAD", "FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
 
 _ROWS = (
     *(*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *bessel.ROWS, *kinks.ROWS),
-    *(*spellings.ROWS, *vocabulary.ROWS),
+    *(*spellings.ROWS, *activations.ROWS, *vocabulary.ROWS),
 )
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from symgrad.analysis.integers import WHOLE
 from symgrad.ir.expr import OO, Expr
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
+from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
 
@@ -65,7 +65,7 @@ def _operands(root: Expr) -> Operands:
             continue  # integers leave the dtype to others
         elif node.op in TENSOR_OPS:
             # What cancelled out of a formula still has a part in its dtype.
-            read = node.args if node.op == "expand" else data_arguments(node)
+            read = node.args if node.op == "expand" else typed_arguments(node)
             inner = frozenset[Expr | Total]().union(*map(_operands, read))
             found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
         elif is_choice_of_numbers(node):
@@ -133,7 +133,7 @@ def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     alone = _alone(operands)
     if len(alone) == 2:
         return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
-    return f"_result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
+    return f"rt.result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
 
 
 def lender(tensors: Iterable[Expr]) -> Expr | None:
@@ -150,7 +150,7 @@ def _alone(operands: Operands) -> frozenset[Expr]:
 
 def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
     if isinstance(operand, Floated):
-        return f"_floated({names[operand.of]})"
+        return f"rt.floated({names[operand.of]})"
     if isinstance(operand, Total):
         return f"torch.empty((), dtype={printed(operand.of, names)})"
     return names[operand]

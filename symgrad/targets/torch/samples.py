@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.evaluate import exact
+from symgrad.analysis.places import places
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.differentiate.modes import is_tensor_op
@@ -23,12 +24,22 @@ from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout, references
 
-__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
+__all__ = [
+    "bad_shapes",
+    "large_shapes",
+    "refused",
+    "sampled_range",
+    "settings",
+    "shapes",
+    "shapes_beside",
+    "variant_at",
+]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
 _MOST_SETTINGS = 6
+_LARGEST = 20_000  # elements of a tensor
 _SIZES = (3, 2, 4, 3, 2, 5)
 # Shapes of tensors that broadcast with each other, cycled through.
 _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -148,10 +159,23 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
         for s, of in sized
         if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
     ] or found[:1]
+    found = [s for s in found if _has_places(layout, s)] or found[:1]
+    empty = [s for s in empty if _has_places(layout, s)]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
     return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _has_places(layout: Layout, shapes: Shapes) -> bool:
+    """Whether dimensions are so large that what is drawn of integers names places in them."""
+    spec = layout.spec
+    bound: dict[object, int] = {}
+    for t, shape in zip(spec.tensors, shapes, strict=True):
+        bound |= dict(zip(reversed(t.shape or ()), reversed(shape or ()), strict=False))
+    named = places(f for v in layout.variants for f in v.formulas.values())
+    drawn = {layout.symbol(t.name): sampled_range(t, spec)[1] for t in spec.tensors if layout.symbol(t.name) in named}
+    return all(drawn[s] <= bound.get(d, math.inf) for s, dims in named.items() for d in dims if isinstance(d, str))
 
 
 def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:
@@ -293,8 +317,25 @@ def _sized(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), f
     return tuple(shape(t) for t in spec.tensors)
 
 
+def large_shapes(layout: Layout) -> list[Shapes]:
+    """Declared dimensions at the sizes at which kernels have tails, long rows and many rows, where they fit.
+
+    Tensors without a declared shape broadcast, at sizes that symgrad.testing knows.
+    """
+    spec = layout.spec
+    names = _dimension_names(spec)
+    if not names or len(names) > 3 or any(t.shape is None for t in spec.tensors):
+        return []
+    found = []
+    for many, long in ((17, 33), (9, 1025)):
+        sized = _sized(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,))
+        if max(math.prod(s or ()) for s in sized) <= _LARGEST:
+            found.append(sized)
+    return _fitting(layout, found) if found else []
+
+
 def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
-    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes."""
+    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes, of which one may be 1."""
     found: list[Shapes] = []
     for i, t in enumerate(spec.tensors):
         shape = good[i]
@@ -305,8 +346,10 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
         shape = good[i]
         last = t.shape[-1] if t.shape else None
         if shape and isinstance(last, str) and last != "..." and names.count(last) > 1:
-            wrong = (*shape[:-1], shape[-1] + 1)
-            found.append(tuple(s if k != i else wrong for k, s in enumerate(good)))
+            for size in (shape[-1] + 1, 1):
+                wrong = (*shape[:-1], size)
+                if shape[-1] != 1:
+                    found.append(tuple(s if k != i else wrong for k, s in enumerate(good)))
     return found
 
 

@@ -17,7 +17,7 @@ from symgrad.accuracy.evaluate import exact
 from symgrad.differentiate.modes import partials as derivatives
 from symgrad.ir.expr import Expr, make, num, symbol
 from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, SPELLINGS, Function, call
-from symgrad.targets.torch.plumbing import plumbing
+from symgrad.targets.torch.runtime import _special
 
 ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in BY_AUTOGRAD.values()]
 ATOMS = [row for row in ROWS if row.name not in ("heaviside",)]
@@ -38,11 +38,7 @@ def arguments(row: Function) -> list[Expr]:
     return found
 
 
-def scope_of(text: str) -> dict[str, object]:
-    """What a spelling reads: torch, and the helpers that generated files have beside it."""
-    scope: dict[str, object] = {"torch": torch, "F": functional, "math": math, "Tensor": torch.Tensor}
-    exec(f"from __future__ import annotations\n{plumbing(text)}", scope)
-    return scope
+SCOPE: dict[str, object] = {"torch": torch, "F": functional, "math": math, "_special": _special}  # what spellings read
 
 
 def points(row: Function, count: int = 12) -> Iterator[dict[Expr, float]]:
@@ -87,7 +83,7 @@ def test_the_spelling_in_torch_has_the_meaning(row: Function) -> None:
             for a in args
         ]
         names = [f"v{i}" for i in range(len(values))]
-        scope = {**scope_of(row.torch), **dict(zip(names, values, strict=True))}
+        scope = {**SCOPE, **dict(zip(names, values, strict=True))}
         got = eval(row.torch.format(*names), scope)
         (want,) = exact([make(row.name, *args)], point, 200)
         assert float(got) == pytest.approx(float(want), rel=LOOSE.get(row.name, 1e-11), abs=1e-13)
@@ -98,7 +94,7 @@ def test_the_spelling_for_python_numbers_has_the_meaning(row: Function) -> None:
     args = arguments(row)
     for point in points(row, 6):
         texts = [repr(point[a]) if a.op == "sym" else str(a["value"]) for a in args]
-        got = eval(row.python.format(*texts), scope_of(row.python))
+        got = eval(row.python.format(*texts), SCOPE)
         (want,) = exact([make(row.name, *args)], point, 200)
         assert float(got) == pytest.approx(float(want), rel=LOOSE.get(row.name, 1e-11), abs=1e-13)
 
@@ -136,14 +132,13 @@ def test_the_safe_argument_is_safe(row: Function) -> None:
 
 @pytest.mark.parametrize("row", BY_AUTOGRAD.values(), ids=lambda row: row.name)
 def test_the_spelling_for_autograd_has_three_derivatives(row: Function) -> None:
-    scope = scope_of(row.torch)
     (name,) = arguments(row)
     forms = [make(row.name.removesuffix("_by_autograd"), name)]
     for _ in range(3):
         forms.append(derivatives(forms[-1], [name])[name])
     for point in points(row):
         x = torch.tensor(point[name], dtype=torch.float64, requires_grad=True)
-        value = eval(row.torch.format("x"), {**scope, "x": x})
+        value = eval(row.torch.format("x"), {**SCOPE, "x": x})
         for order, form in enumerate(forms):
             (right,) = exact([form], point, 200)
             assert float(value.detach()) == pytest.approx(float(right), rel=1e-8 if point[name] < 5 else 1e-4, abs=1e-6)
