@@ -15,7 +15,6 @@ _FUNCTIONS = {
     "normalize": "write x / norm(x, dim=..., keepdim=True)",
     "size": "the name of a dimension under 'shape' is its size",
     **dict.fromkeys(("linspace", "scan"), "formulas are of the tensors that are given"),
-    **dict.fromkeys(("det", "inverse"), "determinants and inverses are not in the language"),
     "DiracDelta": "it has no value element by element; write its integral",
     "Integral": "write its closed form; SymPy's doit() finds it where there is one",
     "Derivative": "write the derivative itself; SymPy's doit() takes it",

@@ -52,8 +52,6 @@ _REFUSED: Mapping[str, str] = {
     "exp_polar": "it is complex; declare the symbols positive=True, or use unpolarify",
     "AccumBounds": "it is an interval and no number",
     "Order": "it has an order term; call removeO()",
-    "Inverse": "the inverse of a matrix is not in the language",
-    "Determinant": "determinants are not in the language",
     "hyper": "hypergeometric functions are not in the language; try hyperexpand or rewrite",
     "meijerg": "Meijer G-functions are not in the language; try hyperexpand",
 }

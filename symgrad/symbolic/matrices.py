@@ -190,5 +190,7 @@ MATRICES: Mapping[str, Callable[[Any, Known], Expr]] = {
     "HadamardProduct": lambda node, known: ex.mul(*(known[a] for a in node.args)),
     "HadamardPower": lambda node, known: ex.power(known[node.base], known[node.exp]),
     "Trace": _trace,
+    "Inverse": lambda node, known: make("inverse", known[node.arg]),
+    "Determinant": lambda node, known: make("det", known[node.arg]),
     "ElementwiseApplyFunction": _applied,
 }

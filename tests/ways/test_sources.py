@@ -193,6 +193,9 @@ def test_matrices_and_sums_over_indices_are_tensor_operations() -> None:
     torch.testing.assert_close(trace(left, right), torch.trace(left @ right))
     hadamard = symgrad.op("hadamard_of_ways", y=sp.HadamardProduct(a, b.T) + 2 * a)
     torch.testing.assert_close(hadamard(left, right), left * right.T + 2 * left)
+    square = sp.MatrixSymbol("S", n, n)
+    inverse = symgrad.op("inverse_of_ways", y=sp.Determinant(square) * square.I)
+    assert [o.formula.line for o in inverse.spec.outputs] == ["det(S) * inverse(S)"]
     product = symgrad.op("indexed_of_ways", y=sp.Sum(x[i, j] * v[j], (j, 0, m - 1)), tensors=[x, v])
     torch.testing.assert_close(product(left, right[:, 0]), left @ right[:, 0])
     squares = symgrad.op("squares_of_ways", y=sp.sqrt(sp.Sum(v[i] ** 2, (i, 0, n - 1))))
