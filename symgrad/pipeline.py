@@ -53,11 +53,12 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
     passes = written if written and written.files else None
     if spec.options.fused and passes is None:  # what a pass would compute once more is kept for eager operations
         operation = compile_operation(parse_formulas(spec.without_kernels()))
+    module = render_module(operation, passes)
     return Compiled(
         spec,
-        render_module(operation, passes),
+        module,
         render_test(operation, passes.kept if passes else 0, package),
         derivation(operation, written.missing if written else ()),
         passes.files if passes else {},
-        {**shared_files(kernels=passes is not None), **(passes.shared if passes else {})},
+        {**shared_files(module, kernels=passes is not None), **(passes.shared if passes else {})},
     )

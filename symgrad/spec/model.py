@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -80,6 +81,13 @@ class Formula:
     location: Location
     where: str = ""
     scalar: Scalar | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def line(self) -> str:
+        """The text on one line, without the blanks that line breaks and comments left."""
+        if "'" in self.text or '"' in self.text:
+            return " ".join(line.strip() for line in self.text.splitlines())
+        return re.sub(r"(?<=[(\[]) | (?=[)\]])", "", " ".join(self.text.split()))
 
     def locate(self, offset: int) -> Location:
         """Line and column in the file of ``text[offset]``; of the formula's end for a larger offset."""
