@@ -44,7 +44,7 @@ def summary(layout: Layout) -> str:
 def module_docstring(layout: Layout, note: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
-    parts = [summary(layout), equations(layout), _derivatives(layout), _saved(layout), _accuracy(layout)]
+    parts = [summary(layout), equations(layout), derivatives_text(layout), _saved(layout), _accuracy(layout)]
     if note:
         parts.append(wrapped(note))
     if spec.doc:
@@ -103,7 +103,7 @@ def _places(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _derivatives(layout: Layout) -> str:
+def derivatives_text(layout: Layout) -> str:
     blocks = []
     for path, variant in layout.operation.derivative_variants():
         rows = derivatives(variant, layout.operation.program)
