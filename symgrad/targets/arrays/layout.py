@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from symgrad.analysis.integers import is_integer
 from symgrad.compiler.operation import Operation, Variant
-from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import absent
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors import data_arguments, is_index
@@ -100,17 +99,6 @@ class Layout:
         for t in self.spec.tensors:
             known[absent(t.name)] = f"{self.arguments[t.name]} is None"
         return known
-
-    def cotangents(self, variant: Variant) -> dict[Expr, str]:
-        """The names of cotangents."""
-        found: dict[Expr, str] = {}
-        for output, formula in variant.formulas.items():
-            found |= dict.fromkeys((cotangent(output), cotangent(output, formula)), f"grad_{output}")
-        return found
-
-    def tangents(self) -> dict[Expr, str]:
-        """The names of tangents."""
-        return {tangent(t): f"tangent_{t}" for t in self.differentiable}
 
     def scope(self, known: dict[Expr, str], variant: Variant) -> Scope:
         taken, arguments, outputs = self._local

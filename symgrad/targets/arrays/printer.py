@@ -171,8 +171,8 @@ class Printer:
         if node.op == "expand" and is_number(node.args[0]):
             own = self._spelling.operations["fill"]
             operands = [operands[0] if node.args[0].is_boolean else self._as_float(node.args[0])]
-        called = self._spelling.attributes
-        attributes = {a: (called.get(a.name, a.name), node.get(a.name, a.default)) for a in TENSOR_OPS[node.op].attributes}
+        called, rows = self._spelling.attributes, TENSOR_OPS[node.op].attributes
+        attributes = {a: (called.get(a.name, a.name), node.get(a.name, a.default)) for a in rows}
         given = (own for a, own in attributes.items() if a.required or own[1] != a.default)
         return own.format(
             *operands,
