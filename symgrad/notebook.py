@@ -44,17 +44,12 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
     Raises SpecError, whose message shows every mistake, and SymgradError for a spec that symgrad
     cannot compile.
     """
-    from symgrad.files import render
+    from symgrad.files import render, spec_hash
     from symgrad.pipeline import compile_spec
 
     compiled = compile_spec(_read(spec))
     source = compiled.spec
-    texts = render(
-        *(source.op, compiled.module, compiled.test),
-        spec_path=source.path,
-        spec_text=source.text,
-        passes=compiled.passes,
-    )
+    texts = render(compiled.files, spec_path=source.path, source=spec_hash(source), shared=compiled.shared)
     module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
     return Generated(source.op, module, test, texts)
 

@@ -21,8 +21,8 @@ from symgrad.targets.triton.language import TRITON
 class Compiled:
     """A compiled spec: the texts of its files, without their headers, and how they came about.
 
-    `passes` are the files of the fused passes, none where there are no such passes; `without` are the
-    names that files of such passes would have here.
+    `passes` are the files of the fused passes, none where there are no such passes; `shared` is what all modules of a
+    folder have in common.
     """
 
     spec: Spec
@@ -30,14 +30,19 @@ class Compiled:
     test: str
     derivation: Derivation
     passes: dict[str, str] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
+    shared: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The operation's own files by name."""
+        return {f"{self.spec.op}.py": self.module, f"test_{self.spec.op}.py": self.test, **self.passes}
 
 
 _LANGUAGES = (CPP, TRITON)
 
 
-def compile_spec(spec: Spec) -> Compiled:
-    """Compile one spec.
+def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
+    """Compile one spec; its test imports the module from `package`, from beside itself if that is empty.
 
     Raises SpecError with every mistake in its formulas.
     """
@@ -46,13 +51,10 @@ def compile_spec(spec: Spec) -> Compiled:
     passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels else None
     if spec.options.kernels and passes is None:  # what a pass would compute once more is kept for eager operations
         operation = compile_operation(parse_formulas(spec.without_kernels()))
-    files = passes.files if passes else {}
-    names = [f"{spec.op}{language.suffix}" for language in _LANGUAGES]
     return Compiled(
         spec,
         render_module(operation, passes),
-        render_test(operation, passes.kept if passes else 0),
+        render_test(operation, passes.kept if passes else 0, package),
         derivation(operation),
-        files,
-        tuple(name for name in names if name not in files),
+        passes.files if passes else {},
     )

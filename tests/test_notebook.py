@@ -33,15 +33,19 @@ def doubled(x):
 """
 
 
+def texts(module: str) -> dict[str, str]:
+    return {"doubled.py": module, "test_doubled.py": "import doubled\n"}
+
+
 @pytest.fixture(autouse=True)
 def compiler(monkeypatch):
     """A compiler that needs no time; the texts it gives depend on the spec."""
 
     def compile_spec(spec: Spec) -> SimpleNamespace:
         if "broken" in spec.summary:
-            return SimpleNamespace(spec=spec, module="raise OSError('broken')\n", test="", passes={})
+            return SimpleNamespace(spec=spec, files=texts("raise OSError('broken')\n"), shared={})
         factor = 3 if "3*x" in spec.text else 2
-        return SimpleNamespace(spec=spec, module=MODULE.format(factor=factor), test="import doubled\n", passes={})
+        return SimpleNamespace(spec=spec, files=texts(MODULE.format(factor=factor)), shared={})
 
     pipeline = ModuleType("symgrad.pipeline")
     pipeline.compile_spec = compile_spec
@@ -60,7 +64,8 @@ def path(tmp_path) -> Path:
 def test_generate_gives_what_gen_writes(path, tmp_path):
     generated = symgrad.generate(path)
     assert generated == symgrad.generate(str(path))
-    written = files.render("doubled", MODULE.format(factor=2), "import doubled\n", spec_path=str(path), spec_text=SPEC)
+    source = files.spec_hash(parse_spec(SPEC))
+    written = files.render(texts(MODULE.format(factor=2)), spec_path=str(path), source=source)
     assert {"doubled.py": generated.module, "test_doubled.py": generated.test} == written
 
 

@@ -14,8 +14,11 @@ import click
 
 from symgrad import __version__
 from symgrad.cli.terminal import Terminal
+from symgrad.errors import SymgradError
 
 if TYPE_CHECKING:
+    from symgrad.cli.config import Config
+    from symgrad.cli.specs import Request
     from symgrad.cli.work import Failed
 
 __all__ = ["main"]
@@ -95,7 +98,35 @@ def _terminal() -> Terminal:
     return Terminal(click.get_current_context().find_root().meta.get(_VERBOSITY, 0))
 
 
-def _specs(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> list[str | Failed]:
+def _config() -> Config:
+    """The project's table, read once in a run. Raises UsageError for one with mistakes."""
+    meta = click.get_current_context().find_root().meta
+    if _CONFIG not in meta:
+        from symgrad.cli.config import read_config
+
+        try:
+            meta[_CONFIG] = read_config()
+        except SymgradError as error:
+            raise click.UsageError(str(error)) from None
+    found: Config = meta[_CONFIG]
+    return found
+
+
+_CONFIG = "symgrad.config"
+
+
+def _paths(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The arguments, or else what the project's table names."""
+    if paths or ctx.resilient_parsing:
+        return paths
+    found = _config().specs
+    if not found:
+        hint = 'name specs or folders of specs, or say in pyproject.toml: [tool.symgrad] specs = ["specs"]'
+        raise click.UsageError(f"Missing argument 'SPEC...': {hint}.")
+    return found
+
+
+def _found(paths: Sequence[Path]) -> list[str | Failed]:
     """The spec files that the arguments name. A path that does not exist, or holds no spec, fails like
     a spec with mistakes: the others go on, and the exit status says so."""
     from symgrad.cli.work import find_specs
@@ -103,17 +134,34 @@ def _specs(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) 
     return find_specs(paths)
 
 
-_specs_argument = click.argument(
-    "specs", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path), callback=_specs
-)
+def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more: Any) -> Request:
+    """What gen and check were asked for: options, then the project's table, then the defaults."""
+    from symgrad.cli.specs import Request
+
+    config = _config()
+    more["kernels"] = more.get("kernels") or config.kernels
+    whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
+    # Who names a folder for modules alone keeps their tests with them.
+    tests = tests if out is not None else tests or config.tests
+    return Request(_found(paths), out or config.out or Path("generated"), tests, whole=whole, **more)
+
+
+_specs_argument = click.argument("specs", nargs=-1, metavar="SPEC...", type=click.Path(path_type=Path), callback=_paths)
 _out_option = click.option(
     "-o",
     "--out",
-    default="generated",
-    show_default=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the generated files.",
+    help="Folder of the generated files.  [default: that of the project's table, or generated]",
+)
+_tests_option = click.option(
+    "--tests",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the generated tests, if they are to stand in another one.",
+)
+_full_option = click.option(
+    "--full", is_flag=True, help="Compile every spec, also those whose files' headers are up to date."
 )
 _jobs_option = click.option(
     "-j",
@@ -145,44 +193,70 @@ def main() -> None:
 @main.command()
 @_specs_argument
 @_out_option
+@_tests_option
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
+@_full_option
 @_kernels_option
 @_jobs_option
 @_verbosity
-def gen(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
+def gen(
+    specs: tuple[Path, ...],
+    out: Path | None,
+    tests: Path | None,
+    force: bool,
+    prune: bool,
+    full: bool,
+    kernels: bool,
+    jobs: int | None,
+) -> int:
     """Generate the module and the test of every SPEC.
 
-    A SPEC is a file, or a folder with all specs below it. A spec that fails is reported with all
-    its mistakes, and nothing is written for it; the others go on. Files that are up to date are left
-    alone, and files that were edited by hand are not overwritten without --force.
+    A SPEC is a file, or a folder with all specs below it; without any, those of [tool.symgrad] in
+    pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is written for it;
+    the others go on. Files that are up to date are left alone, and nothing is compiled for them; files
+    that were edited by hand are not overwritten without --force.
     """
     from symgrad.cli.specs import generate
 
-    return generate(_terminal(), specs, out, force=force, jobs=jobs, kernels=kernels)
+    asked = _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs)
+    return generate(_terminal(), asked, force=force, prune=prune)
 
 
 @main.command()
 @_specs_argument
 @_out_option
+@_tests_option
 @click.option("--force", is_flag=True, help="Accepted as by gen; no file is written either way.")
+@click.option("--prune", is_flag=True, help="Accepted as by gen; no file is removed either way.")
+@_full_option
 @_kernels_option
 @_jobs_option
 @_verbosity
-def check(specs: list[str | Failed], out: Path, force: bool, kernels: bool, jobs: int | None) -> int:
+def check(
+    specs: tuple[Path, ...],
+    out: Path | None,
+    tests: Path | None,
+    force: bool,
+    prune: bool,
+    full: bool,
+    kernels: bool,
+    jobs: int | None,
+) -> int:
     """Tell which files are stale, hand-edited, missing or left over.
 
     Takes the arguments of gen, and writes nothing. The exit status is 1 unless all files are up to date.
     """
     from symgrad.cli.specs import check as check_files
 
-    return check_files(_terminal(), specs, out, jobs=jobs, kernels=kernels)
+    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs))
 
 
 @main.command()
 @_specs_argument
 @_jobs_option
 @_verbosity
-def explain(specs: list[str | Failed], jobs: int | None) -> int:
+def explain(specs: tuple[Path, ...], jobs: int | None) -> int:
     """Show how every SPEC is compiled, and why.
 
     Derivatives, the rules that rewrote them, the forms to choose from, what is saved for the
@@ -190,7 +264,7 @@ def explain(specs: list[str | Failed], jobs: int | None) -> int:
     """
     from symgrad.cli.specs import explain as explain_specs
 
-    return explain_specs(_terminal(), specs, jobs=jobs)
+    return explain_specs(_terminal(), _found(specs), jobs=jobs)
 
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -262,7 +336,7 @@ def _several(name: str, kind: Any, default: tuple[object, ...], what: str) -> Ca
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw time over size (PNG, SVG).")
 @_verbosity
 def bench(
-    specs: list[str | Failed],
+    specs: tuple[Path, ...],
     sizes: tuple[int, ...],
     dtypes: tuple[str, ...],
     devices: tuple[str, ...],
@@ -282,7 +356,7 @@ def bench(
 
     return measure_specs(
         _terminal(),
-        specs,
+        _found(specs),
         sizes=sizes,
         dtypes=dtypes,
         devices=devices,

@@ -5,79 +5,112 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from symgrad import files
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, Ready, compile_all
-from symgrad.files import Status
+from symgrad.cli.work import Failed, Known, Ready, compile_all, load_all
+from symgrad.files import FileState, Folder, Status
 from symgrad.resources import environment
+from symgrad.spec import Spec
 
-__all__ = ["check", "explain", "generate", "start_spec"]
-
-_KEEPING_PASSES = "`--kernels`, or `options: {kernels: true}` in the spec, keeps the fused passes"
+__all__ = ["Request", "check", "explain", "generate", "start_spec"]
 
 
-def generate(
-    terminal: Terminal,
-    specs: Sequence[str | Failed],
-    out: Path,
-    *,
-    force: bool,
-    jobs: int | None,
-    kernels: bool = False,
-) -> int:
-    """Write the files of ``specs`` into ``out``."""
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked for.
+
+    ``whole``: the specs are all that folders hold, so that files of other specs may be left over. ``full``: headers are
+    not believed, everything is compiled.
+    """
+
+    specs: Sequence[str | Failed]
+    out: Path
+    tests: Path | None = None
+    kernels: bool = False
+    whole: bool = False
+    full: bool = False
+    jobs: int | None = None
+
+
+def generate(terminal: Terminal, asked: Request, *, force: bool = False, prune: bool = False) -> int:
+    """Write the files of specs."""
     written: Counter[str] = Counter()
+    run = _Run(terminal, asked)
 
-    def write(spec: Ready) -> None:
-        before = files.update(out, _texts(spec), force=force)
-        removed = [state.path.as_posix() for state in before if state.status is Status.LEFT]
-        changed = [state.path.as_posix() for state in before if state.status not in (Status.FRESH, Status.LEFT)]
-        if changed:
-            terminal.result(f"{spec.path}: wrote {', '.join(changed)}")
+    def write(outcome: Ready | Known) -> None:
+        if isinstance(outcome, Known):
+            files.refuse_edited(outcome.states, force=force)
+            before = outcome.states
         else:
-            terminal.detail(f"{spec.path}: unchanged")
-        if removed:
-            terminal.remark(f"{spec.path}: note: removed {', '.join(removed)}; {_KEEPING_PASSES}")
-        for note in spec.derivation.notes:
-            terminal.remark(f"{spec.path}: note: {note}")
+            before = run.folder.update(run.texts(outcome), outcome.shared, force=force)
+        changed = [state.path.as_posix() for state in before if state.status is not Status.FRESH]
+        if changed:
+            terminal.result(f"{outcome.path}: wrote {', '.join(changed)}")
+        else:
+            terminal.detail(f"{outcome.path}: unchanged")
+        if isinstance(outcome, Ready):
+            for note in outcome.derivation.notes:
+                terminal.remark(f"{outcome.path}: note: {note}")
         written["generated" if changed else "unchanged"] += 1
 
-    failed = _each(terminal, specs, jobs, write, kernels)
-    terminal.result(_summary(_count(len(specs), "spec"), {**written, "failed": failed}))
-    return 1 if failed else 0
+    run.each(write, compile_edited=force)
+    left = run.left_over()
+    try:
+        if prune:
+            gone, left = run.folder.prune(left, force=force)
+            for path in gone:
+                terminal.result(f"removed {path.as_posix()}")
+            written["removed"] = len(gone)
+        run.folder.stamp(left)
+    except files.FileError as error:
+        terminal.problem(str(error))
+        run.failed += 1
+    for state in left:
+        hint = "--force removes it, too" if prune else "`symgrad gen --prune` removes it"
+        terminal.remark(f"note: {state}; {hint}")
+    terminal.result(_summary(_count(len(asked.specs), "spec"), {**written, "failed": run.failed}))
+    return 1 if run.failed else 0
 
 
-def check(
-    terminal: Terminal, specs: Sequence[str | Failed], out: Path, *, jobs: int | None, kernels: bool = False
-) -> int:
-    """Compare the files in ``out`` with what would be written."""
-    seen: Counter[Status] = Counter()
+def check(terminal: Terminal, asked: Request) -> int:
+    """Compare the files of specs with what would be written."""
+    seen: dict[Path, FileState] = {}
+    run = _Run(terminal, asked)
 
-    def compare(spec: Ready) -> None:
-        states = files.check(out, _texts(spec))
+    def compare(outcome: Ready | Known) -> None:
+        if isinstance(outcome, Known):
+            note(outcome.states)
+        else:
+            note(run.folder.check(run.texts(outcome), outcome.shared))
+
+    def note(states: Sequence[FileState]) -> None:
         for state in states:
-            seen[state.status] += 1
-            hint = f"; {_KEEPING_PASSES}" if state.status is Status.LEFT else ""
-            (terminal.detail if state.status is Status.FRESH else terminal.finding)(f"{state}{hint}")
+            if state.path not in seen:
+                (terminal.detail if state.status is Status.FRESH else terminal.finding)(str(state))
+                seen[state.path] = state
 
-    failed = _each(terminal, specs, jobs, compare, kernels)
-    fresh = seen[Status.FRESH] == seen.total()
-    terminal.result(_summary(_count(seen.total(), "file"), {status.value: seen[status] for status in Status}))
-    if failed:
-        terminal.result(f"{_count(failed, 'spec')} failed")
-    return 0 if fresh and not failed else 1
+    run.each(compare)
+    note(run.folder.shared_states())
+    note([_with_hint(state) for state in run.left_over()])
+    statuses = Counter(state.status for state in seen.values())
+    terminal.result(_summary(_count(len(seen), "file"), {status.value: statuses[status] for status in Status}))
+    if run.failed:
+        terminal.result(f"{_count(run.failed, 'spec')} failed")
+    return 0 if statuses[Status.FRESH] == len(seen) and not run.failed else 1
 
 
 def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | None) -> int:
     """Show how ``specs`` are compiled."""
     from symgrad.explain.show import show
 
-    def tell(spec: Ready) -> None:
-        show(spec.derivation, op=spec.op, path=spec.path, summary=spec.summary)
+    def tell(outcome: Ready | Known) -> None:
+        assert isinstance(outcome, Ready), "everything is compiled"
+        show(outcome.derivation, op=outcome.spec.op, path=outcome.path, summary=outcome.spec.summary)
 
-    return 1 if _each(terminal, specs, jobs, tell) else 0
+    return 1 if _each(terminal, load_all(specs), jobs, tell) else 0
 
 
 def start_spec(terminal: Terminal, op: str, out: Path) -> int:
@@ -92,34 +125,78 @@ def start_spec(terminal: Terminal, op: str, out: Path) -> int:
     return 0
 
 
+class _Run:
+    """One run over specs and the folder of their files."""
+
+    def __init__(self, terminal: Terminal, asked: Request) -> None:
+        self.terminal = terminal
+        self.asked = asked
+        self.folder = Folder(asked.out, asked.tests)
+        self.specs = load_all(asked.specs, kernels=asked.kernels)
+        self.package = self.folder.package
+        self.failed = 0
+        self._failures: list[str] = []
+
+    def each(self, act: Callable[[Ready | Known], None], *, compile_edited: bool = False) -> None:
+        """Call ``act`` for each spec that does not fail; those are compiled whose headers leave a doubt."""
+        known = [self._known(spec, compile_edited=compile_edited) for spec in self.specs]
+        failed = _each(self.terminal, known, self.asked.jobs, act, self.package)
+        self.failed += len(failed)
+        self._failures += failed
+
+    def _known(self, spec: Spec | Failed, *, compile_edited: bool) -> Spec | Failed | Known:
+        if isinstance(spec, Failed) or self.asked.full:
+            return spec
+        states = self.folder.known(spec.path, self.source(spec))
+        if states is None or (compile_edited and any(state.status is Status.EDITED for state in states)):
+            return spec
+        return Known(spec.path, states)
+
+    def source(self, spec: Spec) -> str:
+        """The hash of a spec, as headers have it."""
+        return files.spec_hash(spec, self.package)
+
+    def texts(self, ready: Ready) -> dict[str, str]:
+        """The files of a spec with their headers."""
+        return files.render(ready.files, spec_path=ready.path, source=self.source(ready.spec), shared=ready.shared)
+
+    def left_over(self) -> list[FileState]:
+        """Files that no spec gives any more; nothing is said of those whose specs failed."""
+        failed = set(self._failures)
+        done = [spec.path for spec in self.specs if spec.path not in failed]
+        return self.folder.left_over(done, failed, whole=self.asked.whole)
+
+
 def _each(
     terminal: Terminal,
-    specs: Sequence[str | Failed],
+    specs: Sequence[Spec | Failed | Known],
     jobs: int | None,
-    act: Callable[[Ready], None],
-    kernels: bool = False,
-) -> int:
-    """Call ``act`` with every spec that compiles, in order; how many specs failed, there or before."""
-    failed = 0
-    outcomes = compile_all(specs, jobs, kernels=kernels)
-    with closing(outcomes), terminal.progress(outcomes, len(specs)) as shown:
+    act: Callable[[Ready | Known], None],
+    package: str = "",
+) -> list[str]:
+    """Call ``act`` with every spec that compiles, in order; the paths of specs that failed, there or before."""
+    failed: list[str] = []
+    told: set[str] = set()
+    outcomes = compile_all(specs, jobs, package)
+    with closing(outcomes), terminal.progress(outcomes, [spec.path for spec in specs]) as shown:
         for outcome in shown:
             if isinstance(outcome, Failed):
                 terminal.problem(outcome.message, outcome.traceback)
-                failed += 1
+                failed.append(outcome.path)
                 continue
             try:
                 act(outcome)
             except files.FileError as error:
-                terminal.problem(str(error))
-                failed += 1
+                failed.append(outcome.path)
+                lines = [line for line in str(error).splitlines() if line not in told]  # of a file that specs share
+                told.update(lines)
+                if lines:
+                    terminal.problem("\n".join(lines))
     return failed
 
 
-def _texts(spec: Ready) -> dict[str, str | None]:
-    texts = spec.op, spec.module, spec.test
-    wanted = files.render(*texts, spec_path=spec.path, spec_text=spec.text, passes=spec.passes)
-    return {**wanted, **dict.fromkeys(spec.without)}
+def _with_hint(state: FileState) -> FileState:
+    return FileState(state.path, state.status, f"{state.reason}; `symgrad gen --prune` removes it")
 
 
 def _summary(total: str, parts: dict[str, int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,12 +57,13 @@ class Terminal:
         self._print(text, err=True, fg="red")
 
     @contextmanager
-    def progress(self, items: Iterable[T], total: int) -> Iterator[Iterator[T]]:
-        """``items``, with a bar if there are several and somebody is watching."""
-        if total < 2 or self._verbosity < 0 or not sys.stderr.isatty():
+    def progress(self, items: Iterable[T], names: Sequence[str]) -> Iterator[Iterator[T]]:
+        """``items``, with a bar that names the one waited for, if there are several and somebody is watching."""
+        if len(names) < 2 or self._verbosity < 0 or not sys.stderr.isatty():
             yield iter(items)
             return
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import Progress
 
         # No thread refreshes the bar: processes may be forked while it is shown.
@@ -73,12 +74,15 @@ class Terminal:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        task = bar.add_task("compiling", total=total)
+        task = bar.add_task("compiling", total=len(names))
 
         def counted() -> Iterator[T]:
-            for item in items:
-                bar.advance(task)
+            iterator = iter(items)
+            for name in names:
+                bar.update(task, description=escape(f"compiling {harmless(name)}"))
                 bar.refresh()
+                item = next(iterator)
+                bar.advance(task)
                 yield item
 
         self._bar = bar

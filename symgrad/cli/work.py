@@ -11,37 +11,44 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
-from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.files import FileState
+from symgrad.spec import Spec, load_spec
 
 if TYPE_CHECKING:
     from symgrad.explain.derivation import Derivation
 
-__all__ = ["Failed", "Outcome", "Ready", "compile_all", "find_specs"]
+__all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load_all"]
 
 _SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A spec that compiled; with their headers, ``module``, ``test`` and ``passes`` are the files.
+    """A spec that compiled: the bodies of its files and of what its folder shares, by name."""
 
-    ``without`` names files of passes that it does not have.
-    """
+    spec: Spec
+    files: Mapping[str, str]
+    shared: Mapping[str, str]
+    derivation: Derivation
+
+    @property
+    def path(self) -> str:
+        """The path of the spec."""
+        return self.spec.path
+
+
+@dataclass(frozen=True)
+class Known:
+    """A spec that need not be compiled: the headers of its files tell how they stand."""
 
     path: str
-    text: str
-    op: str
-    summary: str
-    module: str
-    test: str
-    derivation: Derivation
-    passes: Mapping[str, str] = field(default_factory=dict)
-    without: Sequence[str] = ()
+    states: Sequence[FileState]
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Failed:
     traceback: str = ""
 
 
-Outcome = Ready | Failed
+Outcome = Ready | Known | Failed
 
 
 def find_specs(paths: Iterable[Path]) -> list[str | Failed]:
@@ -87,19 +94,24 @@ def _below(folder: Path) -> Iterator[Path | Failed]:
         yield Failed(name, f"{name}: no spec (*.yaml, *.yml) in this folder; name one that holds some, or a file")
 
 
-def compile_all(
-    paths: Sequence[str | Failed], jobs: int | None = None, *, kernels: bool = False
-) -> Generator[Outcome, None, None]:
-    """What becomes of each spec, in the order of ``paths``; ``jobs`` (default: one a core) run at once.
-
-    With ``kernels`` all specs get fused passes, else those that ask for them.
-    """
+def load_all(paths: Sequence[str | Failed], *, kernels: bool = False) -> list[Spec | Failed]:
+    """The specs of ``paths``, in order; with ``kernels`` all get fused passes, else those that ask for them."""
     specs: list[Spec | Failed] = [path if isinstance(path, Failed) else _load(path) for path in paths]
-    specs = _without_rivals(specs)
-    good = [spec for spec in specs if isinstance(spec, Spec)]
-    compiled = _compile(good, min(jobs or _cores(), len(good)), kernels)
-    for spec in specs:
-        yield spec if isinstance(spec, Failed) else next(compiled)
+    return [spec if isinstance(spec, Failed) else spec.with_kernels(kernels) for spec in _without_rivals(specs)]
+
+
+def compile_all(
+    specs: Sequence[Spec | Failed | Known], jobs: int | None = None, package: str = ""
+) -> Generator[Outcome, None, None]:
+    """What becomes of each spec, in order; ``jobs`` (default: one a core) are compiled at once.
+
+    ``package`` is where tests find their modules, empty where these stand beside them.
+    """
+    wanted = [spec for spec in specs if isinstance(spec, Spec)]
+    compiled = _compile(wanted, min(jobs or _cores(), len(wanted)), package)
+    with closing(compiled):
+        for spec in specs:
+            yield next(compiled) if isinstance(spec, Spec) else spec
 
 
 def _load(path: str) -> Spec | Failed:
@@ -136,51 +148,49 @@ def _op_mistake(spec: Spec, message: str) -> Mistake:
     return Mistake(spec.path, Location(line, key.end() - key.start() + 1), "op", message, source)
 
 
-def _compile(specs: Sequence[Spec], jobs: int, kernels: bool) -> Iterator[Outcome]:
+def _compile(specs: Sequence[Spec], jobs: int, package: str) -> Generator[Outcome, None, None]:
     """Compile ``specs`` in order, here or in ``jobs`` processes: the results are the same."""
     if jobs < 2:
-        yield from (_compile_one(spec.text, spec.path, kernels) for spec in specs)
+        yield from (_compile_one(spec, package) for spec in specs)
         return
     import symgrad.pipeline  # noqa: F401  (once, before the processes are forked)
 
     strangers = set(multiprocessing.active_children())
     with _pool(jobs) as pool:
-        futures = [pool.submit(_compile_one, spec.text, spec.path, kernels) for spec in specs]
+        futures = [pool.submit(_compile_one, spec, package) for spec in specs]
         try:
             for spec, future in zip(specs, futures, strict=True):
                 try:
                     yield future.result()
                 except BrokenProcessPool:
-                    yield _compile_alone(spec, kernels)
+                    yield _compile_alone(spec, package)
         except BaseException:  # interrupted, or nobody wants the rest: do not wait for it
             for child in set(multiprocessing.active_children()) - strangers:
                 child.terminate()  # and the pool gives up what is left; it complains of futures that were cancelled
             raise
 
 
-def _compile_alone(spec: Spec, kernels: bool) -> Outcome:
+def _compile_alone(spec: Spec, package: str) -> Outcome:
     """A process died: with one of its own for each spec that was left, the fault shows where it is."""
     with _pool(1) as pool:
         try:
-            return pool.submit(_compile_one, spec.text, spec.path, kernels).result()
+            return pool.submit(_compile_one, spec, package).result()
         except BrokenProcessPool:
             return Failed(spec.path, f"{spec.path}: the process that compiled it died (was memory short?)")
 
 
-def _compile_one(text: str, path: str, kernels: bool) -> Outcome:
+def _compile_one(spec: Spec, package: str) -> Outcome:
     try:
         from symgrad.pipeline import compile_spec
 
-        compiled = compile_spec(parse_spec(text, path).with_kernels(kernels))
+        compiled = compile_spec(spec, package=package)
     except SpecError as error:
-        return Failed(path, str(error))
+        return Failed(spec.path, str(error))
     except SymgradError as error:
-        return Failed(path, f"{path}: {error}")
+        return Failed(spec.path, f"{spec.path}: {error}")
     except Exception as error:
-        return _crash(path, error)
-    spec = compiled.spec
-    texts = compiled.module, compiled.test, compiled.derivation, compiled.passes, compiled.without
-    return Ready(path, text, spec.op, spec.summary, *texts)
+        return _crash(spec.path, error)
+    return Ready(spec, compiled.files, compiled.shared, compiled.derivation)
 
 
 def _crash(path: str, error: Exception) -> Failed:

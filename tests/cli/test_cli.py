@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from symgrad import __version__
 from symgrad.cli import main
 from symgrad.errors import SymgradError
+from symgrad.files import read_header, render
 from symgrad.spec import Spec, parse_spec
 
 SPEC = "op: {op}\ntensors:\n  x:\noutputs:\n  y: 2*x\n"
@@ -36,7 +37,7 @@ def derivation() -> SimpleNamespace:
     )
 
 
-def compile_spec(spec: Spec) -> SimpleNamespace:
+def compile_spec(spec: Spec, package: str = "") -> SimpleNamespace:
     """A compiler that needs no time; the op says what goes wrong."""
     if spec.op == "refused":
         raise SymgradError("no derivative is known")
@@ -46,10 +47,18 @@ def compile_spec(spec: Spec) -> SimpleNamespace:
         os._exit(9)
     if spec.op == "slow":
         time.sleep(60)
-    texts = {"module": f"op = {spec.op!r}\n", "test": f"import {spec.op}\n"}
-    names = [f"{spec.op}_{name}" for name in ("cpu.cpp", "cuda.py")]
-    passes, without = (dict.fromkeys(names, "...\n"), ()) if spec.options.kernels else ({}, tuple(names))
-    return SimpleNamespace(spec=spec, **texts, passes=passes, without=without, derivation=derivation())
+    factor = spec.outputs[0].formula.text.partition("*")[0]
+    files = {
+        f"{spec.op}.py": f"op = {spec.op!r}, {factor}\n",
+        f"test_{spec.op}.py": f"import {package or '.'}.{spec.op}\n",
+    }
+    if spec.options.kernels:
+        files |= dict.fromkeys((f"{spec.op}_{name}" for name in ("cpu.cpp", "cuda.py")), "...\n")
+    compiled.append(spec.op)
+    return SimpleNamespace(spec=spec, files=files, shared={"_runtime.py": "r = 1\n"}, derivation=derivation())
+
+
+compiled: list[str] = []  # by the compiler above, in this process
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +68,7 @@ def workplace(monkeypatch, tmp_path):
     pipeline.compile_spec = compile_spec
     monkeypatch.setitem(sys.modules, "symgrad.pipeline", pipeline)
     monkeypatch.chdir(tmp_path)
+    compiled.clear()
 
 
 def run(*args: object) -> Result:
@@ -75,7 +85,9 @@ def write(path: str, text: str = SPEC, op: str | None = None) -> Path:
 
 
 def generated(folder: str = "generated") -> list[str]:
-    return sorted(path.name for path in Path(folder).iterdir()) if Path(folder).exists() else []
+    """The files of operations, without those that all share."""
+    found = {path.name for path in Path(folder).iterdir()} if Path(folder).exists() else set()
+    return sorted(found - {"__init__.py", "_runtime.py"})
 
 
 def test_gen_with_kernels_writes_and_checks_the_passes():
@@ -95,10 +107,12 @@ def test_passes_go_with_the_option_that_asked_for_them():
     path = write("specs/a.yaml")
     run("gen", path, "--kernels")
     Path("generated/a_cuda.py").write_text("# mine\n")
+    told = run("gen", path)
+    left = "generated/a_cpu.cpp: left over: specs/a.yaml gives no such file now; `symgrad gen --prune` removes it\n"
+    assert (told.exit_code, f"note: {left}" in told.stderr) == (0, True)
     told = run("check", path)
-    assert told.exit_code == 1
-    assert "generated/a_cpu.cpp: left over: its module has no fused passes now; `--kernels`" in told.stdout
-    assert "removed generated/a_cpu.cpp; `--kernels`" in run("gen", path).stderr
+    assert (told.exit_code, left in told.stdout) == (1, True)
+    assert "removed generated/a_cpu.cpp\n" in run("gen", path, "--prune").stdout
     assert generated() == ["a.py", "a_cuda.py", "test_a.py"]  # what somebody else wrote stays
     assert run("check", path).exit_code == 0
 
@@ -109,13 +123,16 @@ def test_gen_and_check():
     write("specs/.hidden/c.yaml")
     first = run("gen", "specs")
     assert first.exit_code == 0
-    assert "specs/a.yaml: wrote generated/a.py, generated/test_a.py\n" in first.stdout
+    assert first.stdout.splitlines()[0] == (
+        "specs/a.yaml: wrote generated/_runtime.py, generated/__init__.py, generated/a.py, generated/test_a.py"
+    )
+    assert first.stdout.splitlines()[1] == "specs/deep/b.yml: wrote generated/b.py, generated/test_b.py"
     assert first.stdout.splitlines()[-1] == "2 specs: 2 generated"
     assert "specs/a.yaml: note: float16 loses much" in first.stderr
     assert generated() == ["a.py", "b.py", "test_a.py", "test_b.py"]
     texts = {name: Path("generated", name).read_bytes() for name in generated()}
     assert run("gen", "specs").stdout == "2 specs: 2 unchanged\n"
-    assert run("check", "specs").stdout == "4 files: 4 up to date\n"
+    assert run("check", "specs").stdout == "6 files: 6 up to date\n"
     assert texts == {name: Path("generated", name).read_bytes() for name in generated()}
 
 
@@ -123,7 +140,7 @@ def test_check_tells_all_and_writes_nothing():
     for op in "abc":
         write(f"specs/{op}.yaml")
     run("gen", "specs", "-o", "out")
-    write("specs/a.yaml", SPEC + "# changed\n")
+    write("specs/a.yaml", SPEC.replace("2", "3"))
     Path("out/b.py").write_text("# mine\n")
     Path("out/test_c.py").unlink()
     before = {name: Path("out", name).read_bytes() for name in generated("out")}
@@ -137,9 +154,120 @@ def test_check_tells_all_and_writes_nothing():
     ]
     assert before == {name: Path("out", name).read_bytes() for name in generated("out")}
     assert run("check", "specs", "-o", "out").stdout.splitlines()[-1] == (
-        "6 files: 2 up to date, 2 stale, 1 hand-edited, 1 missing"
+        "8 files: 4 up to date, 2 stale, 1 hand-edited, 1 missing"
     )
     assert run("check", "specs", "-o", "nowhere").exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["gen", "check"])
+def test_what_is_up_to_date_is_not_compiled(command):
+    for op in "ab":
+        write(f"specs/{op}.yaml")
+    run("gen", "specs", "-j", 1)
+    compiled.clear()
+    write("specs/a.yaml", "# why\n" + SPEC)
+    assert run(command, "specs", "-j", 1).exit_code == 0
+    assert compiled == []
+    write("specs/a.yaml", SPEC.replace("2", "3"))
+    run(command, "specs", "-j", 1)
+    assert compiled == ["a"]
+
+
+def test_full_compiles_everything_and_finds_what_headers_do_not_tell():
+    write("specs/a.yaml")
+    run("gen", "specs", "-j", 1)
+    path = Path("generated/a.py")
+    now = read_header("a.py", path.read_text())
+    assert now is not None
+    older = render({"a.py": now.body.replace("2", "7")}, spec_path="specs/a.yaml", source=now.source)["a.py"]
+    path.write_text(older.replace("files: a.py", f"files: {' '.join(now.names)}"))  # as an older compiler wrote it
+    assert run("check", "specs").exit_code == 0
+    found = run("check", "specs", "--full", "-j", 1)
+    assert (found.exit_code, "generated/a.py: stale: symgrad writes it differently now" in found.stdout) == (1, True)
+    assert run("gen", "specs").stdout == "1 spec: 1 unchanged\n"
+    assert "wrote generated/a.py" in run("gen", "specs", "--full").stdout
+    assert run("check", "specs", "--full").exit_code == 0
+
+
+def test_a_compiler_that_changed_is_noticed(monkeypatch):
+    for op in "ab":
+        write(f"specs/{op}.yaml")
+    run("gen", "specs", "-j", 1)
+    monkeypatch.setattr("symgrad.files.folder.compiler_hash", lambda: "another")
+    for command, expected in (("check", ["a", "b"]), ("gen", ["a", "b"]), ("check", [])):
+        compiled.clear()
+        assert run(command, "specs", "-j", 1).exit_code == 0
+        assert compiled == expected
+
+
+def test_files_of_a_spec_that_was_renamed_or_removed_are_left_over():
+    for op in "abc":
+        write(f"specs/{op}.yaml")
+    run("gen", "specs")
+    Path("specs/a.yaml").unlink()
+    write("specs/b.yaml", op="beta")
+    told = run("gen", "specs")
+    assert told.exit_code == 0
+    found = run("check", "specs")
+    assert found.exit_code == 1
+    assert "generated/a.py: left over: specs/a.yaml is gone; `symgrad gen --prune` removes it\n" in found.stdout
+    assert "generated/test_b.py: left over: specs/b.yaml gives no such file now" in found.stdout
+    Path("generated/a.py").write_text(Path("generated/a.py").read_text() + "mine = 1\n")
+    pruned = run("gen", "specs", "--prune")
+    assert "removed generated/test_a.py\n" in pruned.stdout
+    assert "generated/a.py: left over: specs/a.yaml is gone; edited by hand; --force removes it, too" in pruned.stderr
+    assert generated() == ["a.py", "beta.py", "c.py", "test_beta.py", "test_c.py"]
+    run("gen", "specs", "--prune", "--force")
+    assert run("check", "specs").stdout == "6 files: 6 up to date\n"
+
+
+def test_a_spec_that_fails_keeps_its_files():
+    for op in "ab":
+        write(f"specs/{op}.yaml")
+    run("gen", "specs")
+    write("specs/a.yaml", BAD)
+    run("gen", "specs", "--prune")
+    assert generated() == ["a.py", "b.py", "test_a.py", "test_b.py"]
+    assert "left over" not in run("check", "specs").stdout
+
+
+def test_one_spec_of_several_leaves_the_others_files_alone():
+    for op in "ab":
+        write(f"specs/{op}.yaml")
+    run("gen", "specs")
+    assert run("check", "specs/a.yaml").exit_code == 0
+    run("gen", "specs/a.yaml", "--prune")
+    assert generated() == ["a.py", "b.py", "test_a.py", "test_b.py"]
+
+
+def test_tests_in_a_folder_of_their_own():
+    write("specs/a.yaml")
+    write("src/pkg/__init__.py", "")
+    args = ("specs", "-o", "src/pkg/ops", "--tests", "tests/ops")
+    assert run("gen", *args).exit_code == 0
+    assert generated("src/pkg/ops") == ["a.py"]
+    assert generated("tests/ops") == ["test_a.py"]
+    assert "import pkg.ops.a\n" in Path("tests/ops/test_a.py").read_text()
+    assert run("check", *args).stdout == "4 files: 4 up to date\n"
+    Path("specs/a.yaml").rename("specs/b.yaml")
+    write("specs/b.yaml")
+    assert "tests/ops/test_a.py: left over" in run("check", *args).stdout
+
+
+def test_a_shared_file_that_was_edited_is_told_once():
+    for op in "ab":
+        write(f"specs/{op}.yaml")
+    run("gen", "specs")
+    path = Path("generated/_runtime.py")
+    path.write_text(path.read_text() + "more = 1\n")
+    assert "generated/_runtime.py: hand-edited\n" in run("check", "specs").stdout
+    for op in "ab":
+        write(f"specs/{op}.yaml", SPEC.replace("2", "3"))
+    told = run("gen", "specs")
+    assert told.exit_code == 1
+    assert told.stderr.count("generated/_runtime.py: hand-edited") == 1
+    assert run("gen", "specs", "--force").exit_code == 0
+    assert run("check", "specs").exit_code == 0
 
 
 def test_mistakes_in_the_form_of_the_contract():

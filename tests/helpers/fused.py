@@ -15,7 +15,7 @@ import pytest
 import torch
 from once import once, prepare
 
-from symgrad.files import render
+from symgrad.files import render, spec_hash
 from symgrad.pipeline import Compiled, compile_spec
 from symgrad.spec import parse_spec
 
@@ -39,9 +39,7 @@ def written(text: str, folder: Path) -> ModuleType:
     """The module of a spec, with its passes beside it."""
     made = compiled(text)
     op = made.spec.op
-    for name, body in render(
-        op, made.module, made.test, spec_path="a.yaml", spec_text=text, passes=made.passes
-    ).items():
+    for name, body in render(made.files, spec_path="a.yaml", source=spec_hash(made.spec)).items():
         (folder / name).write_text(body, encoding="utf-8")
     return imported(folder / f"{op}.py")
 

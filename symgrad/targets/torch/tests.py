@@ -40,14 +40,15 @@ _NOT_IN_HALF = frozenset({"erfcx", "log_ndtr"})  # which torch has on no CPU
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
 
 
-def render_test(operation: Operation, kept: int = 0) -> str:
+def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     """The test of an operation's module, formatted; it imports pytest, torch and the standard library.
 
-    `kept` is the most tensors that fused passes save beside what the plan says.
+    `kept` is the most tensors that fused passes save beside what the plan says; `package` is where it imports the module
+    from, empty where that stands beside it.
     """
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
-    context = _Facts(layout).context() | {"kept": kept}
+    context = _Facts(layout).context() | {"kept": kept, "package": package}
     draft = template.render(**context, imports="")
     return format_python(template.render(**context, imports=test_imports(draft)))
 
