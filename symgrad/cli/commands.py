@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from symgrad import __version__
+from symgrad import TARGETS, __version__
 from symgrad.cli.terminal import Terminal
 from symgrad.errors import SymgradError
 
@@ -140,6 +140,7 @@ def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more
 
     config = _config()
     more["kernels"] = more.get("kernels") or config.kernels
+    more["targets"] = more.get("targets") or config.targets
     whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
     # Who names a folder for modules alone keeps their tests with them.
     tests = tests if out is not None else tests or config.tests
@@ -174,6 +175,14 @@ _jobs_option = click.option(
 _kernels_option = click.option(
     "--kernels", is_flag=True, help="With fused passes, as if each spec had `options: {kernels: true}`."
 )
+_target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    type=click.Choice(TARGETS),
+    help=f"Write for this framework ({', '.join(TARGETS)}); may be given several times.  [default: the spec's own]",
+)
 
 
 @click.group(
@@ -198,6 +207,7 @@ def main() -> None:
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
 @_full_option
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def gen(
@@ -208,6 +218,7 @@ def gen(
     prune: bool,
     full: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Generate the module and the test of every SPEC.
@@ -219,7 +230,7 @@ def gen(
     """
     from symgrad.cli.specs import generate
 
-    asked = _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs)
+    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs)
     return generate(_terminal(), asked, force=force, prune=prune)
 
 
@@ -231,6 +242,7 @@ def gen(
 @click.option("--prune", is_flag=True, help="Accepted as by gen; no file is removed either way.")
 @_full_option
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def check(
@@ -241,6 +253,7 @@ def check(
     prune: bool,
     full: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Tell which files are stale, hand-edited, missing or left over.
@@ -249,7 +262,7 @@ def check(
     """
     from symgrad.cli.specs import check as check_files
 
-    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs))
+    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs))
 
 
 @main.command()

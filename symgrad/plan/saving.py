@@ -214,7 +214,8 @@ def minimum_cut(
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
     Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
-    only inputs and outputs are considered, and where it is `free`, all values are. Products, convolutions and sorts are not repeated where that can be avoided.
+    only inputs and outputs are considered, and where it is `free`, all values are. Products, convolutions and sorts
+    are not repeated where that can be avoided.
     """
     gradients = list(gradients)
     sizes = sizes or Sizes.of(gradients)

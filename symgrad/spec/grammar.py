@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad import TARGETS
 from symgrad.spec import yaml_source as yaml
 from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
 from symgrad.spec.model import Options, Output, Tensor
@@ -187,6 +188,10 @@ OPTIONS = Record(
             OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
         ),
         "kernels": Key(BOOLEAN, "true: also write fused passes, in C++ and in Triton."),
+        "targets": Key(
+            ListOf(OneOf(TARGETS), "a list of targets, such as [torch, jax]", least=1),
+            "The frameworks that modules are written for; torch alone if it is left out.",
+        ),
     },
     "a mapping of keys such as 'save' or 'inplace'",
     model=Options,

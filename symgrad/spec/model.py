@@ -132,6 +132,7 @@ class Options:
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
     kernels: bool = False
+    targets: tuple[str, ...] = ("torch",)
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,10 @@ class Spec:
     def without_kernels(self) -> Spec:
         """The same operation with the option `kernels` turned off."""
         return replace(self, options=replace(self.options, kernels=False))
+
+    def with_targets(self, targets: tuple[str, ...]) -> Spec:
+        """The same operation for these targets, or for its own if there are none."""
+        return replace(self, options=replace(self.options, targets=targets)) if targets else self
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

@@ -370,13 +370,14 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 def extremum(argument: Callable[..., Array], x: Array, axis: int, keepdims: bool = False) -> Array:
     """Return the extremum along ``axis``, whose derivative goes to one element."""
-    found = mx.take_along_axis(x, argument(x, axis=axis, keepdims=True), axis=axis)
+    place = mx.stop_gradient(argument(x, axis=axis, keepdims=True))
+    found = mx.take_along_axis(x, place, axis=axis)
     return found if keepdims else mx.squeeze(found, axis)
 
 
 def argsort(x: Array, axis: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """Return the places of the elements in order."""
-    return mx.argsort(-x if descending else x, axis=axis)
+    return mx.stop_gradient(mx.argsort(-x if descending else x, axis=axis))
 
 
 def sort(x: Array, axis: int = -1, descending: bool = False, stable: bool = False) -> Array:

@@ -31,6 +31,7 @@ JAX = Spelling(
         "log_ndtr": "special.log_ndtr({0})",
         "logsigmoid": "jax.nn.log_sigmoid({0})",
         "polygamma": "special.polygamma({0}, {1})",
+        "pow": "{0} ** {1}",
         "relu": "jax.nn.relu({0})",
         "rsqrt": "jax.lax.rsqrt({0})",
         "sigmoid": "jax.nn.sigmoid({0})",
