@@ -61,7 +61,7 @@ class Facts:
         generator = np.random.default_rng(seed)
         found: list[Any] = []
         for of, shape in zip(self.inputs, shapes, strict=True):
-            values = None if shape is None else generator.uniform(of.low, of.high, shape)
+            values: Any = None if shape is None else generator.uniform(of.low, of.high, shape)
             if values is not None and of.dtype != "float":
                 values = np.floor(values).astype("int32") if of.dtype == "int" else values >= 0.5 * (of.low + of.high)
             found.append(values)

@@ -70,7 +70,7 @@ class OperationTests(Facts):
                     _close(y, z, str(settings))
 
     def test_derivatives(self) -> None:
-        """Reverse and forward mode and, at the first point, their nestings are those of the formula, or of the rules."""
+        """Reverse and forward mode, and at the first point their nestings, are those of the formula or of the rules."""
         with jax.enable_x64(True):
             for place, (settings, arguments) in enumerate(self.points()):
                 args = _floats(arguments, jnp.float64)
