@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-TARGETS = ("torch", "jax", "mlx")  # the frameworks that modules are written for
-
 __all__ = ["Generated", "SpecError", "SymgradError", "__version__", "generate", "load"]
 
 # Imported at first use: `import symgrad` and `symgrad --help` cost nothing.

@@ -73,8 +73,11 @@ def shown(text: str) -> str:
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:
-    """``"; did you mean 'beta'?"`` for the candidate nearest to ``word``, or an empty text."""
-    import difflib  # only a spec with a mistake pays for it
+    """``"; did you mean 'beta'?"`` for the candidate that ``word`` may be a slip of, or an empty text.
+
+    A slip is a letter too many, too few, changed or exchanged with its neighbour; more of them in longer
+    words, and none that changes the first letter: ``flip`` is another word than ``clip``.
+    """
     from itertools import islice
 
     if len(word) > _CLIP:
@@ -84,9 +87,27 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
     if twin is not None and not (twin.isascii() and word.isascii()):
         strange = next(char for char in twin + word if not char.isascii())
         return f"; {twin!r} looks like it, and one of them has {_character(strange)}"
-    near = {name.lower(): name for name in known if abs(len(name) - len(word)) < 5}
-    found = difflib.get_close_matches(word.lower(), near, n=1, cutoff=0.6)
-    return f"; did you mean {near[found[0]]!r}?" if found else ""
+    slips = 1 if len(word) < 6 else 2 if len(word) < 10 else 3
+    near = [(_slips(word.lower(), name.lower(), slips), place) for place, name in enumerate(known)]
+    fewest, place = min(near, default=(slips + 1, 0))
+    return f"; did you mean {known[place]!r}?" if fewest <= slips else ""
+
+
+def _slips(word: str, other: str, most: int) -> int:
+    """The slips between two words, or more than ``most``."""
+    if (word[:1] != other[:1] and word[:2] != other[1::-1]) or abs(len(word) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, char in enumerate(word, 1):
+        before, last, row = row, before, [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (char != wanted)))
+            if i > 1 and j > 1 and (char, word[i - 2]) == (other[j - 2], wanted):
+                row[j] = min(row[j], last[j - 2] + 1)
+        if min(row) > most:
+            return most + 1
+    return row[-1]
 
 
 def _character(char: str) -> str:

@@ -29,13 +29,16 @@ _PACKAGE = "symgrad.loaded"
 class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
-    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``.
+    ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``;
+    ``shared`` what the modules of a folder have in common, ``others`` the files for targets beside torch.
     """
 
     op: str
     module: str
     test: str
     passes: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
 
 
 def generate(spec: str | PathLike[str] | Spec) -> Generated:
@@ -50,30 +53,45 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
     compiled = compile_spec(_read(spec))
     source = compiled.spec
     texts = render(compiled.files, spec_path=source.path, source=spec_hash(source), shared=compiled.shared)
-    module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
-    return Generated(source.op, module, test, texts)
+    module, test = (texts.pop(name, "") for name in (f"{source.op}.py", f"test_{source.op}.py"))
+    others = {name: texts.pop(name) for name in compiled.others}
+    return Generated(source.op, module, test, texts, compiled.shared, others)
 
 
-def load(spec: str | PathLike[str] | Spec) -> ModuleType:
+def load(spec: str | PathLike[str] | Spec, *, target: str = "torch") -> ModuleType:
     """Generate the module of ``spec`` in memory and import it; takes and raises what generate() does.
 
-    The module is ``symgrad.loaded.<op>`` in ``sys.modules``, so its classes can be pickled (another
+    It is for ``target``: torch, jax or mlx. For torch the module is ``symgrad.loaded.<op>`` in ``sys.modules``, so its classes can be pickled (another
     process has to load the spec before it unpickles them). Tracebacks, debuggers and
     ``inspect.getsource`` show the generated source. Loading what is loaded already gives the same
     module; after a change of the spec, a new one.
     """
-    generated = generate(spec)
-    name = f"{_PACKAGE}.{generated.op}"
-    filename = f"<{name} {sha256(generated.module.encode()).hexdigest()[:12]}>"
+    generated = generate(_read(spec).with_targets((target,)))
+    name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
+    before = sys.modules.get(name)
+    _package()
+    for shared in sorted(generated.shared, reverse=True):  # _runtime before _kernels
+        _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
+    module = _load(name, generated.module or generated.others[f"{name.rpartition('.')[2]}.py"])
+    if generated.passes and module is not before:
+        folder = _on_disk(generated)
+        kernels = vars(module)["_kernels"]
+        for passes in filter(None, (kernels, kernels.elsewhere)):
+            passes.source = folder / passes.source.name
+    return module
+
+
+def _load(name: str, text: str) -> ModuleType:
+    """Import a text as a module of that name; the module there is, if it has this text."""
+    filename = f"<{name} {sha256(text.encode()).hexdigest()[:12]}>"
     before = sys.modules.get(name)
     if before is not None and getattr(before, "__file__", None) == filename:
         return before
-    loader = _TextLoader(filename, generated.module)
+    loader = _TextLoader(filename, text)
     module_spec = ModuleSpec(name, loader, origin=filename)
     module_spec.has_location = True  # inspect finds the source of a class through __file__
     module = module_from_spec(module_spec)
-    package = _package()
-    _remember(filename, generated.module)
+    _remember(filename, text)
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -83,12 +101,7 @@ def load(spec: str | PathLike[str] | Spec) -> ModuleType:
         else:
             sys.modules[name] = before
         raise
-    if generated.passes:
-        folder = _on_disk(generated)
-        kernels = vars(module)["_kernels"]
-        for passes in filter(None, (kernels, kernels.elsewhere)):
-            passes.source = folder / passes.source.name
-    setattr(package, generated.op, module)
+    setattr(sys.modules[_PACKAGE], name.rpartition(".")[2], module)
     return module
 
 

@@ -15,6 +15,7 @@ from symgrad.targets.fused.binding import fused
 from symgrad.targets.target import TARGETS, refusals
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import render_module
+from symgrad.targets.torch.shared import shared_files
 from symgrad.targets.torch.tests import render_test
 from symgrad.targets.triton.language import TRITON
 
@@ -71,6 +72,9 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
         derivation(operation),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
-        {target.runtime: target.shared() for target in fine},
+        {
+            **(shared_files(kernels=passes is not None) if for_torch else {}),
+            **{target.runtime: target.shared() for target in fine},
+        },
         tuple(m for own in mistakes.values() for m in own),
     )

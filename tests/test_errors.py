@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from symgrad.errors import Location, Mistake, SpecError, shown, suggestion
 
 
@@ -56,6 +58,17 @@ def test_suggestion() -> None:
     assert suggestion("bta", ["x", "beta"]) == "; did you mean 'beta'?"
     assert suggestion("Beta", ["x", "beta"]) == "; did you mean 'beta'?"
     assert suggestion("zeta_function", ["x", "beta"]) == ""
+    assert suggestion("gard_z", ["grad_y", "grad_z"]) == "; did you mean 'grad_z'?"
+    assert suggestion("slcie", ["slice"]) == suggestion("lsice", ["slice"]) == "; did you mean 'slice'?"
+    assert suggestion("softpluss", ["softsign", "softplus"]) == "; did you mean 'softplus'?"
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [("tan", "any"), ("arctan", "scan"), ("clip", "flip"), ("log_ndtr", "logdet"), ("arctan", "arange"), ("x", "y")],
+)
+def test_another_word_is_no_slip(word: str, other: str) -> None:
+    assert suggestion(word, [other]) == suggestion(other, [word]) == ""
     assert suggestion("b" * 100_000, ["b" * 99_999]) == ""
 
 

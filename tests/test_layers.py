@@ -13,7 +13,8 @@ LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
     *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
     *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
-    *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
+    *("targets", "targets.torch", "targets.arrays", "targets.jax", "targets.mlx", "targets.fused"),
+    *("targets.cpp", "targets.triton", "targets.target"),
     *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason

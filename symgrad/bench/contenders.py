@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SymgradError
+from symgrad.importing import import_generated
 from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec
 from symgrad.spec import Spec
@@ -54,14 +54,9 @@ def _module(spec: Spec, folder: Path) -> ModuleType:
     texts = compile_spec(spec)
     path = folder / f"{spec.op}.py"
     path.write_text(texts.module, encoding="utf-8")
-    for name, text in texts.passes.items():
+    for name, text in {**texts.passes, **texts.shared}.items():
         (folder / name).write_text(text, encoding="utf-8")
-    name = f"symgrad_bench_{folder.name}_{spec.op}"
-    module_spec = importlib.util.spec_from_file_location(name, path)
-    assert module_spec is not None and module_spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    return module
+    return import_generated(path)
 
 
 def natives(path: Path | None) -> dict[str, Callable[..., Any]]:

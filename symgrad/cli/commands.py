@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from symgrad import TARGETS, __version__
+from symgrad import __version__
+from symgrad.cli.audit import audit
 from symgrad.cli.terminal import Terminal
 from symgrad.errors import SymgradError
+from symgrad.resources import TARGETS
 
 if TYPE_CHECKING:
     from symgrad.cli.config import Config
@@ -205,6 +207,8 @@ def main() -> None:
 @_tests_option
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
+@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @_full_option
 @_kernels_option
 @_target_option
@@ -216,6 +220,8 @@ def gen(
     tests: Path | None,
     force: bool,
     prune: bool,
+    dry_run: bool,
+    diff: bool,
     full: bool,
     kernels: bool,
     targets: tuple[str, ...],
@@ -223,15 +229,48 @@ def gen(
 ) -> int:
     """Generate the module and the test of every SPEC.
 
-    A SPEC is a file, or a folder with all specs below it; without any, those of [tool.symgrad] in
-    pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is written for it;
-    the others go on. Files that are up to date are left alone, and nothing is compiled for them; files
-    that were edited by hand are not overwritten without --force.
+    A SPEC is a file, a folder with all specs below it, or - for the standard input; without any, those of
+    [tool.symgrad] in pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is
+    written for it; the others go on. Files that are up to date are left alone, and nothing is compiled for
+    them; files that were edited by hand are not overwritten without --force.
     """
-    from symgrad.cli.specs import generate
+    from symgrad.cli.specs import Writing, generate
 
     asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs)
-    return generate(_terminal(), asked, force=force, prune=prune)
+    return generate(_terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
+
+
+@main.command()
+@_specs_argument
+@_out_option
+@_tests_option
+@click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
+@_kernels_option
+@_target_option
+@_jobs_option
+@_verbosity
+def watch(
+    specs: tuple[Path, ...],
+    out: Path | None,
+    tests: Path | None,
+    force: bool,
+    prune: bool,
+    kernels: bool,
+    targets: tuple[str, ...],
+    jobs: int | None,
+) -> int:
+    """Generate, and again whenever a SPEC changes, until Ctrl-C.
+
+    Takes the arguments of gen. Mistakes are told, and looked at again when the spec is saved.
+    """
+    from symgrad.cli.specs import Writing
+    from symgrad.cli.specs import watch as watch_specs
+
+    def ask() -> Request:
+        return _request(specs, out, tests, kernels=kernels, targets=targets, jobs=jobs)
+
+    return watch_specs(_terminal(), ask, Writing(force, prune))
 
 
 @main.command()
@@ -380,6 +419,9 @@ def bench(
         json=json,
         plot=plot,
     )
+
+
+main.add_command(audit)
 
 
 @main.command()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symgrad import TARGETS
 from symgrad.errors import SymgradError, suggestion
+from symgrad.resources import TARGETS
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ from pathlib import Path
 from symgrad.cli.terminal import Terminal
 from symgrad.cli.work import Failed
 from symgrad.errors import SymgradError
+from symgrad.importing import import_generated
 
 __all__ = ["bench", "build"]
 
@@ -24,12 +23,8 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
 
     failed = 0
     for path in modules:
-        module_spec = importlib.util.spec_from_file_location(f"symgrad_build_{path.stem}", path)
-        assert module_spec is not None and module_spec.loader is not None
-        module = importlib.util.module_from_spec(module_spec)
-        sys.modules[module_spec.name] = module
         try:
-            module_spec.loader.exec_module(module)
+            module = import_generated(path)
         except (ImportError, SyntaxError) as error:
             failed += 1
             terminal.problem(f"{path.as_posix()}: cannot be imported: {error}")
@@ -42,7 +37,7 @@ def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) ->
             failed += 1
             terminal.problem(f"{path.as_posix()}: kernels are turned off")
             continue
-        widths = (False, True) if module._has_wide_vectors() else (False,)
+        widths = (False, True) if kernels.has_wide_vectors() else (False,)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             wanted = product(dtypes, range(kernels.parts), widths)
             jobs = [pool.submit(kernels.load, getattr(torch, dtype), part, narrow) for dtype, part, narrow in wanted]

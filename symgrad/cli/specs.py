@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 
 from symgrad import files
@@ -15,7 +18,9 @@ from symgrad.files import FileState, Folder, Status
 from symgrad.resources import environment
 from symgrad.spec import Spec
 
-__all__ = ["Request", "check", "explain", "generate", "start_spec"]
+__all__ = ["Request", "Writing", "check", "explain", "generate", "start_spec", "watch"]
+
+_EVERY = 0.3  # seconds between two looks at the specs
 
 
 @dataclass(frozen=True)
@@ -36,45 +41,99 @@ class Request:
     jobs: int | None = None
 
 
-def generate(terminal: Terminal, asked: Request, *, force: bool = False, prune: bool = False) -> int:
+@dataclass(frozen=True)
+class Writing:
+    """How gen writes. ``dry``: not at all, it tells what it would; ``diff``: and shows it."""
+
+    force: bool = False
+    prune: bool = False
+    dry: bool = False
+    diff: bool = False
+
+
+def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> int:
     """Write the files of specs."""
     written: Counter[str] = Counter()
     run = _Run(terminal, asked)
+    would = "would " if how.dry else ""
 
     def write(outcome: Ready | Known) -> None:
         if isinstance(outcome, Known):
-            files.refuse_edited(outcome.states, force=force)
+            files.refuse_edited(outcome.states, force=how.force)
             before = outcome.states
+        elif how.dry:
+            before, texts = run.folder.planned(run.texts(outcome), outcome.shared, force=how.force)
+            if how.diff:
+                for path, text in texts.items():
+                    terminal.finding(_diff(path, text))
         else:
-            before = run.folder.update(run.texts(outcome), outcome.shared, force=force)
+            before = run.folder.update(run.texts(outcome), outcome.shared, force=how.force)
         changed = [state.path.as_posix() for state in before if state.status is not Status.FRESH]
         if changed:
-            terminal.result(f"{outcome.path}: wrote {', '.join(changed)}")
+            terminal.result(f"{outcome.path}: {'would write' if how.dry else 'wrote'} {', '.join(changed)}")
         else:
             terminal.detail(f"{outcome.path}: unchanged")
         if isinstance(outcome, Ready):
             run.refuse(outcome)
             for note in outcome.derivation.notes:
                 terminal.remark(f"{outcome.path}: note: {note}")
-        written["generated" if changed else "unchanged"] += 1
+        written[f"{would}{'change' if how.dry else 'generated'}" if changed else "unchanged"] += 1
 
-    run.each(write, compile_edited=force)
+    run.each(write, compile_edited=how.force)
     left = run.left_over()
+    if how.prune and how.dry:
+        for state in left:
+            terminal.result(f"would remove {state.path.as_posix()}")
+        left = []
     try:
-        if prune:
-            gone, left = run.folder.prune(left, force=force)
+        if how.prune and left:
+            gone, left = run.folder.prune(left, force=how.force)
             for path in gone:
                 terminal.result(f"removed {path.as_posix()}")
             written["removed"] = len(gone)
-        run.folder.stamp(left)
+        if not how.dry:
+            run.folder.stamp(left)
     except files.FileError as error:
         terminal.problem(str(error))
         run.failed += 1
     for state in left:
-        hint = "--force removes it, too" if prune else "`symgrad gen --prune` removes it"
+        hint = "--force removes it, too" if how.prune else "`symgrad gen --prune` removes it"
         terminal.remark(f"note: {state}; {hint}")
     terminal.result(_summary(_count(len(asked.specs), "spec"), {**written, "failed": run.failed}))
     return 1 if run.failed else 0
+
+
+def _diff(path: Path, text: str) -> str:
+    """What would change in a file, as ``diff -u`` shows it."""
+    before = (files.read(path) or b"").decode("utf-8", "replace").splitlines()
+    name = path.as_posix()
+    return "\n".join(unified_diff(before, text.splitlines(), f"a/{name}", f"b/{name}", lineterm=""))
+
+
+def watch(terminal: Terminal, ask: Callable[[], Request], how: Writing) -> int:
+    """Generate now, and again whenever a spec changes, until interrupted; ``ask`` looks for the specs anew."""
+    seen: dict[str, tuple[int, int]] | None = None
+    last = seen
+    with suppress(KeyboardInterrupt):
+        while True:
+            asked = ask()
+            now = {path: _stamp(path) for path in asked.specs if isinstance(path, str)}
+            settled, last = now == last, now  # a file that is being written is not read yet
+            if settled and now != seen:
+                seen = now
+                generate(terminal, asked, how)
+                terminal.result("watching; Ctrl-C ends it")
+            time.sleep(_EVERY)
+    return 0
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """What tells that a file was written: its time and size, none where it is gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
 
 
 def check(terminal: Terminal, asked: Request) -> int:

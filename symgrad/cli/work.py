@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
 from symgrad.files import FileState
-from symgrad.spec import Spec, load_spec
+from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.spec.yaml_source import MAX_BYTES
 
 if TYPE_CHECKING:
     from symgrad.explain.derivation import Derivation
 
 __all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load_all"]
 
+STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -125,6 +127,8 @@ def compile_all(
 
 def _load(path: str) -> Spec | Failed:
     try:
+        if path == STANDARD_INPUT:
+            return parse_spec(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
         return load_spec(path)
     except SpecError as error:
         return Failed(path, str(error))

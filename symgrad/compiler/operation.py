@@ -80,20 +80,10 @@ End = TypeVar("End")
 
 @dataclass(frozen=True)
 class Operation:
-    """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
-
-    `keeping` is the same operation with more outputs, for plain calls: sums of inputs that backward reads in place of
-    the inputs.
-    """
+    """A compiled operation: `body` is a variant, or Python branches with variants at their ends."""
 
     program: Program
     body: Body
-    keeping: Operation | None = None
-
-    @property
-    def called(self) -> Operation:
-        """What a plain call runs: `keeping` where there is one."""
-        return self.keeping or self
 
     @cached_property
     def derivative_body(self) -> Body:

@@ -29,7 +29,7 @@ def derivation(operation: Operation) -> Derivation:
         ),
         steps=(*_recognitions(variants), *_steps(subjects)),
         candidates=tuple(_candidates(subjects)),
-        plan=tuple(_plan(operation.called.variants())),
+        plan=tuple(_plan(operation.variants())),
         accuracy=tuple(_accuracy(subjects)),
         notes=(*_unread(operation.program), *_notes(subjects)),
     )

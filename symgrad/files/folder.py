@@ -134,16 +134,22 @@ class Folder:
         Returns how they stood before. Raises FileError, with nothing changed, if a file cannot be
         written, or was edited by hand and ``force`` is false.
         """
-        states = self.check(texts, shared)
-        refuse_edited(states, force=force)
-        by_path = {self.path(name): text for name, text in self._texts(texts, shared).items()}
-        outdated = {state.path: by_path[state.path] for state in states if state.status is not Status.FRESH}
+        states, outdated = self.planned(texts, shared, force=force)
         write(outdated)
         for path, text in outdated.items():
             header = read_header(path.name, text)
             assert header is not None, "texts have headers"
             self._headers[path] = header
         return states
+
+    def planned(
+        self, texts: Mapping[str, str], shared: Mapping[str, str], *, force: bool = False
+    ) -> tuple[list[FileState], dict[Path, str]]:
+        """What update() would return, and the texts that it would write; it raises what that does before it writes."""
+        states = self.check(texts, shared)
+        refuse_edited(states, force=force)
+        by_path = {self.path(name): text for name, text in self._texts(texts, shared).items()}
+        return states, {state.path: by_path[state.path] for state in states if state.status is not Status.FRESH}
 
     def _texts(self, texts: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
         """All files that a spec asks for: its own, what it shares with others, and the package's ``__init__.py``."""

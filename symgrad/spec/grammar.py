@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad import TARGETS
+from symgrad.resources import TARGETS
 from symgrad.spec import yaml_source as yaml
 from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
 from symgrad.spec.model import Options, Output, Tensor

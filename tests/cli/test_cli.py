@@ -472,3 +472,36 @@ def test_completion(shell):
     result = run("completion", shell)
     assert result.exit_code == 0
     assert "_SYMGRAD_COMPLETE" in result.stdout
+
+
+def test_a_spec_from_the_standard_input():
+    result = CliRunner().invoke(main, ["gen", "-"], input=SPEC.format(op="a"))
+    assert (result.exit_code, generated()) == (0, ["a.py", "test_a.py"])
+    assert "# spec: <stdin>\n" in Path("generated/a.py").read_text()
+    assert CliRunner().invoke(main, ["check", "-"], input=SPEC.format(op="a")).exit_code == 0
+    wrong = CliRunner().invoke(main, ["gen", "-"], input=BAD.format(op="a"))
+    assert wrong.exit_code == 1 and "<stdin>:4:1: outputz: unknown key" in wrong.stderr
+    write("specs/b.yaml")
+    assert "left over" not in run("gen", "specs").stderr  # of what no file gave, nobody can tell that it is gone
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--diff"])
+def test_what_would_be_written_is_told_and_not_written(option):
+    write("specs/a.yaml")
+    told = run("gen", "specs", option)
+    assert told.exit_code == 0 and not Path("generated").exists()
+    assert "specs/a.yaml: would write generated/_runtime.py, " in told.stdout
+    assert told.stdout.splitlines()[-1] == "1 spec: 1 would change"
+    run("gen", "specs")
+    write("specs/a.yaml", SPEC.replace("2", "3"))
+    write("specs/old.yaml")
+    run("gen", "specs/old.yaml")
+    Path("specs/old.yaml").unlink()
+    before = {name: Path("generated", name).read_bytes() for name in generated()}
+    told = run("gen", "specs", option, "--prune")
+    assert ("-op = 'a', 2\n+op = 'a', 3\n" in told.stdout) == (option == "--diff")
+    assert "would remove generated/old.py\n" in told.stdout
+    assert before == {name: Path("generated", name).read_bytes() for name in generated()}
+    assert run("gen", "specs/a.yaml", option).exit_code == 0
+    Path("generated/a.py").write_text("mine = 1\n")
+    assert "hand-edited" in run("gen", "specs", option).stderr

@@ -102,3 +102,31 @@ def test_output_that_the_encoding_lacks():
     out, err = python("-m", "symgrad", "gen", "a.yaml", env=environment).communicate()
     assert "a.yaml:7:1: zzz: unknown key" in err
     assert "Traceback" not in out + err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_watch_generates_again_when_a_spec_changes():
+    write("specs/a.yaml")
+    process = python("-c", "from tests.cli.test_processes import watched; watched()", start_new_session=True)
+    assert process.stdout is not None
+    lines = iter(process.stdout.readline, "")
+    assert next(lines).startswith("specs/a.yaml: wrote ")
+    assert [next(lines), next(lines)] == ["1 spec: 1 generated\n", "watching; Ctrl-C ends it\n"]
+    write("specs/b.yaml", SPEC.replace("outputs", "outputz"))
+    assert next(lines) == "2 specs: 1 unchanged, 1 failed\n"
+    next(lines)
+    write("specs/b.yaml")
+    assert next(lines) == "specs/b.yaml: wrote generated/b.py, generated/test_b.py\n"
+    assert [next(lines), next(lines)] == ["2 specs: 1 unchanged, 1 generated\n", "watching; Ctrl-C ends it\n"]
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert "Traceback" not in err and "unknown key 'outputz'" in err
+
+
+def watched() -> None:
+    """The program of the test above, in a process of its own."""
+    pipeline = ModuleType("symgrad.pipeline")
+    pipeline.compile_spec = compile_spec
+    sys.modules["symgrad.pipeline"] = pipeline
+    main(["watch", "specs", "-j", "1"])

@@ -16,15 +16,14 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
 from torch.autograd import Function
+
+from . import _runtime as rt
 
 __all__ = ["BranchesFunction", "branches"]
 
@@ -37,13 +36,12 @@ def branches(x: Tensor, flag: bool = True, slope: float = 0.5) -> Tensor:
     Raises TypeError where x is no real tensor or a hyperparameter has another type, ValueError
     where slope is out of range.
     """
-    if not _is_real(x):
-        raise TypeError(f"branches: expected a real tensor, not {_kind(x)}")
-    _typed("branches", "flag", flag, bool)
-    _typed("branches", "slope", slope, (float, int))
+    x = rt.tensor("branches", x)
+    flag = rt.hyperparameter("branches", "flag", flag, bool)
+    slope = rt.hyperparameter("branches", "slope", slope, float)
     if not 0 < slope < 1:
         raise ValueError(f"branches: slope must be in (0, 1), not {slope}")
-    return _apply(x, flag, slope)
+    return _call(x, flag, slope)
 
 
 class BranchesFunction(Function):
@@ -58,18 +56,14 @@ class BranchesFunction(Function):
         return slope * x
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
+    def setup_context(ctx: Any, inputs: Any, y: Any) -> None:
         x, flag, slope = inputs
         ctx.flag = flag
         ctx.slope = slope
         if flag:
-            saved = [x]
+            rt.save(ctx, inputs, (y,), x)
         else:
-            saved = []
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*saved)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,), *saved)
+            rt.save(ctx, inputs, (y,))
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
@@ -77,161 +71,26 @@ class BranchesFunction(Function):
             return None, None, None
         flag, slope = ctx.flag, ctx.slope
         if flag:
-            (x,) = ctx.saved_tensors
-            dtype = None
-            if x.dtype in _HALF or x.dtype != grad_y.dtype:
-                x, grad_y, dtype = _widen(x, grad_y)
-            grad_x = torch.cos(x) * grad_y
-            return _round(grad_x, dtype), None, None
-        dtype = None
-        if grad_y.dtype in _HALF:
-            grad_y, dtype = _widen(grad_y)
-        grad_x = slope * grad_y
-        return _round(grad_x, dtype), None, None
+            (x,) = rt.saved(ctx)
+            x, grad_y, _ = rt.widen(x, grad_y)
+            grad_x = rt.fit(ctx, 0, torch.cos(x) * grad_y)
+            return grad_x, None, None
+        grad_y, _ = rt.widen(grad_y)
+        grad_x = rt.fit(ctx, 0, slope * grad_y)
+        return grad_x, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, *_: Any) -> Any:
         if tangent_x is None:
             return None
         flag, slope = ctx.flag, ctx.slope
-        with _primals(ctx) as saved:
+        with rt.primals(ctx) as saved:
             if flag:
                 (x,) = saved
-                x, tangent_x, dtype = _widen(x, tangent_x)
-                return _round(torch.cos(x) * tangent_x, dtype)
-            tangent_x, dtype = _widen(tangent_x)
-            return _round(slope * tangent_x, dtype)
+                x, tangent_x, _ = rt.widen(x, tangent_x)
+                return rt.tangent(ctx, torch.cos(x) * tangent_x)
+            tangent_x, _ = rt.widen(tangent_x)
+            return rt.tangent(ctx, slope * tangent_x)
 
 
-# ----------------------------------------------------------------------------------------- plumbing
-_HALF = frozenset((torch.float16, torch.bfloat16))
-_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
-_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-_in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
-
-
-def _is_real(value: Any) -> bool:
-    """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
-
-
-def _kind(value: Any) -> Any:
-    """Return what an error message calls ``value``."""
-    return getattr(value, "dtype", type(value))
-
-
-def _typed(op: str, name: str, value: Any, types: Any) -> None:
-    """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
-        wanted = "float" if types == (float, int) else types.__name__
-        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
-
-
-def _result_dtype(*tensors: Tensor) -> torch.dtype:
-    """Return torch.result_type of ``tensors``, which torch.compile cannot trace."""
-    dtypes = [t.dtype for t in tensors if t.dim() > 0]
-    if not any(dtype.is_floating_point for dtype in dtypes):
-        dtypes = [t.dtype for t in tensors]
-    return functools.reduce(torch.promote_types, dtypes, torch.bool)
-
-
-def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
-        return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
-
-
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _is_watched(args: tuple[Any, ...]) -> bool:
-    """Tell whether autograd records a call with ``args``, or forward mode is on."""
-    if torch.is_grad_enabled():
-        for value in args:
-            if isinstance(value, Tensor) and value.requires_grad:
-                return True
-    return _forward_mode()
-
-
-def _forward_mode() -> bool:
-    """Tell whether forward-mode differentiation may be on."""
-    return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-@contextlib.contextmanager
-def _primals(ctx: Any) -> Iterator[Any]:
-    """Yield what jvp saved, without this level's tangents, and enable forward mode.
-
-    torch calls jvp with forward mode off, and jvp of jvp would be zero (pytorch#197867).
-    """
-    with _forward_ad._set_fwd_grad_enabled(True):
-        yield [t if t is None else _primal(t) for t in ctx.saved_tensors]
-
-
-def _primal(t: Any) -> Any:
-    """Return ``t`` without this level's tangent; unpack_dual has no vmap rule, hence the walk."""
-    if not _functorch.is_batchedtensor(t):
-        return _forward_ad.unpack_dual(t, level=0).primal
-    inner = _primal(_functorch.get_unwrapped(t))
-    return _functorch._add_batch_dim(
-        inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t)
-    )
-
-
-def _dispatcher(
-    function: Any,
-    plain: Any = None,
-    compiled: Any = None,
-    shown: Any = None,
-    inferred: Any = None,
-) -> Callable[..., Any]:
-    """Return the cheapest way into ``function`` that is right for whoever watches the call.
-
-    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
-    index of the outputs of ``plain``, if others are its own.
-    """
-    members = {name: value for name, value in vars(function).items() if name != "jvp"}
-    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
-    compiled = compiled or traced.apply
-    inferred = inferred or function.forward
-    called = plain or function
-    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
-    if hasattr(called, "_backward_cls"):
-        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
-    is_compiling = torch.compiler.is_compiling
-
-    def apply(*args: Any) -> Any:
-        if is_compiling():
-            return compiled(*args)
-        if _in_functorch():
-            return function.apply(*args)
-        if _in_jit_trace():
-            return function.forward(*args)  # torch.jit.save refuses a Function
-        if not _is_watched(args):
-            return inferred(*args)
-        outputs = direct(*args)
-        return outputs if shown is None else outputs[shown]
-
-    return apply
-
-
-_apply: Callable[..., Tensor] = _dispatcher(BranchesFunction)
+_call: Callable[..., Tensor] = rt.entry(BranchesFunction)

@@ -12,15 +12,14 @@ the formula, with correctly rounded elementary functions.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator
-from typing import Any, TypeGuard
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
 from torch.autograd import Function
+
+from . import _runtime as rt
 
 __all__ = ["IntAndBoolFunction", "int_and_bool"]
 
@@ -33,12 +32,11 @@ def int_and_bool(x: Tensor | float, count: Tensor | int, mask: Tensor | bool, n:
     The tensors broadcast; any of them may be a number. Raises TypeError where a tensor is
     complex or a hyperparameter has another type.
     """
-    if not (_is_real(x) and _is_real(count) and _is_real(mask)):
-        x, count, mask = _tensors("int_and_bool", (), x=x, count=count, mask=mask)
-    _integral("int_and_bool", "count", count)
-    _boolean("int_and_bool", "mask", mask)
-    _typed("int_and_bool", "n", n, int)
-    return _apply(x, count, mask, n)
+    x, count, mask = rt.tensors("int_and_bool", x=x, count=count, mask=mask)
+    rt.integral("int_and_bool", "count", count)
+    rt.boolean("int_and_bool", "mask", mask)
+    n = rt.hyperparameter("int_and_bool", "n", n, int)
+    return _call(x, count, mask, n)
 
 
 class IntAndBoolFunction(Function):
@@ -48,266 +46,38 @@ class IntAndBoolFunction(Function):
 
     @staticmethod
     def forward(x: Tensor, count: Tensor, mask: Tensor, n: int) -> Tensor:
-        dtype = None
-        if x.dtype in _HALF or x.dtype != count.dtype:
-            x, count, dtype = _widen(x, count)
-        return _round(torch.where(mask, count * x**n, x), dtype)
+        x, count, dtype = rt.widen(x, count)
+        return rt.narrow(torch.where(mask, count * x**n, x), dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], y: Any) -> None:
+    def setup_context(ctx: Any, inputs: Any, y: Any) -> None:
         x, count, mask, n = inputs
         ctx.n = n
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, count, mask)
-        if _forward_mode():
-            _save_for_jvp(ctx, (y,), x, count, mask)
+        rt.save(ctx, inputs, (y,), x, count, mask)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor | None) -> Any:
         if grad_y is None:
             return None, None, None, None
         n = ctx.n
-        x, count, mask = saved = ctx.saved_tensors
-        if x.dtype in _HALF or x.dtype != grad_y.dtype:
-            x, grad_y, _ = _widen(x, grad_y)
+        x, count, mask = rt.saved(ctx)
+        x, grad_y, _ = rt.widen(x, grad_y)
         chosen = torch.zeros_like(grad_y) if n == 0 else n * (count * grad_y * x ** (n - 1))
-        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0].shape, saved[0].dtype)
+        grad_x = rt.fit(ctx, 0, torch.where(mask, chosen, grad_y))
         return grad_x, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_x: Tensor | None, _1: Any, _2: Any, *_: Any) -> Any:
         if tangent_x is None:
-            return _zeros(ctx, 0)
+            return rt.zeros(ctx, 0)
         n = ctx.n
-        with _primals(ctx) as saved:
+        with rt.primals(ctx) as saved:
             x, count, mask = saved
-            x, tangent_x, _ = _widen(x, tangent_x)
+            x, tangent_x, _ = rt.widen(x, tangent_x)
             chosen = (
                 torch.zeros_like(tangent_x) if n == 0 else n * (count * tangent_x * x ** (n - 1))
             )
-            return _total(ctx, [torch.where(mask, chosen, tangent_x)])
+            return rt.tangent(ctx, torch.where(mask, chosen, tangent_x))
 
 
-class _IntAndBoolPlain(Function):
-    """IntAndBoolFunction for a plain call, whose backward overwrites temporaries."""
-
-    forward = IntAndBoolFunction.forward
-    setup_context: Any = IntAndBoolFunction.setup_context
-    jvp = IntAndBoolFunction.jvp
-
-    @staticmethod
-    def backward(ctx: Any, grad_y: Tensor | None) -> Any:
-        if not _is_plain(grad_y):
-            return IntAndBoolFunction.backward(ctx, grad_y)
-        n = ctx.n
-        x, count, mask = saved = ctx.saved_tensors
-        if x.dtype in _HALF or x.dtype != grad_y.dtype:
-            x, grad_y, _ = _widen(x, grad_y)
-        chosen = torch.zeros_like(grad_y) if n == 0 else (count * grad_y).mul_(x ** (n - 1)).mul_(n)
-        grad_x = _fit(torch.where(mask, chosen, grad_y), saved[0].shape, saved[0].dtype)
-        return grad_x, None, None, None
-
-
-# ----------------------------------------------------------------------------------------- plumbing
-_HALF = frozenset((torch.float16, torch.bfloat16))
-_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
-_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-_in_jit_trace = getattr(torch._C, "_is_tracing", lambda: False)
-_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
-_is_legacy_batched: Any = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda t: True)
-
-
-def _is_real(value: Any) -> bool:
-    """Tell whether ``value`` is a tensor of real numbers."""
-    return isinstance(value, Tensor) and value.dtype not in _COMPLEX
-
-
-def _tensors(op: str, optional: tuple[str, ...], /, **values: Any) -> Any:
-    """Make tensors of numbers; refuse everything else, but None for an optional tensor."""
-    tensors = [v for v in values.values() if isinstance(v, Tensor)]
-    found: list[Tensor | None] = []
-    for name, value in values.items():
-        if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
-            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
-        if isinstance(value, Tensor) or (value is None and name in optional):
-            found.append(value)
-            continue
-        try:
-            found.append(_number(value, tensors))
-        except TypeError:
-            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
-    return found
-
-
-def _number(value: Any, tensors: list[Tensor]) -> Tensor:
-    """Return ``value`` as a tensor that leaves the dtype of the result as it is."""
-    dtype = tensors[0].dtype if len(tensors) == 1 else _result_dtype(*tensors)
-    if isinstance(value, float) and not dtype.is_floating_point:
-        dtype = torch.get_default_dtype()
-    elif dtype == torch.bool and not isinstance(value, bool):
-        dtype = torch.int64
-    elif dtype in _HALF and any(t.dtype in _HALF and t.dim() > 0 for t in tensors):
-        dtype = torch.float32  # beside a tensor of half precision, a number is not rounded
-    device = tensors[0].device if tensors else None
-    if torch.compiler.is_compiling():  # scalar_tensor would compile anew for every value
-        return torch.ones((), dtype=dtype, device=device).mul_(value)
-    return torch.scalar_tensor(value, dtype=dtype, device=device)
-
-
-def _typed(op: str, name: str, value: Any, types: Any) -> None:
-    """Raise TypeError for a hyperparameter of another type."""
-    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
-        wanted = "float" if types == (float, int) else types.__name__
-        raise TypeError(f"{op}: {name} must be of type {wanted}, not {value!r}")
-
-
-def _integral(op: str, name: str, value: Any) -> None:
-    """Raise TypeError where a tensor that counts or indexes is not of integers."""
-    if isinstance(value, Tensor) and (value.is_floating_point() or value.dtype == torch.bool):
-        raise TypeError(f"{op}: {name} must be a tensor of integers, not of {value.dtype}")
-
-
-def _boolean(op: str, name: str, value: Any) -> None:
-    """Raise TypeError where a mask is not of bool."""
-    if isinstance(value, Tensor) and value.dtype != torch.bool:
-        raise TypeError(f"{op}: {name} must be a bool tensor, not of {value.dtype}")
-
-
-def _result_dtype(*tensors: Tensor) -> torch.dtype:
-    """Return torch.result_type of ``tensors``, which torch.compile cannot trace."""
-    dtypes = [t.dtype for t in tensors if t.dim() > 0]
-    if not any(dtype.is_floating_point for dtype in dtypes):
-        dtypes = [t.dtype for t in tensors]
-    return functools.reduce(torch.promote_types, dtypes, torch.bool)
-
-
-def _widen(*tensors: Any) -> Any:
-    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to."""
-    dtypes = {t.dtype for t in tensors if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
-        return *tensors, None
-    floats = [t for t in tensors if t is not None and t.dtype.is_floating_point]
-    if all(t.dtype == floats[0].dtype and t.dtype not in _HALF for t in floats):
-        return *tensors, None
-    dtype = _result_dtype(*floats)
-    kind = torch.promote_types(dtype, torch.float32)
-    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in tensors]
-    return *wide, dtype
-
-
-def _round(y: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
-    if dtype is None or y.dtype == dtype or not dtype.is_floating_point:
-        return y
-    return y.to(dtype)
-
-
-def _save_for_jvp(ctx: Any, outputs: tuple[Tensor, ...], *tensors: Tensor | None) -> None:
-    """Save ``tensors`` for jvp, and what tangents of ``outputs`` look like."""
-    ctx.save_for_forward(*tensors)
-    ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
-
-
-def _is_watched(args: tuple[Any, ...]) -> bool:
-    """Tell whether autograd records a call with ``args``, or forward mode is on."""
-    if torch.is_grad_enabled():
-        for value in args:
-            if isinstance(value, Tensor) and value.requires_grad:
-                return True
-    return _forward_mode()
-
-
-def _forward_mode() -> bool:
-    """Tell whether forward-mode differentiation may be on."""
-    return getattr(_forward_ad, "_current_level", 0) >= 0 or _in_functorch()
-
-
-def _is_plain(grad: Any) -> TypeGuard[Tensor]:
-    """Tell whether nothing differentiates, batches or traces what is computed from ``grad`` now."""
-    return type(grad) is Tensor and not (
-        torch.compiler.is_compiling()
-        or _is_legacy_batched(grad)
-        or torch.is_grad_enabled()
-        or _forward_mode()
-    )
-
-
-def _fit(grad: Tensor, shape: Any, dtype: Any) -> Tensor:
-    """Give a gradient the shape and dtype of its input: sum first, round last."""
-    if grad.shape != shape:
-        grad = grad.sum_to_size(shape) if shape else grad.sum()
-    return grad if grad.dtype == dtype else grad.to(dtype)
-
-
-def _zeros(ctx: Any, output: int) -> Tensor:
-    """Return zeros for the cotangent or tangent of an output."""
-    shape, dtype, device = ctx.outputs[output]
-    return torch.zeros(shape, dtype=dtype, device=device)
-
-
-@contextlib.contextmanager
-def _primals(ctx: Any) -> Iterator[Any]:
-    """Yield what jvp saved, without this level's tangents, and enable forward mode.
-
-    torch calls jvp with forward mode off, and jvp of jvp would be zero (pytorch#197867).
-    """
-    with _forward_ad._set_fwd_grad_enabled(True):
-        yield [t if t is None else _primal(t) for t in ctx.saved_tensors]
-
-
-def _primal(t: Any) -> Any:
-    """Return ``t`` without this level's tangent; unpack_dual has no vmap rule, hence the walk."""
-    if not _functorch.is_batchedtensor(t):
-        return _forward_ad.unpack_dual(t, level=0).primal
-    inner = _primal(_functorch.get_unwrapped(t))
-    return _functorch._add_batch_dim(
-        inner, _functorch.maybe_get_bdim(t), _functorch.maybe_get_level(t)
-    )
-
-
-def _total(ctx: Any, terms: list[Tensor], output: int = 0) -> Tensor:
-    """Add the terms of an output's tangent, in its shape and dtype; zeros where there is none."""
-    if not terms:
-        return _zeros(ctx, output)
-    shape, dtype, _ = ctx.outputs[output]
-    return functools.reduce(torch.add, terms).expand(shape).to(dtype)
-
-
-def _dispatcher(
-    function: Any,
-    plain: Any = None,
-    compiled: Any = None,
-    shown: Any = None,
-    inferred: Any = None,
-) -> Callable[..., Any]:
-    """Return the cheapest way into ``function`` that is right for whoever watches the call.
-
-    ``plain`` serves plain calls, ``inferred`` those that nothing differentiates; ``shown`` is the
-    index of the outputs of ``plain``, if others are its own.
-    """
-    members = {name: value for name, value in vars(function).items() if name != "jvp"}
-    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
-    compiled = compiled or traced.apply
-    inferred = inferred or function.forward
-    called = plain or function
-    direct = super(Function, called).apply  # Function.apply binds a signature: 12 us
-    if hasattr(called, "_backward_cls"):
-        called._backward_cls.apply = called.backward  # the usual one looks for a vjp first: 1 us
-    is_compiling = torch.compiler.is_compiling
-
-    def apply(*args: Any) -> Any:
-        if is_compiling():
-            return compiled(*args)
-        if _in_functorch():
-            return function.apply(*args)
-        if _in_jit_trace():
-            return function.forward(*args)  # torch.jit.save refuses a Function
-        if not _is_watched(args):
-            return inferred(*args)
-        outputs = direct(*args)
-        return outputs if shown is None else outputs[shown]
-
-    return apply
-
-
-_apply: Callable[..., Tensor] = _dispatcher(IntAndBoolFunction, _IntAndBoolPlain)
+_call: Callable[..., Tensor] = rt.entry(IntAndBoolFunction)

@@ -17,7 +17,7 @@ from symgrad.compiler.compile import compile_operation
 from symgrad.compiler.operation import Operation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec, parse_spec
-from symgrad.targets.torch import samples
+from symgrad.targets.torch import runtime, samples
 from symgrad.targets.torch.composite import load_composite
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import render_module
@@ -54,7 +54,8 @@ class Compiled:
     def module(self) -> ModuleType:
         """The generated module, imported."""
         if self._module is None:
-            self._module = ModuleType(self.spec.op)
+            self._module = ModuleType(f"{runtime.__name__}.{self.spec.op}")  # the runtime stands beside it
+            self._module.__package__ = runtime.__name__
             exec(compile(self.text, f"<{self.spec.op}>", "exec"), self._module.__dict__)
         return self._module
 

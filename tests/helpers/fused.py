@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import cache
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -16,13 +13,13 @@ import torch
 from once import once, prepare
 
 from symgrad.files import render, spec_hash
+from symgrad.importing import import_generated
 from symgrad.pipeline import Compiled, compile_spec
 from symgrad.spec import parse_spec
 
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("g++", "clang++", "c++"))), reason="no C++ compiler: there are no fused passes"
 )
-_numbers = count()
 
 
 @cache
@@ -39,7 +36,8 @@ def written(text: str, folder: Path) -> ModuleType:
     """The module of a spec, with its passes beside it."""
     made = compiled(text)
     op = made.spec.op
-    for name, body in render(made.files, spec_path="a.yaml", source=spec_hash(made.spec)).items():
+    texts = {**made.files, **made.shared}
+    for name, body in render(texts, spec_path="a.yaml", source=spec_hash(made.spec)).items():
         (folder / name).write_text(body, encoding="utf-8")
     return imported(folder / f"{op}.py")
 
@@ -53,11 +51,7 @@ def all_written(texts: Sequence[str], folder: Path) -> dict[str, ModuleType]:
 
 def imported(path: Path) -> ModuleType:
     """A generated module, imported anew, with one library for all sizes, to save the time of another one."""
-    name = f"fused_{path.stem}_{next(_numbers)}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_generated(path)
     if hasattr(module, "_kernels"):
         module._kernels.narrow = 0
     return module

@@ -291,7 +291,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "torch.exq(x)": (0, "unknown function 'exq'; did you mean 'exp'?"),
     "x.unsqueeze(1)": (0, "unknown function 'unsqueeze'; dimensions meet by their names under 'shape'"),
     "unsqueeze(x, 1)": (0, "unknown function 'unsqueeze'; dimensions meet by their names under 'shape'"),
-    "x.flip()": (0, "unknown function 'flip'; did you mean 'clip'?"),
+    "x.flip()": (0, "unknown function 'flip'"),
     "x.__class__": (2, "unknown attribute '__class__'"),
     "(x)(y)": (3, "an operator is missing before '('; did you mean '*('?"),
     "sigmoid(x, y)": (11, "sigmoid(x) takes 1 argument, not 2"),

@@ -73,5 +73,5 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
 def test_the_parser_knows_the_keys_of_the_schema_and_suggests_them(key: str) -> None:
     assert key in SPEC.keys
     with pytest.raises(SpecError) as caught:
-        parse_spec(f"{key}s_: 1")
+        parse_spec(f"{key}_: 1")
     assert any(f"did you mean '{key}'?" in mistake.message for mistake in caught.value.mistakes)

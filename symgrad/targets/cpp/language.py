@@ -14,4 +14,4 @@ def _has(kernel: Kernel) -> bool:
     return True
 
 
-CPP = Language("_cpu.cpp", "_Kernels", can_spell, _has, render_source)
+CPP = Language("_cpu.cpp", "Library", can_spell, _has, render_source)

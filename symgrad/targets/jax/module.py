@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.ir.expr import Expr
 from symgrad.plan.saving import free_cut
-from symgrad.resources import environment, template_folder
+from symgrad.resources import environment
 from symgrad.targets.arrays import docs
 from symgrad.targets.arrays.layout import Layout
 from symgrad.targets.arrays.rules import described, gradients, mentions, tangents, unpacked
@@ -32,7 +33,7 @@ RUNTIME = "_runtime_jax.py"
 
 def runtime() -> str:
     """The text of the file that all JAX modules of a folder share."""
-    return (template_folder() / "jax" / "runtime.py").read_text(encoding="utf-8")
+    return (Path(__file__).parent / "runtime" / RUNTIME).read_text(encoding="utf-8")
 
 
 def render_module(operation: Operation) -> str:

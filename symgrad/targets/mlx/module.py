@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from symgrad.compiler.operation import Operation, Variant
-from symgrad.resources import environment, template_folder
+from symgrad.resources import environment
 from symgrad.spec.model import Parameter
 from symgrad.targets.arrays import docs
 from symgrad.targets.arrays.layout import Layout
@@ -41,7 +42,7 @@ MEMBERS = frozenset(_MEMBERS.split())
 
 def runtime() -> str:
     """The text of the file that all MLX modules of a folder share."""
-    return (template_folder() / "mlx" / "runtime.py").read_text(encoding="utf-8")
+    return (Path(__file__).parent / "runtime" / RUNTIME).read_text(encoding="utf-8")
 
 
 def render_module(operation: Operation) -> str:

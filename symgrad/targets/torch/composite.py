@@ -14,9 +14,7 @@ from symgrad.ops.tensors import is_index
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import cast
-from symgrad.targets.torch.imports import module_imports
 from symgrad.targets.torch.layout import Layout
-from symgrad.targets.torch.plumbing import plumbing
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.schedule import Scope, Target, statements
 
@@ -44,12 +42,13 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     import torch
     from torch.nn import functional
 
+    from symgrad.targets.torch.runtime import _runtime
+
     layout = Layout(operation)
     body = "\n".join(f"    {line}" for line in composite_lines(layout))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
-    helpers = plumbing(body)
-    source = f"{module_imports(helpers)}\n{helpers}\n\n\ndef composite({arguments}):\n{body}\n"
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional}
+    source = f"def composite({arguments}):\n{body}\n"
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional, "rt": _runtime}
     scope.update({name: constant_value(node) for node, name in layout.constants.items()})
     exec(compile(source, f"<composite of {layout.spec.op}>", "exec"), scope)
     function: Callable[..., Any] = scope["composite"]

@@ -14,21 +14,18 @@ from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.schedule import Scope, Target, statements
 
 
-def dispatched(layout: Layout, *, fused: bool = False, plain: bool = False) -> str:
-    """The arguments of `_dispatcher`."""
-    name = f"{layout.class_name}Function"
-    if fused:
-        name += f", _{layout.class_name}Fused"
-    if plain:
-        name += f", _{layout.class_name}Plain"
-    if layout.operation.keeping is not None:
-        count = len(layout.spec.outputs)
-        name += f", _{layout.class_name}Keeping, shown={0 if count == 1 else f'slice({count})'}"
-    if detached(layout):
-        name += ", compiled=_detached"
-    if fused:
-        name += f", inferred=_{layout.class_name}Fused.inferred"
-    return name
+def entry(layout: Layout, kernels: str = "") -> str:
+    """The arguments of `rt.entry`."""
+    parts = [f"{layout.class_name}Function"]
+    if len(layout.outputs) > 1:
+        parts.append(f"outputs={len(layout.outputs)}")
+    if layout.keeps:
+        parts.append(f"residuals={layout.keeps}")
+    if surrogate(layout):
+        parts.append(f"surrogate={layout.class_name}Function.surrogate")
+    if kernels:
+        parts.append(f"kernels={kernels}")
+    return ", ".join(parts)
 
 
 def is_nonlinear(layout: Layout) -> bool:
@@ -36,7 +33,7 @@ def is_nonlinear(layout: Layout) -> bool:
     return any(o.transposed is None for v in layout.variants for o in v.overrides.values())
 
 
-def detached(layout: Layout) -> list[str]:
+def surrogate(layout: Layout) -> list[str]:
     """The outputs with their gradients in a form that compilers cannot differentiate otherwise.
 
     The value comes from forward, detached; the derivative from a surrogate: each overridden tensor under its transposed
@@ -49,6 +46,8 @@ def detached(layout: Layout) -> list[str]:
     held = {t.name: names.reserve(f"fixed_{layout.arguments[t.name]}") for t in layout.spec.tensors}
     call = ", ".join(layout.arguments[a] for a in layout.argument_names)
     forward = f"{layout.class_name}Function.forward"
+    count = len(layout.outputs)
+    shown = "" if not layout.keeps else "[0]" if count == 1 else f"[:{count}]"
     symbols = layout.symbols()
     fixed = {layout.symbol(t): name for t, name in held.items()}
     live = {tangent(t.name): layout.arguments[t.name] for t in layout.spec.tensors}
@@ -64,26 +63,26 @@ def detached(layout: Layout) -> list[str]:
             ]
             rest = [t for t in layout.differentiable if (output.name, t) in variant.gradients]
             if terms and not rest and len(layout.spec.outputs) == 1:
-                result = f"return _straight_through({forward}({call}), {{value}})"
+                result = f"return rt.straight_through({forward}({call}){shown}, {{value}})"
                 return statements([Target("", ex.add(*terms), template=result)], Scope(names, known), layout.constants)
             texts = [Printer(known, layout.constants)(e) for e in machine(terms)]
             if rest:
                 arguments = [
                     layout.arguments[a] if a in rest or a not in held else held[a] for a in layout.argument_names
                 ]
-                value = f"{forward}({', '.join(arguments)})"
+                value = f"{forward}({', '.join(arguments)}){shown}"
                 index = layout.spec.outputs.index(output)
                 texts.append(value if len(layout.spec.outputs) == 1 else f"{value}[{index}]")
             surrogates.append(" + ".join(texts))
         if len(surrogates) == 1:
-            value = f"{forward}({call})"
+            value = f"{forward}({call}){shown}"
             return [
-                f"return _straight_through({value}, {surrogates[0]})" if surrogates[0] else f"return {value}.detach()"
+                f"return rt.straight_through({value}, {surrogates[0]})" if surrogates[0] else f"return {value}.detach()"
             ]
         pairs = [
-            f"_straight_through(values[{k}], {s})" if s else f"values[{k}].detach()" for k, s in enumerate(surrogates)
+            f"rt.straight_through(values[{k}], {s})" if s else f"values[{k}].detach()" for k, s in enumerate(surrogates)
         ]
-        return [f"values = {forward}({call})", f"return {', '.join(pairs)}"]
+        return [f"values = {forward}({call}){shown}", f"return {', '.join(pairs)}"]
 
     body = branches(layout.operation.body, leaf, Printer(symbols, layout.constants))
     used = [(t, h) for t, h in zip(tensors, held.values(), strict=True) if any(h in line for line in body)]
@@ -103,7 +102,8 @@ def inplace(layout: Layout) -> dict[str, Any] | None:
     output = next(iter(layout.outputs.values()))
     return {
         "tensor": layout.arguments[tensor],
-        "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {output})"],
+        "shown": "[0]" if layout.keeps else "",
+        "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {_with_nothing(output, layout.keeps)})"],
     }
 
 
@@ -113,3 +113,7 @@ def reads_overwritten(layout: Layout) -> bool:
     assert tensor is not None
     own = layout.symbol(tensor)
     return any(own in s.value.symbols for v in layout.variants for s in v.plan.base if s.source != "output")
+
+
+def _with_nothing(output: str, residuals: int) -> str:
+    return f"({', '.join([output, *['None'] * residuals])})" if residuals else output

@@ -44,7 +44,8 @@ def summary(layout: Layout) -> str:
 def module_docstring(layout: Layout, note: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
-    parts = [summary(layout), equations(layout), derivatives_text(layout), _saved(layout), _accuracy(layout)]
+    facts = "\n".join(filter(None, [_residuals(layout), _accuracy(layout)]))
+    parts = [summary(layout), equations(layout), derivatives_text(layout), facts]
     if note:
         parts.append(wrapped(note))
     if spec.doc:
@@ -114,19 +115,21 @@ def derivatives_text(layout: Layout) -> str:
     return "\n\n".join(f"where {' and '.join(path)}:\n{block}" if path else block for path, block in blocks)
 
 
-def _saved(layout: Layout) -> str:
+def _residuals(layout: Layout) -> str:
     texts = []
     lets = {form: symbol(name) for form, name in layout.lets.items()}
     own = {o.name for o in layout.spec.outputs}
-    for _, variant in layout.operation.called.derivative_variants():
+    for _, variant in layout.operation.derivative_variants():
         outputs = lets | {form: symbol(name) for name, form in variant.outputs.items() if form.args and name in own}
         names = [formula(s.value if s.source == "input" else substitute(s.value, outputs)) for s in variant.plan.base]
         texts.append(listed(names) if names else "nothing")
     values = [s.value for variant in layout.variants for s in layout.kept(variant)]
     kept = list(dict.fromkeys(formula(with_sizes(substitute(value, lets))) for value in values))
-    text = f"Saved for backward: {listed(list(dict.fromkeys(texts)))}"
+    saved = list(dict.fromkeys(text for text in texts))
+    text = f"Residuals: {' or '.join(saved) if len(saved) > 1 else saved[0]}"
     if kept:
-        text += f"; {listed(kept)} where nothing differentiates the backward"
+        which = "which is" if len(kept) == 1 else "which are"
+        text += f"; and {listed(kept)}, {which} recomputed where backward is differentiated"
     return wrapped(text + ".")
 
 
@@ -136,13 +139,13 @@ def _accuracy(layout: Layout) -> str:
     slopes = [c.chosen for v in layout.variants for c in v.slope_choices.values()]
     if not values:
         return ""
-    text = f"Accuracy in float32: value within {_ulp(values)} ulp"
+    text = f"Float32: value within {_ulp(values)} ulp"
     if slopes:
         text += f", derivatives within {_ulp(slopes)} ulp"
-    text += " beyond the conditioning of the formula, with correctly rounded elementary functions"
+    text += " (beyond the conditioning of the formula)"
     if layout.wide_values or layout.wide_slopes:
         what = listed([n for n, w in (("value", layout.wide_values), ("derivatives", layout.wide_slopes)) if w])
-        text += f" ({what} evaluated in float64)"
+        text += f"; {what} evaluated in float64"
     return wrapped(text + ".")
 
 

@@ -133,7 +133,7 @@ def printed(operands: Operands, names: Mapping[Expr, str]) -> str:
     alone = _alone(operands)
     if len(alone) == 2:
         return f"torch.promote_types({', '.join(f'{names[t]}.dtype' for t in sorted(alone, key=names.__getitem__))})"
-    return f"_result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
+    return f"rt.result_dtype({', '.join(sorted(_operand(o, names) for o in operands))})"
 
 
 def lender(tensors: Iterable[Expr]) -> Expr | None:
@@ -150,7 +150,7 @@ def _alone(operands: Operands) -> frozenset[Expr]:
 
 def _operand(operand: Expr | Total | Floated, names: Mapping[Expr, str]) -> str:
     if isinstance(operand, Floated):
-        return f"_floated({names[operand.of]})"
+        return f"rt.floated({names[operand.of]})"
     if isinstance(operand, Total):
         return f"torch.empty((), dtype={printed(operand.of, names)})"
     return names[operand]

@@ -1,12 +1,10 @@
-"""Tables of true values for the generated test: points, values by mpmath, and how well conditioned they are."""
+"""What a generated test promises of accuracy: points, true values by mpmath, and how well conditioned they are."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from symgrad.accuracy.candidates import Choice
@@ -18,63 +16,41 @@ from symgrad.compiler.workbench import Workbench
 from symgrad.differentiate.modes import is_tensor_op
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.resources import template_folder
 from symgrad.targets.literals import literal, tuple_of
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.samples import settings, variant_at
 
-__all__ = ["ALLOWANCE", "Figure", "figures", "shortest"]
+__all__ = ["Figure", "figures", "shortest"]
 
-ALLOWANCE = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
+_FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
 _LUCK = 8  # times what is allowed
 _LARGE = 16  # ulp
-_WORST, _SPREAD = 5, 11  # rows of one table: the least accurate points, and others all over the domain
+_WORST, _SPREAD = 3, 4  # points of one quantity: the least accurate ones, and others all over the domain
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One table: of an output, or of its derivative in a tensor, by their places."""
+    """What is promised of one quantity: of an output, "y", or of its derivative in a tensor, "dy/dx"."""
 
-    name: str
-    output: int
-    tensor: int | None
+    quantity: str
     rows: tuple[str, ...]
     float32: float
     float64: float
 
 
 def figures(layout: Layout) -> list[Figure]:
-    """The tables of the outputs and derivatives that are pointwise, for every variant."""
+    """The figures of the outputs and derivatives that are pointwise, for every variant."""
     bench = Workbench(layout.operation.program)
-    tensors = [t.name for t in layout.spec.tensors]
-    outputs = [o.name for o in layout.spec.outputs]
     found: list[Figure] = []
     for decisions, variant in decided(layout):
         for output, tensor, choice, form in pointwise_choices(variant):
-            base = _free((f"D_{output}_D_{tensor}" if tensor else output).upper())
-            taken = sum(f.name.removesuffix(f"_{k}") == base for k, f in enumerate(found, 1))
             wide = variant.wide_slopes if tensor else variant.wide_values  # one that is makes all of them
             rows, ulps = _rows(layout, bench, choice, form, variant, decisions, wide)
-            if not rows:
-                continue
-            name = base if not any(f.name == base for f in found) else f"{base}_{len(found) + taken}"
-            place = None if tensor is None else tensors.index(tensor)
-            found.append(Figure(name, outputs.index(output), place, rows, _upward(ulps[0]), _upward(ulps[1])))
+            if rows:
+                quantity = f"d{output}/d{tensor}" if tensor else output
+                found.append(Figure(quantity, rows, _upward(ulps[0]), _upward(ulps[1])))
     return found
-
-
-def _free(name: str) -> str:
-    """The name, or one like it that the rest of the generated test does not have."""
-    return f"{name}_" if name in _taken() else name
-
-
-@cache
-def _taken() -> frozenset[str]:
-    folder = template_folder() / "torch"
-    pieces = [folder / "test.py.j2", *(folder / "test").iterdir()]
-    names = (re.findall(r"^([A-Z][A-Z_]*)\b", p.read_text(encoding="utf-8"), re.MULTILINE) for p in pieces)
-    return frozenset({"F"}).union(*names)
 
 
 def decided(layout: Layout) -> Iterator[tuple[dict[str, Any], Variant]]:
@@ -157,7 +133,7 @@ def _is_allowed(rough: float, figure: float) -> bool:
     Where it is far more, the form is accurate by luck, which functions of torch need not have.
     """
     luck = _LUCK if figure < _LARGE else 1  # a large figure holds where errors cancel, and says little there
-    return rough <= luck * (amplified(figure) * figure + ALLOWANCE)
+    return rough <= luck * (amplified(figure) * figure + _FEW)
 
 
 def amplified(figure: float) -> int:

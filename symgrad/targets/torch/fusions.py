@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 SPELLING: Mapping[str, str] = {
     "threshold_backward": "torch.ops.aten.threshold_backward({0}, {1}, 0)",
-    "masked": "_masked({0}, {1})",
-    "softmax_backward": "_softmax_back({0}, {1}, {2})",
-    "log_softmax_backward": "_log_softmax_back({0}, {1}, {2})",
+    "masked": "rt.masked({0}, {1})",
+    "softmax_backward": "rt.softmax_backward({0}, {1}, {2})",
+    "log_softmax_backward": "rt.log_softmax_backward({0}, {1}, {2})",
     "sigmoid_backward": "torch.ops.aten.sigmoid_backward({0}, {1})",
     "tanh_backward": "torch.ops.aten.tanh_backward({0}, {1})",
     "addcmul_scaled": "torch.addcmul({0}, {1}, {2}, value={3})",

@@ -14,32 +14,19 @@ Row: TypeAlias = "tuple[str, tuple[str, ...]]"
 # By block, in the order in which they are written. Of names that an operation may have only the modules are imported.
 _OF_MODULES: tuple[tuple[Row, ...], ...] = (
     (
-        ("collections", ()),
-        ("contextlib", ()),
-        ("ctypes", ()),
-        ("functools", ()),
-        ("hashlib", ()),
-        ("importlib.util", ()),
         ("math", ()),
-        ("os", ()),
-        ("platform", ()),
-        ("shutil", ()),
-        ("subprocess", ()),
-        ("warnings", ()),
-        ("array", ("array",)),
-        ("collections.abc", ("Callable", "Iterator")),
-        ("pathlib", ("Path",)),
-        ("tempfile", ("TemporaryDirectory",)),
-        ("threading", ("Lock",)),
-        ("typing", ("Any", "Literal", "TypeGuard")),
+        ("collections.abc", ("Callable",)),
+        ("typing", ("Any", "Literal")),
     ),
     (
         ("torch", ()),
         ("torch", ("Tensor",)),
-        ("torch._C", ("_functorch",)),
         ("torch.autograd", ("Function",)),
         ("torch.nn", ("functional as F",)),
-        ("torch.nn", ("grad as _grads",)),
+    ),
+    (
+        (".", ("_runtime as rt",)),
+        ("._kernels", ("CudaLibrary", "Kernels", "Library", "Pass", "Passes")),
     ),
 )
 
@@ -47,35 +34,23 @@ _OF_TESTS: tuple[tuple[Row, ...], ...] = (
     (
         ("collections", ()),
         ("contextlib", ()),
-        ("copy", ()),
         ("functools", ()),
-        ("io", ()),
-        ("itertools", ()),
         ("math", ()),
-        ("os", ()),
-        ("pickle", ()),
-        ("collections.abc", ("Callable", "Iterator")),
-        ("concurrent.futures", ("ThreadPoolExecutor",)),
-        ("importlib", ("import_module",)),
+        ("collections.abc", ("Callable",)),
         ("typing", ("Any",)),
     ),
     (
-        ("pytest", ()),
         ("torch", ()),
         ("torch", ("Tensor",)),
-        ("torch.autograd", ("forward_ad", "gradcheck", "gradgradcheck")),
-        ("torch.func", ("grad", "hessian", "jacfwd", "jacrev", "jvp", "vmap")),
         ("torch.nn", ("functional as F",)),
         ("torch.nn", ("grad as _grads",)),
-        ("torch.utils", ("_pytree as pytree",)),
-        ("torch.utils._python_dispatch", ("TorchDispatchMode",)),
-        ("torch.utils.checkpoint", ("checkpoint",)),
+        ("symgrad.testing", ("Accuracy", "FunctionTests", "Input")),
     ),
 )
 
 
 def module_imports(text: str) -> str:
-    """The import block that the text of a module needs; nothing but torch and the standard library."""
+    """The import block that the text of a module needs; torch, the standard library and the runtime."""
     return _imports(text, _OF_MODULES)
 
 

@@ -48,8 +48,9 @@ _RESERVED = [
     "property",
     "super",
     "type",
-    "keep",
-    "kept",
+    "rt",
+    "ValueError",
+    "residuals",
     "float",
     "int",
     "bool",
@@ -63,11 +64,13 @@ _ON_CTX = frozenset(
         "autocast",
         "backward",
         "boxed_grads_call",
+        "call",
         "clear_saved_tensors_on_access",
         "dirty_tensors",
         "dtypes",
         "forward",
         "generate_vmap_rule",
+        "inputs",
         "jvp",
         "mark_dirty",
         "mark_non_differentiable",
@@ -84,6 +87,7 @@ _ON_CTX = frozenset(
         "register_hook",
         "register_prehook",
         "requires_grad",
+        "residuals",
         "save_for_backward",
         "save_for_forward",
         "saved_for_forward",
@@ -105,7 +109,6 @@ class Layout:
 
     operation: Operation
     constants: dict[Expr, str] = field(default_factory=dict)
-    pivots: tuple[str, ...] = ()  # the outputs that plain calls return for their own backward
 
     @property
     def spec(self) -> Spec:
@@ -120,12 +123,10 @@ class Layout:
     def _names(self) -> tuple[Names, dict[str, str], dict[str, str]]:
         spec = self.spec
         names = Names([*_RESERVED, f"{self.class_name}Function", f"{self.class_name}InplaceFunction"])
-        for word in ("fused", "shapes", "wants") if spec.options.kernels else ():
-            names.reserve(word)
         for output in spec.outputs:
             names.reserve(f"grad_{output.name}")
         for tensor in spec.tensors:
-            names.reserve(f"wants_{tensor.name}")
+            names.reserve(f"needs_{tensor.name}")
             names.reserve(f"tangent_{tensor.name}")
             names.reserve(f"grad_{tensor.name}")
         # What starts with an underscore belongs to the plumbing.
@@ -274,12 +275,17 @@ class Layout:
 
     @cached_property
     def keeps(self) -> int:
-        """How many float intermediates a plain call keeps, in the variant that keeps most."""
-        return max(len(self.kept(variant)) for variant in self.variants)
+        """How many float intermediates forward returns, in the variant that keeps most."""
+        return max(len(self.returned(variant)) for variant in self.variants)
 
     def kept(self, variant: Variant) -> tuple[Saved, ...]:
-        """The float intermediates that a plain call keeps in one variant."""
+        """The float intermediates that forward returns for backward in one variant."""
         return () if self.wide_slopes else variant.plan.extras
+
+    def returned(self, variant: Variant) -> tuple[Saved, ...]:
+        """Those of them that are no outputs as well."""
+        outputs = frozenset(variant.outputs.values())
+        return tuple(s for s in self.kept(variant) if s.value not in outputs)
 
     @cached_property
     def hyperparameters_on_ctx(self) -> list[str]:

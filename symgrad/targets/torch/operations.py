@@ -65,7 +65,7 @@ def print_shape(printer: Printer, like: Expr) -> str:
     ]
     if not texts:
         return "torch.Size(())"
-    return texts[0] if len(texts) == 1 else f"_broadcast_shapes({', '.join(texts)})"
+    return texts[0] if len(texts) == 1 else f"rt.broadcast_shapes({', '.join(texts)})"
 
 
 def _known_shape(printer: Printer, value: Expr) -> str | None:
@@ -134,7 +134,7 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     conditions = {n: compare("ne", own, 0) for n, own in floats.items() if own is not n}
     inner = printer.anew({**numbers, **{own: names[n] for n, own in floats.items()}})
     shapes = ", ".join(print_shape(printer, n) for n in names)
-    return f"_shape_of(lambda {', '.join(names.values())}: {inner(substitute(node, conditions))}, {shapes})"
+    return f"rt.shape_of(lambda {', '.join(names.values())}: {inner(substitute(node, conditions))}, {shapes})"
 
 
 def _is_at_hand(printer: Printer, value: Expr) -> bool:
@@ -182,7 +182,7 @@ def _sum_to(printer: Printer, node: Expr) -> str:
 
 def _conform(printer: Printer, node: Expr) -> str:
     value, like = node.args
-    return f"_conform({printer(value)}, {print_shape(printer, like)})"
+    return f"rt.conform({printer(value)}, {print_shape(printer, like)})"
 
 
 def _count(printer: Printer, node: Expr) -> str:
@@ -202,7 +202,7 @@ def _count(printer: Printer, node: Expr) -> str:
     if extent(like).dims:  # not a scalar, which has one element along every dimension
         sizes = [_declared(printer, like, d) or f"{shape}[{attribute(printer, d)}]" for d in dims]
         return sizes[0] if len(sizes) == 1 else f"({' * '.join(sizes)})"
-    return f"_count({shape}, {', '.join(attribute(printer, d) for d in dims)})"
+    return f"rt.count({shape}, {', '.join(attribute(printer, d) for d in dims)})"
 
 
 def _declared(printer: Printer, like: Expr, dim: object) -> str | None:
@@ -238,12 +238,12 @@ def _squeeze(printer: Printer, node: Expr) -> str:
 
 def _restore(printer: Printer, node: Expr) -> str:
     value, of = node.args
-    return f"_restore({printer(value)}, {attribute(printer, node['dim'])}, {print_shape(printer, of)})"
+    return f"rt.restore({printer(value)}, {attribute(printer, node['dim'])}, {print_shape(printer, of)})"
 
 
 def _drop(printer: Printer, node: Expr) -> str:
     value, keep = printer(node.args[0]), node["keepdim"]
-    squeezed = f"_drop({value}, {attribute(printer, node['dim'])})"
+    squeezed = f"rt.drop({value}, {attribute(printer, node['dim'])})"
     if keep is False:
         return squeezed
     return f"({printer.atom(node.args[0])} if {attribute(printer, keep)} else {squeezed})"
@@ -289,33 +289,33 @@ def _helper(name: str) -> Callable[[Printer, Expr], str]:
 def _cumsum_back(printer: Printer, node: Expr) -> str:
     dim, of = attribute(printer, node["dim"]), node.args[0]
     if not extent(of).dims:  # perhaps a scalar
-        return f"_cumsum_back({printer(of)}, {dim})"
+        return f"rt.cumsum_backward({printer(of)}, {dim})"
     return f"{printer.atom(of)}.flip({dim}).cumsum({dim}).flip({dim})"
 
 
 def _put_along(printer: Printer, node: Expr) -> str:
     value, index, like = node.args
     dim = attribute(printer, node["dim"])
-    return f"_put_along({printer(value)}, {printer(index)}, {print_shape(printer, like)}, {dim})"
+    return f"rt.put_along({printer(value)}, {printer(index)}, {print_shape(printer, like)}, {dim})"
 
 
 # ------------------------------------------------------------------------------------------------ products
 def _matmul_left(printer: Printer, node: Expr) -> str:
     g, b, like = node.args
-    return f"_matmul_left({printer(g)}, {printer(b)}, {print_shape(printer, like)})"
+    return f"rt.matmul_left({printer(g)}, {printer(b)}, {print_shape(printer, like)})"
 
 
 def _matmul_right(printer: Printer, node: Expr) -> str:
     a, g, like = node.args
     known = extent(like)
     if known.exact and len(known.dims) == 2:
-        return f"_rows({printer(a)}).mT @ _rows({printer(g)})"
-    return f"_matmul_right({printer(a)}, {printer(g)}, {print_shape(printer, like)})"
+        return f"rt.rows({printer(a)}).mT @ rt.rows({printer(g)})"
+    return f"rt.matmul_right({printer(a)}, {printer(g)}, {print_shape(printer, like)})"
 
 
 def _einsum(printer: Printer, node: Expr) -> str:
     """Of a cotangent or tangent by products that autograd can batch."""
-    name = "_einsum" if node.is_differential else "torch.einsum"
+    name = "rt.einsum" if node.is_differential else "torch.einsum"
     return f'{name}("{node["equation"]}", {", ".join(map(printer, node.args))})'
 
 
@@ -335,7 +335,7 @@ def _conv_slope(printer: Printer, node: Expr) -> str:
         if node.op.endswith("input")
         else [printer(first), shape, printer(second)]
     )
-    return f"_{node.op}({', '.join([*parts, *_attributes(printer, node)])})"
+    return f"rt.{node.op}({', '.join([*parts, *_attributes(printer, node)])})"
 
 
 _SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
@@ -352,8 +352,8 @@ _SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
     "logsumexp": _logsumexp,
     "prod": _prod,
     "norm": _norm,
-    "others": _helper("_others"),
-    "others_slope": _helper("_others_slope"),
+    "others": _helper("rt.others"),
+    "others_slope": _helper("rt.others_slope"),
     "cumsum_back": _cumsum_back,
     "put_along": _put_along,
     "matmul_left": _matmul_left,

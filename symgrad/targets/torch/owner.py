@@ -154,39 +154,23 @@ def _signature(own: Owner) -> str:
 
 # ------------------------------------------------------------------------------------------ what its test asks
 def facts_to_test(layout: Layout, shapes: Shapes, setting: Sequence[Any]) -> dict[str, Any] | None:
-    """What the generated test asks about the module: it is called with tensors of these shapes, or of some that fit.
-
-    `setting` has values of the hyperparameters, for those that have no default.
-    """
+    """What the generated test states about the module: its parameters with their initial values, its attributes where
+    they have other names, the arguments of the constructor beside hyperparameters, and shapes that fit the parameters."""
     spec = layout.spec
     if spec.module is None:
         return None
-    own, places = Owner(spec, spec.module), {t.name: i for i, t in enumerate(spec.tensors)}
+    own = Owner(spec, spec.module)
     owned = {p.tensor: p for p in spec.module.parameters}
     size_of = _sizes_of_names(spec, owned, shapes)
-    sizes = [f"{name}={size_of.get(n, _SIZE)}" for n, name in own.sizes.items()]
-    given = zip(spec.hyperparameters, setting, strict=True)
-    values = {h.name: value if h.default is None else h.default for h, value in given}
-    required = [f"{own.arguments[h.name]}={values[h.name]!r}" for h in spec.hyperparameters if h.default is None]
-    device = ['device="cpu"', "dtype=torch.float64"] if owned else []
-    shown = [*sizes, *(f"{own.arguments[h]}={v!r}" for h, v in values.items())]
-    shown += [f"{own.arguments[p.tensor]}={float(p.init)}" for p in owned.values()]
     fixed = {
         n: tuple(size_of.get(d, _SIZE) if isinstance(d, str) else d for d in p.shape or ()) for n, p in owned.items()
     }
     return {
-        "arguments": ", ".join([*sizes, *required, *device]),
-        "meta": ", ".join([*sizes, *required, 'device="meta"']),
-        "shapes": literal(list(shapes_beside(layout, fixed, shapes))),
-        "call": ", ".join(
-            f"module.{own.names[t.name]}" if t.name in owned else f"x[{places[t.name]}]" for t in spec.tensors
-        ),
-        "inputs": ", ".join(f"x[{places[t.name]}]" for t in spec.tensors if t.name not in owned),
-        "settings": literal(tuple(values.values())),
-        "repr": literal(f"{layout.class_name}({', '.join(shown)})"),
-        "parameters": [
-            {"name": own.names[p.tensor], "index": places[p.tensor], "init": float(p.init)} for p in owned.values()
-        ],
+        "parameters": {n: float(p.init) for n, p in owned.items()},
+        "attributes": {n: own.names[n] for n in owned if own.names[n] != n},
+        "constructor": {name: size_of.get(n, _SIZE) for n, name in own.sizes.items()},
+        "arguments": {h.name: own.arguments[h.name] for h in spec.hyperparameters if own.arguments[h.name] != h.name},
+        "shapes": shapes_beside(layout, fixed, shapes),
     }
 
 

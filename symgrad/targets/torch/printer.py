@@ -254,7 +254,7 @@ class Printer:
     def _tensor_operation(self, node: Expr) -> tuple[str, int]:
         text = print_operation(self, node)
         # The one that is a product of its own where the operands are matrices, and the call of a helper otherwise.
-        return text, _PRODUCT if node.op == "matmul_right" and not text.startswith("_matmul_right(") else ATOM
+        return text, _PRODUCT if node.op == "matmul_right" and not text.startswith("rt.matmul_right(") else ATOM
 
     # ------------------------------------------------------------------------------------------ Python scalars
     def _scalar(self, node: Expr) -> tuple[str, int]:
@@ -283,12 +283,12 @@ class Printer:
             return self._neg(node)
         python = FUNCTIONS[node.op].python
         if node.op == "log" and _has_size(node):
-            python = "_log_of_size({0})"
+            python = "rt.log_of_size({0})"
         return python.format(*(self._at(a, _CONDITIONAL) for a in node.args)), ATOM
 
     def _size_quotient(self, over: str, under: str) -> tuple[str, int]:
         """A quotient of Python numbers by a size, which may be 0."""
-        return f"_size_quotient({over}, {under})", ATOM
+        return f"rt.size_quotient({over}, {under})", ATOM
 
     def _scalar_sum(self, node: Expr) -> tuple[str, int]:
         text = self._at(node.args[0], _SUM)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import literal, quoted
-from symgrad.targets.naming import Names
 from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten
 from symgrad.targets.torch.docs import escaped, listed, summary, wrapped
 from symgrad.targets.torch.floats import read_as_floats
@@ -53,7 +51,7 @@ def _is_number_friendly(layout: Layout) -> bool:
 def tensor_type(tensor: Tensor, layout: Layout) -> str:
     """The annotation of a tensor argument."""
     parts = ["Tensor"]
-    if _is_number_friendly(layout):
+    if _is_number_friendly(layout) and set(tensor.shape or ()) <= {"..."}:
         parts.append({"float": "float", "int": "int", "bool": "bool"}[tensor.dtype])
     if tensor.default is not None:
         parts.append("None")
@@ -101,63 +99,39 @@ def method_signature(layout: Layout) -> str:
     return ", ".join([*tensors, *(f"{layout.arguments[h.name]}: {h.type}" for h in layout.spec.hyperparameters)])
 
 
+_READ = frozenset({"rt", "torch", "float", "int", "bool", "str", "ValueError"})  # by the bodies
+
+
 def functions(layout: Layout) -> list[PublicFunction]:
     """The function, and its in-place variant where the spec asks for one."""
     spec = layout.spec
-    bodies = _bodies(layout, layout)
-    documented = {spec.op: _docstring(layout)}
-    if spec.options.inplace:
-        documented[f"{spec.op}_"] = f"Write the result of ``{spec.op}`` over ``{spec.options.inplace}`` and return it."
-    overwritten = {f"{spec.op}_": spec.options.inplace}
-    found = [
-        PublicFunction(n, signature(layout, overwritten.get(n)), text, tuple(bodies[n]))
-        for n, text in documented.items()
-    ]
-    return [part for function in found for part in _sheltered(function, layout)]
+    found = [*_function(layout, spec.op, None, _docstring(layout))]
+    if own := spec.options.inplace:
+        text = f"Write the result of ``{spec.op}`` over ``{own}`` and return it."
+        found += _function(layout, f"{spec.op}_", own, text)
+    return found
 
 
-def _sheltered(function: PublicFunction, layout: Layout) -> list[PublicFunction]:
-    """The function; where an argument hides what its body needs, a shell around a body with other names."""
-    code = re.sub(r'"[^"]*"', "", "\n".join(function.body))
-    hidden = {*re.findall(r"(?<![.\w])(\w+)\(", code), "float", "int", "bool", "str", "torch"}
-    if not hidden & set(layout.argument_names):
-        return [function]
-    program = layout.operation.program
-    local = layout.arguments
-    spec = replace(
-        layout.spec,
-        tensors=tuple(replace(t, name=local[t.name]) for t in layout.spec.tensors),
-        hyperparameters=tuple(replace(h, name=local[h.name]) for h in layout.spec.hyperparameters),
-    )
-    inner = Layout(replace(layout.operation, program=replace(program, spec=spec)))
-    name = f"_checked_{function.name}"
-    while name in layout.argument_names:
-        name += "_"
-    body = _bodies(inner, layout)[function.name]
-    call = f"return {name}({', '.join(layout.argument_names)})"
-    written = local[layout.spec.options.inplace or ""] if function.name == f"{layout.spec.op}_" else None
-    text = f"Check the arguments of ``{function.name}`` and call it."
-    return [replace(function, body=(call,)), PublicFunction(name, signature(inner, written), text, tuple(body))]
-
-
-def _bodies(layout: Layout, original: Layout) -> dict[str, list[str]]:
-    """The bodies by function, with the argument names of `layout`."""
-    spec = original.spec
-    bodies = {spec.op: _body(layout, spec.op, "_apply", original)}
-    if spec.options.inplace:
-        name = f"{spec.op}_"
-        body = bodies[name] = _body(layout, name, "_apply_inplace", original)
-        own = dict(zip(original.argument_names, layout.argument_names, strict=True))[spec.options.inplace]
-        target = Names(layout.argument_names).reserve("target")
-        copied = [
-            f"{own}, {target} = {own}.clone(), {own}  # derivatives need what is overwritten",
-            f"return {target}.copy_(_apply({', '.join(layout.argument_names)}))",
+def _function(layout: Layout, name: str, overwritten: str | None, text: str) -> list[PublicFunction]:
+    """A function; where an argument hides what its body reads, the body stands in another with names of its own."""
+    own = {a: a for a in layout.argument_names}
+    if not any(a in _READ or a.startswith("_call") for a in own):
+        return [
+            PublicFunction(name, signature(layout, overwritten), text, tuple(_body(layout, name, overwritten, own)))
         ]
-        if reads_overwritten(original):
-            body[-1:] = copied
-        else:
-            body[-1:] = ["if _forward_mode():", *(f"    {line}" for line in copied), body[-1]]
-    return bodies
+    inner = f"_checked_{name}"
+    while inner in own:
+        inner += "_"
+    local = layout.arguments
+    return [
+        PublicFunction(name, signature(layout, overwritten), text, (f"return {inner}({', '.join(own)})",)),
+        PublicFunction(
+            inner,
+            ", ".join(f"{a}: Any" for a in local.values()),
+            f"Check the arguments of ``{name}`` and call it.",
+            tuple(_body(layout, name, overwritten, local)),
+        ),
+    ]
 
 
 def _docstring(layout: Layout) -> str:
@@ -200,99 +174,82 @@ def _raises(layout: Layout) -> str:
     return text + "."
 
 
-_PYTHON_TYPES = {"float": "(float, int)", "int": "int", "bool": "bool", "str": "str"}
-
-
-def _body(layout: Layout, op: str, apply: str, original: Layout) -> list[str]:
-    spec = layout.spec
-    renamed = dict(zip(original.argument_names, layout.argument_names, strict=True))
-    told = {own: name for name, own in renamed.items()}
-    groups = [] if op != original.spec.op else [[renamed[t] for t in g] for g in read_as_floats(original.operation)]
-    lines = _tensor_checks(layout, op, groups, told)
-    lines += _dtype_checks(layout, op, told)
-    for h in spec.hyperparameters:
-        lines += _hyperparameter_checks(h, op, told[h.name])
-    if shape_check(layout):
-        lines.append(f"_check_shapes({', '.join(t.name for t in spec.tensors if t.shape is not None)})")
-    lines += [f'_dimension("{op}", "{told[h]}", {h}, {rank})' for h, rank in rank_checks(original, renamed)]
-    if is_nonlinear(original):
-        lines.append(f'_refuse_compilers("{op}")')
-    arguments = ", ".join(layout.argument_names)
-    return [*lines, f"return {apply}({arguments})"]
-
-
-def _tensor_checks(layout: Layout, op: str, groups: list[list[str]], told: Mapping[str, str]) -> list[str]:
-    """What is no tensor becomes one or is refused; of each of the groups, one tensor at least is made a float.
-
-    `told` are the names that messages use: those of the spec.
-    """
-    spec = layout.spec
-    names = [t.name for t in spec.tensors]
-    floats = {t for group in groups for t in group}
-    kinds = {t: "_is_float" if t in floats else "_is_real" for t in names}
-    casts = []
-    for group in groups:
-        targets = ", ".join(group) if len(group) > 1 else f"({group[0]},)"
-        casts.append(f"    {targets} = _promoted({', '.join(group)})")
-    if not _is_number_friendly(layout):
-        (name,) = names
-        refusal = f'raise TypeError(f"{op}: expected a real tensor, not {{_kind({name})}}")'
-        if not casts:
-            return [f"if not _is_real({name}):", f"    {refusal}"]
-        cast = f"{name} = {name}.to(torch.get_default_dtype())"
-        return [f"if not _is_float({name}):", f"    if not _is_real({name}):", f"        {refusal}", f"    {cast}"]
-    fits = [
-        f"({t.name} is None or _is_real({t.name}))" if t.default is not None else f"{kinds[t.name]}({t.name})"
-        for t in spec.tensors
-    ]
-    everyone = f"({' and '.join(fits)})"
-    if len(names) > 3 and not layout.optional and not casts:
-        everyone = f"all(map(_is_real, ({', '.join(names)})))"
-    optional = "".join(f'"{told[t.name]}", ' for t in spec.tensors if t.default is not None)
-    values = ", ".join(f"{told[n]}={n}" for n in names)
-    made = f'    {", ".join(names)} = _tensors("{op}", ({optional.rstrip()}), {values})'
-    return [f"if not {everyone}:", made, *casts]
-
-
-def _dtype_checks(layout: Layout, op: str, told: Mapping[str, str]) -> list[str]:
-    lines = []
+def _body(layout: Layout, op: str, overwritten: str | None, names: Mapping[str, str]) -> list[str]:
+    """The checks and the call; `names` are those of the arguments in the body."""
+    lines = _tensor_checks(layout, op, names)
+    if overwritten is None:
+        groups = [[names[t] for t in group] for group in read_as_floats(layout.operation)]
+        lines += [f"{', '.join(g)}{',' * (len(g) == 1)} = rt.floats({', '.join(g)})" for g in groups]
     for t in layout.spec.tensors:
-        if t.dtype == "int":
-            lines.append(f'_integral("{op}", "{told[t.name]}", {t.name})')
-        elif t.dtype == "bool":
-            lines.append(f'_boolean("{op}", "{told[t.name]}", {t.name})')
-    return lines
+        if t.dtype in ("int", "bool"):
+            check = "integral" if t.dtype == "int" else "boolean"
+            lines.append(f'rt.{check}("{op}", "{t.name}", {names[t.name]})')
+    for h in layout.spec.hyperparameters:
+        lines += _hyperparameter_checks(h, op, names[h.name])
+    if shapes := shape_check(layout, names):
+        lines += [f"if not {shapes.condition}:", f'    rt.refuse_shapes("{op}", {", ".join(shapes.declared)})']
+    told = {local: name for name, local in names.items()}
+    lines += [f'rt.dimension("{op}", "{told[h]}", {h}, {rank})' for h, rank in rank_checks(layout, names)]
+    if is_nonlinear(layout):
+        lines.append(f'rt.refuse_compilers("{op}")')
+    return [*lines, *_calls(layout, overwritten, names)]
 
 
-def _hyperparameter_checks(h: Hyperparameter, op: str, told: str) -> list[str]:
-    lines = [f'_typed("{op}", "{told}", {h.name}, {_PYTHON_TYPES[h.type]})']
+def _calls(layout: Layout, overwritten: str | None, names: Mapping[str, str]) -> list[str]:
+    """The call; in place, where derivatives need what is overwritten, of a copy of it."""
+    arguments = ", ".join(names.values())
+    if overwritten is None:
+        return [f"return _call({arguments})"]
+    own = names[overwritten]
+    copied = ", ".join(f"{a}.clone()" if a == own else a for a in names.values())
+    copy = f"return {own}.copy_(_call({copied}))"
+    if reads_overwritten(layout):
+        return [copy]
+    return [
+        "if rt.forward_mode():  # a tangent cannot always be written over",
+        f"    {copy}",
+        f"return _call_inplace({arguments})",
+    ]
+
+
+def _tensor_checks(layout: Layout, op: str, names: Mapping[str, str]) -> list[str]:
+    """What is no tensor becomes one or is refused."""
+    local = [names[t.name] for t in layout.spec.tensors]
+    if not _is_number_friendly(layout):
+        return [f'{local[0]} = rt.tensor("{op}", {local[0]})']
+    optional = [t.name for t in layout.spec.tensors if t.default is not None]
+    told = f'"{op}", {literal(optional)}' if optional else f'"{op}"'
+    given = ", ".join(f"{t.name}={names[t.name]}" for t in layout.spec.tensors)
+    return [f"{', '.join(local)} = rt.tensors({told}, {given})"]
+
+
+def _hyperparameter_checks(h: Hyperparameter, op: str, name: str) -> list[str]:
+    lines = [f'{name} = rt.hyperparameter("{op}", "{h.name}", {name}, {h.type})']
     if h.choices:
-        allowed = literal(h.choices)
         text = listed([str(c) for c in h.choices]).replace(" and ", " or ")
         text = quoted(text)[1:-1].replace("{", "{{").replace("}", "}}")  # inside of an f-string
         lines += [
-            f"if {h.name} not in {allowed}:",
-            f'    raise ValueError(f"{op}: {told} must be {text}, not {{{h.name}!r}}")',
+            f"if {name} not in {literal(h.choices)}:",
+            f'    raise ValueError(f"{op}: {h.name} must be {text}, not {{{name}!r}}")',
         ]
-    if h.domain is not None:
-        test = _inside(h)
-        if test:
-            lines += [
-                f"if not {test}:",
-                f'    raise ValueError(f"{op}: {told} must be in {h.domain}, not {{{h.name}}}")',
-            ]
+    if test := _inside(h, name):
+        lines += [
+            f"if not {test}:",
+            f'    raise ValueError(f"{op}: {h.name} must be in {h.domain}, not {{{name}}}")',
+        ]
     return lines
 
 
-def _inside(h: Hyperparameter) -> str:
-    """The test that a value lies in its domain; NaN does not."""
+def _inside(h: Hyperparameter, name: str) -> str:
+    """The test that a value lies in its domain, if it has one; NaN does not."""
     d = h.domain
-    assert d is not None
+    if d is None:
+        return ""
     low = f"{_bound(d.lower)} {'<' if d.lower_open else '<='} " if d.lower > float("-inf") else ""
     high = f" {'<' if d.upper_open else '<='} {_bound(d.upper)}" if d.upper < float("inf") else ""
     if low and not high:
-        return f"{h.name} {'>' if d.lower_open else '>='} {_bound(d.lower)}"
-    return f"{low}{h.name}{high}" if low or high else ""
+        return f"{name} {'>' if d.lower_open else '>='} {_bound(d.lower)}"
+    return f"{low}{name}{high}" if low or high else ""
 
 
 def _bound(value: float) -> str:

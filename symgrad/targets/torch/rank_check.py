@@ -41,5 +41,5 @@ def _rank(value: Expr, present: Mapping[str, str]) -> str:
         return str(len(known.dims))
     if any(s.op != "sym" or s.name not in present for s in sources):
         return ""
-    ranks = sorted(f"{present[s.name]}.dim()" for s in sources)
+    ranks = sorted(f"rt.rank({present[s.name]})" for s in sources)
     return ranks[0] if len(ranks) == 1 else f"max({', '.join(ranks)})"

@@ -23,12 +23,13 @@ from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout, references
 
-__all__ = ["bad_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
+__all__ = ["bad_shapes", "large_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
 
 _MOST_SETTINGS = 6
+_LARGEST = 20_000  # elements of a tensor
 _SIZES = (3, 2, 4, 3, 2, 5)
 # Shapes of tensors that broadcast with each other, cycled through.
 _BROADCAST: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -293,8 +294,25 @@ def _sized(spec: Spec, given: dict[str, int], leading: tuple[int, ...] = (2,), f
     return tuple(shape(t) for t in spec.tensors)
 
 
+def large_shapes(layout: Layout) -> list[Shapes]:
+    """Declared dimensions at the sizes at which kernels have tails, long rows and many rows, where they fit.
+
+    Tensors without a declared shape broadcast, at sizes that symgrad.testing knows.
+    """
+    spec = layout.spec
+    names = _dimension_names(spec)
+    if not names or len(names) > 3 or any(t.shape is None for t in spec.tensors):
+        return []
+    found = []
+    for many, long in ((17, 33), (9, 1025)):
+        sized = _sized(spec, dict.fromkeys(names, many) | {names[-1]: long}, leading=(3,))
+        if max(math.prod(s or ()) for s in sized) <= _LARGEST:
+            found.append(sized)
+    return _fitting(layout, found) if found else []
+
+
 def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
-    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes."""
+    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes, of which one may be 1."""
     found: list[Shapes] = []
     for i, t in enumerate(spec.tensors):
         shape = good[i]
@@ -305,8 +323,10 @@ def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
         shape = good[i]
         last = t.shape[-1] if t.shape else None
         if shape and isinstance(last, str) and last != "..." and names.count(last) > 1:
-            wrong = (*shape[:-1], shape[-1] + 1)
-            found.append(tuple(s if k != i else wrong for k, s in enumerate(good)))
+            for size in (shape[-1] + 1, 1):
+                wrong = (*shape[:-1], size)
+                if shape[-1] != 1:
+                    found.append(tuple(s if k != i else wrong for k, s in enumerate(good)))
     return found
 
 

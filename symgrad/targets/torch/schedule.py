@@ -15,7 +15,6 @@ from symgrad.ops.tensors import data_arguments, results
 from symgrad.ops.tensors.extent import extent
 from symgrad.plan.fusion import fuse
 from symgrad.targets.naming import Names
-from symgrad.targets.torch.overwrite import MayOverwrite, OverwritingPrinter, overwritable
 from symgrad.targets.torch.printer import Printer
 
 _LONGEST = 72  # characters of one printed expression, beyond which its largest part gets a name
@@ -59,25 +58,17 @@ def statements(
     constants: dict[Expr, str],
     *,
     fused: bool = False,
-    fits: MayOverwrite | None = None,
     certain: bool = True,
 ) -> list[str]:
     """Source lines that compute the targets in order, given the values that `scope` knows.
 
     Shared values are computed once, before their first use, under the union of the conditions of their uses. `fused`
     uses torch's one-pass operations, as derivatives do; formulas are left as they read. Of the conditions of all
-    targets together at least one holds, if that is `certain`. With `fits`, temporaries are overwritten where it
-    allows it.
+    targets together at least one holds, if that is `certain`.
     """
     schedule = _scheduled(targets, scope, fused=fused, certain=certain)
     printers = [schedule.printer(place, constants, scope) for place in range(len(schedule.sequence))]
     texts = schedule.written(printers)
-    if fits is not None:
-        dying = _last_reads([p.used for p in printers], schedule.overwritable())
-        texts = schedule.written(
-            OverwritingPrinter(p.names, constants, p.shapes, p.dtypes, fits, last)
-            for p, last in zip(printers, dying, strict=True)
-        )
     return _grouped(schedule.blocks(texts), [c for t in targets for c in t.conditions], certain)
 
 
@@ -117,11 +108,6 @@ class _Schedule:
     def written(self, printers: Iterable[Printer]) -> list[str]:
         """The source of each value in the sequence."""
         return [write(node) for write, (node, _) in zip(printers, self.sequence, strict=True)]
-
-    def overwritable(self) -> set[Expr]:
-        """The temporaries that may be written over: no target is one of them, and no view of them is taken."""
-        temporaries = (node for node, target in self.sequence if target is None)
-        return overwritable(temporaries, self.users) - self.results
 
     def blocks(self, texts: Sequence[str]) -> Iterator[tuple[Conditions, str]]:
         """The statements, each under its conditions."""
@@ -218,16 +204,6 @@ def _by_condition(nodes: Sequence[Expr], users: Mapping[Expr, Conditions], leave
 def _breadth(condition: Conditions) -> float:
     """How many targets need what stands under a condition."""
     return inf if condition is None else len(condition)
-
-
-def _last_reads(reads: Sequence[Mapping[Expr, int]], temporaries: set[Expr]) -> list[frozenset[Expr]]:
-    """For each statement the temporaries that it alone still reads, and reads once."""
-    found: list[frozenset[Expr]] = []
-    later: set[Expr] = set()
-    for read in reversed(reads):
-        found.append(frozenset(n for n, times in read.items() if times == 1 and n in temporaries and n not in later))
-        later.update(read)
-    return found[::-1]
 
 
 def _computed(roots: Sequence[Expr], leaves: frozenset[Expr]) -> list[Expr]:

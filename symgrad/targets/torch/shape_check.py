@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from symgrad.spec.model import Dim
@@ -12,9 +12,8 @@ from symgrad.targets.torch.layout import Layout
 
 @dataclass(frozen=True)
 class ShapeCheck:
-    """The function that checks shapes: its arguments, the condition for shapes that fit, and what they are told."""
+    """The condition for shapes that fit, and what is said of others."""
 
-    arguments: tuple[str, ...]
     condition: str
     declared: tuple[str, ...]
 
@@ -40,18 +39,18 @@ class Shaped:
         return f"{self.name}.shape[{first}:{last}]" if first or last else f"{self.name}.shape"
 
 
-def shape_check(layout: Layout) -> ShapeCheck | None:
-    """The check of an operation; None where no shape is declared, or no size in it."""
+def shape_check(layout: Layout, names: Mapping[str, str]) -> ShapeCheck | None:
+    """The check of an operation whose arguments are called `names`; None where no size is declared."""
     shaped, told = [], []
     for t in layout.spec.tensors:
         if t.shape is None:
             continue
-        argument, leading = layout.arguments[t.name], t.shape[:1] == ("...",)
-        shaped.append(Shaped(argument, t.shape[leading:], leading, t.default is not None))
-        told.append(f'"{t.name}": ({argument}, {literal(t.shape)})')
+        leading = t.shape[:1] == ("...",)
+        shaped.append(Shaped(names[t.name], t.shape[leading:], leading, t.default is not None))
+        told.append(f"{t.name}=({names[t.name]}, {literal(t.shape)})")
     tests = list(conditions(shaped))
     condition = f"({' and '.join(tests)})" if len(tests) > 1 else "".join(tests)
-    return ShapeCheck(tuple(t.name for t in shaped), condition, tuple(told)) if condition else None
+    return ShapeCheck(condition, tuple(told)) if condition else None
 
 
 def conditions(tensors: Iterable[Shaped]) -> Iterator[str]:
@@ -70,7 +69,8 @@ def conditions(tensors: Iterable[Shaped]) -> Iterator[str]:
         if run:
             tests.append(f"{t.sizes(0, len(t.dims))} == {run}")
         elif t.dims or not t.leading:
-            tests.append(f"{t.name}.dim() {'>=' if t.leading else '=='} {len(t.dims)}")
+            rank = f"{t.name}.dim()" if t.dims else f"rt.rank({t.name})"
+            tests.append(f"{rank} {'>=' if t.leading else '=='} {len(t.dims)}")
             for k, dim in enumerate(t.dims):
                 first, at = known.setdefault(dim, (t, k))
                 if isinstance(dim, int):

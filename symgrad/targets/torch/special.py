@@ -19,11 +19,11 @@ from symgrad.spec.model import Tensor
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.samples import sampled_range, settings, spread, variant_at
 
-__all__ = ["special"]
+__all__ = ["in_domain", "special"]
 
 _Evaluate: TypeAlias = Callable[[Expr, Simulation], Sequence[float]]
 
-_SPECIAL = (math.inf, 0.0, 1e-40)  # and their negatives
+_VALUES = (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40)
 _POINTS = 8  # at which forms are looked at
 _OF_SHAPES = frozenset(SAME_VALUES) - {"finite"} | {"held"}  # what brings shapes and dtypes in line, and a mark
 _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
@@ -35,13 +35,22 @@ def special(layout: Layout) -> list[list[str]]:
     Those are left out at which a chosen form is infinity over infinity, or the like, and the formula as written is not,
     and those at which an output is no number: what its gradient is there, says nothing.
     """
-    values = [sign * v for v in _SPECIAL for sign in (1.0, -1.0)]
     found = []
     for t in layout.spec.tensors:
-        own = [v for v in values if t.dtype == "float" and (t.domain is None or _is_within(v, t.domain))]
+        own = [v for v in _VALUES if t.dtype == "float" and (t.domain is None or _is_within(v, t.domain))]
         lost = set(map(repr, (*_lost(layout, t, own), *_undefined(layout, t, own)))) if own else set()
-        found.append([v.replace("inf", "math.inf") for v in map(repr, own) if v not in lost])
+        found.append([_source(v) for v in own if repr(v) not in lost])
     return found
+
+
+def in_domain(tensor: Tensor) -> list[str]:
+    """The special values that symgrad.testing takes unasked: those between the ends of the domain, as source."""
+    low, high = (tensor.domain.lower, tensor.domain.upper) if tensor.domain else (-math.inf, math.inf)
+    return [_source(v) for v in _VALUES if low <= v <= high]
+
+
+def _source(value: float) -> str:
+    return repr(value).replace("inf", "math.inf")
 
 
 def _lost(layout: Layout, tensor: Tensor, values: Sequence[float]) -> Iterator[float]:

@@ -1,9 +1,9 @@
-"""The complete text of a generated test: the module against its formula, its rules and true values."""
+"""The text of a generated test: a class that states the facts which symgrad.testing checks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations, product
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from symgrad.compiler.operation import Operation, Variant
@@ -14,344 +14,274 @@ from symgrad.ir.expr import ZERO
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.parse.formula import formula
+from symgrad.plan.saving import Saved
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
-from symgrad.targets.literals import literal, tuple_of
-from symgrad.targets.torch import dispatch, docs, public, samples
+from symgrad.targets.free_names import free_names
+from symgrad.targets.literals import literal, quoted, tuple_of
+from symgrad.targets.torch import dispatch, docs, samples
 from symgrad.targets.torch.composite import composite_lines
 from symgrad.targets.torch.conditionals import branches
 from symgrad.targets.torch.dtypes import floated_in, is_choice_of_numbers, promoted
-from symgrad.targets.torch.figures import ALLOWANCE, figures
+from symgrad.targets.torch.figures import figures
 from symgrad.targets.torch.imports import test_imports
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.methods import keepers
 from symgrad.targets.torch.owner import facts_to_test
-from symgrad.targets.torch.plumbing import plumbing
 from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.ranges import sampled_ranges
 from symgrad.targets.torch.schedule import Scope, Target, statements
-from symgrad.targets.torch.special import special
+from symgrad.targets.torch.special import in_domain, special
 
 __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
-_NOT_IN_HALF = frozenset({"erfcx", "log_ndtr"})  # which torch has on no CPU
 _ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
+_TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "Input", "collections", "functools"})
+_WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
 
 def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
-    """The test of an operation's module, formatted; it imports pytest, torch and the standard library.
+    """The test of an operation's module, formatted; it imports torch and symgrad.testing.
 
     `kept` is the most tensors that fused passes save beside what the plan says; `package` is where it imports the module
     from, empty where that stands beside it.
     """
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
-    context = _Facts(layout).context() | {"kept": kept, "package": package}
-    draft = template.render(**context, imports="")
-    return format_python(template.render(**context, imports=test_imports(draft)))
+    context = _Facts(layout, kept).context() | {"package": package}
+    draft = template.render(**context, imports="", runtime=False)
+    return format_python(
+        template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft))
+    )
 
 
 class _Facts:
-    """What the template asks about an operation."""
+    """What is stated about an operation."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, kept: int) -> None:
         self.layout = layout
         self.spec = layout.spec
-        self.places = {t.name: i for i, t in enumerate(self.spec.tensors)}
+        self.kept = kept
         self.constants = layout.constants
         self.settings = samples.settings(layout)
         self.shapes, self.empty = samples.shapes(layout)
-        self.ranges = sampled_ranges(layout)
         self.formulas = [f for v in layout.variants for f in v.formulas.values()]
-        self.operations = any(is_tensor_op(n) for f in self.formulas for n in topological(f))
-        self.broadcasting = all(t.shape is None for t in self.spec.tensors) and not self.operations
-        self.plain = all(t.dtype == "float" for t in self.spec.tensors)
+        self.nodes = topological(*self.formulas)
+        self.pointwise = not any(map(is_tensor_op, self.nodes))
+        self.broadcasting = self.pointwise and all(t.shape is None for t in self.spec.tensors)
 
     def context(self) -> dict[str, Any]:
         """All variables of the template."""
-        layout = self.layout
-        context = {
-            **self._arguments(),
-            **self._samples(),
-            **self._values(),
-            **self._conduct(),
-            **self._derivatives(),
-            "module": facts_to_test(layout, self.shapes[0], self.settings[0]),
-        }
-        formulas = [line for part in ("composite", "saved", "rule", "transposed") for line in context.get(part, ())]
-        context["helpers"] = plumbing("\n".join(formulas))
-        context["constants"] = [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()]
-        return context
-
-    def _arguments(self) -> dict[str, Any]:
-        """What the operation is called by and with."""
         layout, spec = self.layout, self.spec
-        tensors, outputs = spec.tensors, spec.outputs
-        kinds = [{"float": "torch.float64", "int": "torch.int64", "bool": "torch.bool"}[t.dtype] for t in tensors]
+        texts = {
+            "composite": composite_lines(layout),
+            "guarded": self._guarded(),
+            "rule": self._rule() if any(v.overrides for v in layout.variants) else [],
+        }
         return {
+            **texts,
             "op": spec.op,
             "name": layout.class_name,
             "equations": docs.escaped(docs.equations(layout)),
-            "keyword_only": "*" in public.signature(layout).replace("**", "").split(", "),
-            "tensors": literal([t.name for t in tensors]),
-            "many": len(tensors) > 1,
-            "kinds": "" if self.plain else tuple_of(kinds),
-            "masks": any(t.dtype == "bool" for t in tensors),
-            "fixed": tuple(self.places[t.name] for t in tensors if t.dtype == "float" and not t.grad),
-            "optional": any(t.default is not None for t in tensors),
-            "head": next(i for i, t in enumerate(tensors) if t.default is None),
-            "hyperparameters": literal([h.name for h in spec.hyperparameters]) if spec.hyperparameters else "",
-            "outputs": len(outputs),
-            "output_names": literal([o.name for o in outputs]),
-            "grad_outputs": tuple(i for i, o in enumerate(outputs) if o.grad),
-            "some_fixed_outputs": not all(o.grad for o in outputs),
+            "names": ", ".join(sorted(self._imported(), key=_as_ruff_sorts)),
             "arguments": ", ".join(f"{layout.arguments[a]}: Any" for a in layout.argument_names),
-            "inplace": {"index": self.places[spec.options.inplace]} if spec.options.inplace else None,
-            "ascii": all(map(str.isascii, self._declared())),  # torch.jit.load reads no other names
+            "cotangents": ", ".join(f"grad_{o.name}: Any" for o in spec.outputs),
+            "facts": [f"{name} = {value}" for name, value in self._facts()],
+            "figures": [
+                {"quantity": quoted(f.quantity), "rows": f.rows, "float32": f.float32, "float64": f.float64}
+                for f in figures(layout)
+            ],
+            "constants": [f"{name} = {constant_value(n)!r}  # {formula(n)}" for n, name in self.constants.items()],
         }
 
-    def _samples(self) -> dict[str, Any]:
-        """Shapes, ranges and hyperparameters, and what is refused of each."""
-        spec, first = self.spec, self.shapes[0]
-        tensors = spec.tensors
-        mixed = samples.shapes_to_mix(spec, self.shapes, self.formulas)
-        return {
-            "settings": literal(self.settings),
-            "compiled_settings": literal(self._compiled()),
-            "refused": self._refused(),
-            "shapes": literal(self.shapes),
-            "empty": literal(self.empty) if self.empty else "",
-            "mixed_shapes": "SHAPES" if mixed == self.shapes else literal(mixed),
-            "large_shapes": f"[(64,)] * {len(tensors)}" if self.broadcasting else "SHAPES[0]",
-            "square_shapes": f"[(4, 6)] * {len(tensors)}" if self.broadcasting else "SHAPES[0]",
-            "bad_shapes": literal(bad) if (bad := samples.bad_shapes(spec, first)) else "",
-            "ones": literal([_ones(t.shape) for t in tensors]),
-            "in_dims": literal(_in_dims([s is not None for s in first])),
-            "ranges": literal(self.ranges),
-            "twin": "1.5 * t + 0.25" if self._unbounded() else "t.flip(0) if t.dim() else t",
-            "special": tuple_of(list(map(tuple_of, special(self.layout)))),
-            "numbers": self._numbers() if self._takes_numbers() else "",
-        }
+    # ------------------------------------------------------------------------------------------ names
+    @property
+    def _function(self) -> str:
+        return f"{self.spec.op} as operation" if self.spec.op in _TAKEN else self.spec.op
 
-    def _derivatives(self) -> dict[str, Any]:
-        """Which derivatives there are, and how those that the spec gives are checked."""
-        layout, spec = self.layout, self.spec
-        live = any(o.grad for o in spec.outputs) and bool(layout.differentiable)
-        differentiable = tuple(self.places[t] for t in layout.differentiable) if live else ()
-        overridden = tuple(self.places[t] for t in self._overridden())
-        derived = tuple(i for i in differentiable if i not in overridden)
-        once, overrides = not spec.options.double_backward, bool(overridden)
-        zero = all(o.gradient is ZERO for v in layout.variants for o in v.overrides.values())
-        found = {
-            "live": live,
-            "differentiable": differentiable,
-            "derived": derived,
-            "halfless": any(n.op in _NOT_IN_HALF for f in self.formulas for n in topological(f)),
-            "several": len(differentiable) > 1,
-            "subsets": literal(_subsets(differentiable)),
-            "dispensable": all(spec.tensors[i].default is not None for i in differentiable),
-            "checked": bool(derived),
-            "double_checked": live and not once and not (overrides and zero),
-            "once": once and not overrides and self._sloped(),
-            "twice": not once and not overrides and bool(differentiable),
-            "nonlinear": dispatch.is_nonlinear(layout),
-            "overrides": overrides,
-            "overridden": overridden,
-            "absent": any(spec.tensors[i].default is not None for i in overridden),
-            "compared": not overrides,  # the composite has no part of these
-        }
-        if overrides:
-            found |= {
-                "cotangents": ", ".join(f"grad_{o.name}: Any" for o in spec.outputs),
-                "tangents": ", ".join(f"tangent_{t.name}: Any" for t in spec.tensors),
-                "rule": self._rule(),
-                "transposed": self._transposed(),
-            }
-        return found
+    def _imported(self) -> Iterator[str]:
+        name = self.layout.class_name
+        yield self._function
+        yield f"{name}Function"
+        if self.spec.module is not None:
+            yield name
+        if self.spec.options.inplace:
+            yield f"{self.spec.op}_"
 
-    def _values(self) -> dict[str, Any]:
-        """The formula in torch, true values, and what accuracy and dtypes may be asked for."""
-        return {
-            "composite": composite_lines(self.layout),
-            "guarded": self._guarded(),
-            "allowance": ALLOWANCE,
-            "figures": figures(self.layout),
-            "pointwise": not self.operations,
-            "sums": self.broadcasting and len(self.spec.tensors) > 1,
-            "multiplies": self.layout.multiplies,
-            "mixes": not any(n.op in _ONE_DTYPE for f in self.formulas for n in topological(f)),
-            "half": self.spec.options.accumulate == "float32",
-            "finer": self._is_finer(),
-        }
-
-    def _conduct(self) -> dict[str, Any]:
-        """What is saved for backward, and in what dtype it is."""
-        return {
-            "saved": self._saved(),
-            "rounded_slopes": not any(s.source == "output" for v in self.layout.variants for s in v.plan.base),
-            **self._versions(),
-        }
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """Names and values of the attributes of the class, those that are not as usual."""
+        called = {"call": self._function.rpartition(" ")[2], "function": f"{self.layout.class_name}Function"}
+        if self.spec.module is not None:
+            called["module"] = self.layout.class_name
+        if self.spec.options.inplace:
+            called["inplace"] = f"{self.spec.op}_"
+        yield ", ".join(called), ", ".join(called.values())
+        if "call" in called and called["call"] != self.spec.op:
+            yield "name", quoted(self.spec.op)
+        if self.spec.options.inplace:
+            yield "inplace_of", quoted(self.spec.options.inplace)
+        for facts in (self._arguments, self._samples, self._results, self._derivatives, self._owner):
+            yield from facts()
 
     # ------------------------------------------------------------------------------------------ facts
+    def _arguments(self) -> Iterator[tuple[str, str]]:
+        special_of = special(self.layout) if self.pointwise else [None] * len(self.spec.tensors)
+        rows = []
+        for t, (low, high), values in zip(self.spec.tensors, sampled_ranges(self.layout), special_of, strict=True):
+            cells = [quoted(t.name)]
+            if t.dtype != "bool":
+                cells += [f"low={_number(low)}", f"high={_number(high)}"]
+            if t.dtype != "float":
+                cells.append(f"dtype={quoted(t.dtype)}")
+            cells += ["grad=False"] if not t.grad else []
+            cells += ["optional=True"] if t.default is not None else []
+            if t.domain is not None:
+                cells.append(f"domain=({_number(t.domain.lower)}, {_number(t.domain.upper)})")
+            if values is not None and t.dtype == "float" and values != in_domain(t):
+                cells.append(f"special={tuple_of(values)}" if values else "special=()")
+            rows.append(f"Input({', '.join(cells)})")
+        yield "inputs", tuple_of(rows)
+
+    def _samples(self) -> Iterator[tuple[str, str]]:
+        spec, first = self.spec, self.shapes[0]
+        yield "shapes", literal([*self.shapes, *self.empty])
+        if large := samples.large_shapes(self.layout):
+            yield "large", literal(large)
+        names = [h.name for h in spec.hyperparameters]
+        if names:
+            rows = [dict(zip(names, values, strict=True)) for values in self.settings]
+            yield "settings", tuple_of([_mapping(row) for row in rows])
+        if refused := samples.refused(spec):
+            yield "refused", tuple_of([f"({quoted(n)}, {value}, {error})" for n, value, error in refused])
+        if bad := samples.bad_shapes(spec, first):
+            yield "bad_shapes", literal(bad)
+        if self._takes_numbers() and (numbers := self._numbers()):
+            yield "numbers", literal(numbers)
+        ones = [_ones(t.shape) for t in spec.tensors]
+        if any(own != (16,) for own in ones) and self.pointwise:
+            yield "ones_shapes", literal(ones)
+
+    def _results(self) -> Iterator[tuple[str, str]]:
+        spec, layout = self.spec, self.layout
+        if [o.name for o in spec.outputs] != ["y"]:
+            yield "outputs", literal([o.name for o in spec.outputs])
+        if fixed := [o.name for o in spec.outputs if not o.grad]:
+            yield "fixed", literal(fixed)
+        if not self.pointwise:
+            yield "pointwise", "False"
+        if any(n.op in _ONE_DTYPE for n in self.nodes):
+            yield "mixes", "False"
+        wide = layout.wide_values or layout.wide_slopes
+        if wide and any(map(floated_in, self.formulas)):
+            yield "tolerance", repr(_WIDE)
+        from_outputs = any(s.source == "output" for v in layout.variants for s in v.plan.base)
+        widened = spec.options.accumulate == "float32"
+        if not widened or from_outputs:
+            yield "rounded_once", literal((widened, widened and not from_outputs))
+        declared = [*layout.argument_names, *layout.outputs, *(f.name for f in spec.let)]
+        if not all(map(str.isascii, declared)):
+            yield "jit", "False  # torch.jit.load reads no such names"
+
+    def _derivatives(self) -> Iterator[tuple[str, str]]:
+        layout, spec = self.layout, self.spec
+        residuals = [self._residuals(samples.variant_at(layout, values)) for values in self.settings]
+        same = all(r == residuals[0] for r in residuals)
+        yield "residuals", _mapping(residuals[0]) if same else tuple_of([_mapping(r) for r in residuals])
+        if self.kept:
+            yield "kernel_residuals", repr(self.kept)
+        if overridden := [t.name for t in spec.tensors if any(t.name in v.overrides for v in layout.variants)]:
+            yield "overridden", literal(overridden)
+            if dispatch.is_nonlinear(layout):
+                yield "linear", "False"
+        if not spec.options.double_backward:
+            yield "double_backward", "False"
+
+    def _owner(self) -> Iterator[tuple[str, str]]:
+        facts = facts_to_test(self.layout, self.shapes[0], self.settings[0])
+        if facts is None:
+            return
+        for name in ("parameters", "attributes", "constructor", "arguments"):
+            if facts[name]:
+                yield name, _mapping(facts[name])
+        if facts["shapes"] != self.shapes[0]:
+            yield "module_shapes", literal(facts["shapes"])
+
+    def _residuals(self, variant: Variant | None) -> dict[str, tuple[str, ...]]:
+        """What a call saves, by name, each with the tensors whose gradients read it."""
+        found: dict[str, tuple[str, ...]] = {}
+        if variant is None:
+            return found
+        layout = self.layout
+        names = {layout.symbol(t.name): t.name for t in self.spec.tensors}
+        scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
+        kept: tuple[Saved, ...] = (*variant.plan.base, *layout.kept(variant))
+        for saved in kept:
+            name = names.get(saved.value)
+            if name is None:
+                name = scope.names.for_value(released(saved.value), layout.symbols())
+            found[name] = tuple(keepers(saved, variant, layout))
+        return found
+
+    # ------------------------------------------------------------------------------------------ questions
     def _joint(self) -> bool:
         """Whether the dtype of every output is that of all tensors, which decide the dtype of a number among them."""
         everyone = {self.layout.symbol(t.name) for t in self.spec.tensors}
-        nodes = topological(*self.formulas)
-        return not any(map(is_choice_of_numbers, nodes)) and all(promoted(f) == everyone for f in self.formulas)
+        return not any(map(is_choice_of_numbers, self.nodes)) and all(promoted(f) == everyone for f in self.formulas)
 
     def _takes_numbers(self) -> bool:
         """Whether any tensor may be a number, and the results are as if it were a tensor without dimensions."""
-        return self.broadcasting and len(self.spec.tensors) > 1 and self.plain and self._joint()
+        floats = all(t.dtype == "float" for t in self.spec.tensors)
+        return self.broadcasting and len(self.spec.tensors) > 1 and floats and self._joint()
 
-    def _numbers(self) -> str:
+    def _numbers(self) -> list[float]:
         """Numbers in all domains: an integer, where torch computes the formula of one, and another."""
-        whole = not any(n.op in _OF_FLOATS for f in self.formulas for n in topological(f))
+        whole = not any(n.op in _OF_FLOATS for n in self.nodes)
         domains = [t.domain for t in self.spec.tensors if t.domain is not None]
-        found = [v for v in (2 if whole else 2.0, 0.5) if all(v in d for d in domains)]
-        return repr(found) if found else ""
-
-    def _sloped(self) -> bool:
-        """Whether there is a derivative in the first settings."""
-        variant = samples.variant_at(self.layout, self.settings[0])
-        return variant is not None and bool(variant.gradients)
-
-    def _overridden(self) -> list[str]:
-        found = {t for v in self.layout.variants for t in v.overrides}
-        return [t.name for t in self.spec.tensors if t.name in found]
-
-    def _unbounded(self) -> bool:
-        """Whether values may grow by half and a bit without leaving a domain."""
-        floats = [t for t in self.spec.tensors if t.dtype == "float"]
-        small = self.ranges == [samples.sampled_range(t, self.spec) for t in self.spec.tensors]
-        small = small and all(t.name not in self.spec.test.ranges for t in floats)
-        bounded = any(t.domain and (t.domain.upper < float("inf") or t.domain.lower > 0) for t in floats)
-        return len(floats) == len(self.spec.tensors) and small and not bounded
-
-    def _compiled(self) -> list[tuple[Any, ...]]:
-        """Settings that take different branches of the module, at most two."""
-        found: dict[int, tuple[Any, ...]] = {}
-        for values in self.settings:
-            found.setdefault(id(samples.variant_at(self.layout, values)), values)
-        return list(found.values())[:2]
-
-    def _is_finer(self) -> bool:
-        """Whether functions of whole numbers are computed in float64, which the composite computes in float32."""
-        wide = self.layout.wide_values or self.layout.wide_slopes
-        return wide and any(map(floated_in, self.formulas))
-
-    def _refused(self) -> str:
-        rows = [f'("{n}", {value}, {error})' for n, value, error in samples.refused(self.spec)]
-        return f"[{', '.join(rows)}]" if rows else ""
-
-    def _versions(self) -> dict[str, Any]:
-        """The places, among tensors and outputs, of what is saved in the first settings and can be changed."""
-        variant = samples.variant_at(self.layout, self.settings[0])
-        names = list(self.layout.outputs.values())
-        found: list[tuple[int, str]] = []
-        floats = {t.name: i for i, t in enumerate(self.spec.tensors) if t.dtype == "float"}
-        for s in variant.plan.base if variant and self.layout.operation.keeping is None else ():
-            if s.source == "input" and s.value["name"] in floats:
-                found.append((floats[s.value["name"]], s.value["name"]))
-            elif s.source == "output" and variant:
-                k = list(variant.outputs.values()).index(s.value)
-                found.append((len(self.spec.tensors) + k, names[k]))
-        found.sort()
-        return {
-            "versions": literal([i for i, _ in found]) if found else "",
-            "versions_text": docs.listed([n for _, n in found]) if found else "",
-        }
+        return [v for v in (2 if whole else 2.0, 0.5) if all(v in d for d in domains)]
 
     # ------------------------------------------------------------------------------------------ source
-    def _branches(self, leaf: Any) -> list[str]:
-        return branches(self.layout.operation.body, leaf, Printer(self.layout.symbols(), self.constants))
-
-    def _scope(self) -> Scope:
-        return Scope(self.layout.names(), self.layout.symbols(), lets=self.layout.lets)
-
-    def _saved(self) -> list[str]:
-        """Lines that return the plan's values, each with the places of the tensors whose gradients read it."""
-        symbols = self.layout.symbols()
-
-        def leaf(variant: Variant) -> list[str]:
-            base = variant.plan.base
-            extras = self.layout.kept(variant)
-            scope = self._scope()
-            targets, rows = [], []
-            for saved in (*base, *extras):
-                name = symbols.get(saved.value)
-                if name is None:
-                    name = scope.names.for_value(released(saved.value), symbols)
-                    targets.append(Target(name, saved.value))
-                tensors = keepers(saved, variant, self.layout)
-                rows.append(f"({name}, {literal([self.places[t] for t in tensors])})")
-            return [*statements(targets, scope, self.constants), f"return [{', '.join(rows)}]"]
-
-        printer = Printer(self.layout.symbols(), self.constants)
-        return branches(self.layout.operation.called.body, leaf, printer)
-
     def _rule(self) -> list[str]:
-        tensors = self.spec.tensors
+        """Lines that return the gradients which the spec gives, None where there is none in a variant."""
+        layout = self.layout
+        overridden = [t.name for t in self.spec.tensors if any(t.name in v.overrides for v in layout.variants)]
 
         def leaf(variant: Variant) -> list[str]:
-            targets = [(f"own_{t}", o.gradient) for t, o in variant.overrides.items() if o.gradient is not ZERO]
-            lines = statements([Target(n, v) for n, v in targets], self._scope(), self.constants)
-            known = {n for n, _ in targets}
-            results = [f"own_{t.name}" if f"own_{t.name}" in known else "None" for t in tensors]
-            return [*lines, f"return [{', '.join(results)}]"]
+            given = {t: o.gradient for t, o in variant.overrides.items() if o.gradient is not ZERO}
+            scope = Scope(layout.names(), layout.symbols(), lets=layout.lets)
+            targets = [Target(f"own_{t}", value) for t, value in given.items()]
+            results = [f"own_{t}" if t in given else "None" for t in overridden]
+            return [*statements(targets, scope, self.constants), f"return {tuple_of(results)}"]
 
-        return self._branches(leaf)
-
-    def _transposed(self) -> list[str]:
-        spec = self.spec
-
-        def leaf(variant: Variant) -> list[str]:
-            targets, results = [], []
-            for output in spec.outputs:
-                terms = [
-                    rule[output.name] for o in variant.overrides.values() if output.name in (rule := o.transposed or {})
-                ]
-                names = [f"term_{output.name}_{k}" if k else f"term_{output.name}" for k in range(len(terms))]
-                targets += [Target(n, v) for n, v in zip(names, terms, strict=True)]
-                local = self.layout.outputs[output.name]
-                results.append(f"{' + '.join(names)} + 0 * {local}" if names else f"torch.zeros_like({local})")
-            call = ", ".join(self.layout.arguments[a] for a in self.layout.argument_names)
-            outputs = ", ".join(self.layout.outputs.values())
-            lines = statements(targets, self._scope(), self.constants)
-            return [*lines, f"{outputs} = composite({call})", f"return {', '.join(results)}"]
-
-        return self._branches(leaf)
+        return branches(layout.operation.body, leaf, Printer(layout.symbols(), self.constants))
 
     def _guarded(self) -> list[str]:
         """The composite with harmless arguments in dead branches, where autograd would give NaN without them."""
         bench = Workbench(self.layout.operation.program)
-        if all(bench.guarded(f) is f for v in self.layout.variants for f in v.formulas.values()):
+        if all(bench.guarded(f) is f for f in self.formulas):
             return []
         return composite_lines(self.layout, bench.guarded)
 
-    def _declared(self) -> list[str]:
-        """All names of the spec but those of dimensions."""
-        return [*self.layout.argument_names, *self.layout.outputs, *(f.name for f in self.spec.let)]
+
+def _as_ruff_sorts(name: str) -> tuple[int, str]:
+    """Constants, classes, functions."""
+    bare = name.partition(" ")[0]
+    return (0 if bare.isupper() and len(bare) > 1 else 1 if bare[:1].isupper() else 2, bare)
 
 
-def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
-    """Subsets of differentiable tensors: all up to four tensors, else each alone, all but each, and all."""
-    n = len(places)
-    sizes = range(1, n + 1) if n <= 4 else (1, n - 1, n)
-    return [c for k in sizes for c in combinations(places, k)]
+def _mapping(row: dict[str, Any]) -> str:
+    return f"{{{', '.join(f'{quoted(name)}: {literal(value)}' for name, value in row.items())}}}"
 
 
-def _in_dims(present: Sequence[bool]) -> list[tuple[int | None, ...]]:
-    n = len(present)
-    if n <= 3:
-        found: list[tuple[int | None, ...]] = [c for c in product((0, None), repeat=n) if 0 in c]
-    else:
-        found = [(0,) * n] + [tuple(0 if k == i else None for k in range(n)) for i in range(n)]
-    return [*found, (-1,) * n]
+def _number(value: float) -> str:
+    """A number as source: infinities by name, whole numbers without a fraction."""
+    if math.isinf(value):
+        return "math.inf" if value > 0 else "-math.inf"
+    return repr(int(value)) if value == int(value) and abs(value) < 1e6 else repr(value)
 
 
-def _ones(shape: Sequence[int | str] | None) -> tuple[int, ...]:
+def _ones(shape: Any) -> tuple[int, ...]:
     if shape is None:
         return (16,)
-    return tuple(d if isinstance(d, int) else 1 for d in shape)
+    return tuple(d if isinstance(d, int) else 1 for d in shape if d != "...")

@@ -18,4 +18,4 @@ def _has(kernel: Kernel) -> bool:
     return not reduced and not counted
 
 
-TRITON = Language("_cuda.py", "_CudaKernels", can_spell, _has, render_source)
+TRITON = Language("_cuda.py", "CudaLibrary", can_spell, _has, render_source)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,29 +19,15 @@ from symgrad.ir.traversal import substitute
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.parse import FormulaError, parse_expression
 from symgrad.targets.constants import constant_value
-from symgrad.targets.torch.plumbing import snippets
 from symgrad.targets.torch.printer import Printer
+from symgrad.targets.torch.runtime import _runtime
 
 torch.set_num_threads(1)
 
 Shape = tuple[int, ...]
 
 
-def _helpers() -> dict[str, Any]:
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "Any": Any, "Tensor": torch.Tensor}
-    scope["_grads"] = torch.nn.grad
-    scope["_broadcast_shapes"] = torch.broadcast_shapes
-    scope["Callable"], scope["forward_ad"] = Callable, torch.autograd.forward_ad
-    wanted = re.compile(
-        r"_(shape_of|restore|drop|conform|cumsum_back|count|others|others_slope|rows|put_along|matmul_left|matmul_right|einsum|contracted|autocast_all|casts|nn_grad|conv.*|differentiated|forward_mode|forward_ad|in_functorch)$"
-    )
-    for name, text in snippets().items():
-        if wanted.match(name):
-            exec("from __future__ import annotations\n" + text, scope)
-    return scope
-
-
-HELPERS = _helpers()
+HELPERS: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime}
 
 
 def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:

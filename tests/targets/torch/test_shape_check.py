@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.targets.torch.plumbing import snippets
+from symgrad.targets.torch.runtime import _runtime as rt
 from symgrad.targets.torch.shape_check import Shaped, conditions
 
 DIMS = st.lists(st.sampled_from(["A", "B", "C", 2]), max_size=3)
@@ -18,16 +18,14 @@ SIZES = st.one_of(st.none(), st.lists(st.sampled_from([2, 3]), max_size=4))
 
 @pytest.fixture(scope="module")
 def refuse() -> Any:
-    scope: dict[str, Any] = {"Any": Any}
-    exec("from __future__ import annotations\n" + snippets()["_refuse_shapes"], scope)
-    return scope["_refuse_shapes"]
+    return lambda op, shapes: rt.refuse_shapes(op, **shapes)
 
 
 @given(tensors=st.lists(st.tuples(DIMS, st.booleans(), st.booleans(), SIZES), min_size=1, max_size=4))
 def test_the_condition_holds_where_nothing_is_refused(refuse: Any, tensors: Any) -> None:
     shaped = [Shaped(f"t{k}", tuple(d), lead, sizes is None or o) for k, (d, lead, o, sizes) in enumerate(tensors)]
     given = {t.name: None if s is None else torch.empty(s) for t, (*_, s) in zip(shaped, tensors, strict=True)}
-    assert eval(" and ".join(conditions(shaped)) or "True", {}, given) == _accepted(refuse, shaped, given)
+    assert eval(" and ".join(conditions(shaped)) or "True", {"rt": rt}, given) == _accepted(refuse, shaped, given)
 
 
 def _accepted(refuse: Any, shaped: list[Shaped], given: dict[str, Any]) -> bool:

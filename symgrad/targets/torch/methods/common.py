@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from symgrad.compiler.operation import Body, Variant, leaves
@@ -20,9 +21,6 @@ from symgrad.targets.torch.printer import Printer
 from symgrad.targets.torch.schedule import Scope
 
 Leaf: TypeAlias = Callable[[Variant], "list[str]"]
-
-
-_FEW = 3  # tensors
 
 
 class Common:
@@ -58,18 +56,26 @@ class Common:
         known = symbols if symbols is not None else self.layout.symbols()
         return Scope(self.layout.names(), known, lets=self.layout.lets)
 
+    @cached_property
+    def residual_names(self) -> list[str]:
+        """What forward and setup_context call the intermediates: as in the variant that has most."""
+        fullest = max(self.layout.variants, key=lambda variant: len(self.layout.returned(variant)))
+        names = self._kept_names(self._scope(), fullest)
+        returned = self.layout.returned(fullest)
+        return [n for n, s in zip(names, self.layout.kept(fullest), strict=True) if s in returned]
+
     def _kept_names(self, scope: Scope, variant: Variant) -> list[str]:
-        """Local names for the intermediates that a plain call keeps."""
+        """Local names for the intermediates that backward reads."""
         layout = self.layout
         outputs = {form: layout.outputs[name] for name, form in variant.outputs.items()}
-        symbols = layout.symbols()
         values = [s.value for s in layout.kept(variant)]
+        symbols = layout.symbols()
         return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
-    def _wants_line(self, source: str, wants: Sequence[str]) -> str:
+    def _needs_line(self, source: str, wants: Sequence[str]) -> str:
         """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
         layout = self.layout
-        return unpacking([f"wants_{a}" for a in layout.argument_names], source, [f"wants_{t}" for t in wants])
+        return unpacking([f"needs_{a}" for a in layout.argument_names], source, [f"needs_{t}" for t in wants])
 
     def _wanted_tensors(self, variant: Variant) -> list[str]:
         """The tensors with a gradient other than zero."""
@@ -92,7 +98,7 @@ class Common:
     def _conditions(self, wanted: Sequence[str]) -> tuple[str, ...]:
         """That one of some gradients is wanted; none if one always is."""
         everyone = self.layout.differentiable
-        return () if len(everyone) < 2 or set(wanted) == set(everyone) else tuple(f"wants_{t}" for t in wanted)
+        return () if len(everyone) < 2 or set(wanted) == set(everyone) else tuple(f"needs_{t}" for t in wanted)
 
     def _mentions(self, lines: Sequence[str], argument: str) -> bool:
         return any(self.layout.arguments[argument] in line for line in lines)
@@ -119,9 +125,9 @@ class Common:
         for i, tensor in enumerate(layout.spec.tensors):
             if tensor.default is None or layout.symbol(tensor.name) in variant.tensors:
                 symbol = layout.symbol(tensor.name)
-                scope.shapes[symbol] = f"ctx.shapes[{i}]"
+                scope.shapes[symbol] = f"rt.shape(ctx, {i})"
                 if symbol["kind"] == "tensor":  # as it is computed with, where it was not saved and so not widened
-                    scope.dtypes[symbol] = f"torch.promote_types(ctx.dtypes[{i}], torch.float32)"
+                    scope.dtypes[symbol] = f"torch.promote_types(rt.dtype(ctx, {i}), torch.float32)"
         names = []
         for saved in variant.plan.base:
             local = self._saved_name(saved, variant, scope)
@@ -135,8 +141,6 @@ class Common:
                 names.append(local)
         if not names:
             return []
-        if layout.kept(variant) and not with_kept:
-            names.append("*_")
         return [f"{', '.join(names) if len(names) > 1 else tuple_of(names)} = {source}"]
 
     def _saved_name(self, saved: Saved, variant: Variant, scope: Scope) -> str:
@@ -158,49 +162,38 @@ class Common:
         whole = () if self.layout.wide_slopes else ("int_tensor",)
         return [scope.known[v] for v in values if v.get("kind") not in ("bool_tensor", *whole)]
 
-    def _widened(self, names: Sequence[str], dtype: str = "_", *, given: bool = False) -> list[str]:
+    def _widened(self, names: Sequence[str]) -> list[str]:
         """Widen what a derivative is computed from, as far as it needs that."""
         layout = self.layout
         if layout.mixes and not layout.wide_slopes:
             return alike(names, "float32" if layout.widens_slopes else "bool")
-        return widening(names, dtype, layout.wide_slopes, given=given) if layout.widens_slopes else []
+        return widening(names, "_", layout.wide_slopes) if layout.widens_slopes else []
 
-    def _rounds(self, variant: Variant) -> bool:
-        """Whether the only gradient needs no more than rounding to its input's dtype."""
-        return self.layout.widens_slopes and len(self.layout.spec.tensors) == 1 and self._fits(variant)
-
-    def _fits(self, variant: Variant) -> bool:
-        """Whether the only gradient has its input's shape and dtype by itself."""
-        (tensor,) = (t.name for t in self.layout.spec.tensors)
-        own = frozenset({self.layout.symbol(tensor)})
+    def _is_pointwise(self, variant: Variant) -> bool:
+        """Whether the only gradient has its input's shape by itself."""
+        if len(self.layout.spec.tensors) > 1:
+            return False
+        own = frozenset({self.layout.symbol(self.layout.spec.tensors[0].name)})
         pointwise = all(shape_sources(f) == own for f in variant.formulas.values())
         return pointwise and all(shape_sources(o.gradient) <= own for o in variant.overrides.values())
 
     def _once(self, value: str) -> str:
         """The return of a derivative, which may be one that must not be differentiated."""
         spec = self.layout.spec
-        return f"return {value}" if spec.options.double_backward else f'return _once("{spec.op}", {value})'
+        return f"return {value}" if spec.options.double_backward else f'return rt.once("{spec.op}", {value})'
 
 
-def widening(names: Sequence[str], dtype: str, wide: bool, *, given: bool = False) -> list[str]:
+def widening(names: Sequence[str], dtype: str, wide: bool) -> list[str]:
     """Widen tensors to float64 if `wide`, else to what they promote to, float32 at least; `dtype` is what to round to,
     or None if they are as they should be.
-
-    A few tensors that are surely `given` are looked at in place: a call costs half as much as a small operation.
     """
     listed = ", ".join(names)
-    call = f"{listed}, {dtype} = {'_widen_all' if wide else '_widen'}({listed})"
-    if wide or not given or len(names) > _FEW:
-        return [call]
-    first, *others = (f"{name}.dtype" for name in names)
-    mixed = {0: "", 1: " or {} != {}", 2: " or not {} == {} == {}"}[len(others)].format(first, *others)
-    lines = [f"if {first} in _HALF{mixed}:", f"    {call}"]
-    return lines if dtype == "_" else [f"{dtype} = None", *lines]
+    return [f"{listed}, {dtype} = {'rt.widen_to_double' if wide else 'rt.widen'}({listed})"]
 
 
 def alike(names: Sequence[str], least: str) -> list[str]:
     """Give tensors one dtype, no narrower than `least`."""
-    return [f"{', '.join(names)} = _alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
+    return [f"{', '.join(names)} = rt.alike(torch.{least}, {', '.join(names)})"] if len(names) > 1 else []
 
 
 def reads(lines: Sequence[str], names: Sequence[str]) -> bool:
@@ -221,7 +214,7 @@ def unpacking(names: Sequence[str], source: str, lines: Sequence[str]) -> str:
 def only_read(lines: list[str]) -> list[str]:
     """The lines, of which the first may unpack saved values, with `_` for those that the others do not read."""
     names, equals, source = lines[0].partition(" = ")
-    if not equals or ", " not in names or not source.endswith(("saved", "saved_tensors")):
+    if not equals or ", " not in names or source not in ("saved", "rt.saved(ctx)"):
         return lines
     used = [n if n == "*_" or reads(lines[1:], [n]) else "_" for n in names.split(", ")]
     return [f"{', '.join(used)} = {source}", *lines[1:]]

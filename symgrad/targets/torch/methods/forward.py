@@ -8,23 +8,31 @@ from dataclasses import dataclass
 from symgrad.compiler.operation import Variant
 from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import is_number
+from symgrad.ops.tensors import is_number, shaping
 from symgrad.ops.tensors.shapes import same_shape, shape_sources
 from symgrad.targets.torch.dtypes import Operands, cast, lender, printed, promoted
 from symgrad.targets.torch.methods.common import Common, widening
-from symgrad.targets.torch.overwrite import viewed
 from symgrad.targets.torch.schedule import Scope, Target, statements
 
-_ROUND = "_round({value}, dtype)"
+_ROUND = "rt.narrow({value}, dtype)"
 
 
 @dataclass(frozen=True)
 class _Widening:
-    """The lines that widen the tensors, and the pattern that rounds each output; `test` is None where nothing was."""
+    """The lines that widen the tensors, and the pattern that rounds each output."""
 
     lines: tuple[str, ...]
     rounding: Mapping[str, str]
-    test: str = ""
+
+
+_VIEWS = frozenset(row.name for row in (*shaping.TRANSPOSITIONS, *shaping.INTERNAL))
+
+
+def viewed(value: Expr) -> Expr:
+    """What a value is a view of, perhaps: itself, where it is a tensor of its own."""
+    while value.op in _VIEWS or (value.op == "einsum" and len(value.args) == 1):
+        value = value.args[0]
+    return value
 
 
 class Forward(Common):
@@ -47,7 +55,7 @@ class Forward(Common):
         for name, short in variant.outputs.items():
             local = layout.outputs[name]
             form = _whole(short, variant.formulas[name])
-            repeated = form.args and form in (t.value for t in targets) and name not in layout.pivots
+            repeated = form.args and form in (t.value for t in targets)
             value = self._complete(form, variant.formulas[name], "{value}.clone()" if repeated else "{value}")
             if name in fixed:  # compilers may differentiate forward
                 value += ".detach()"
@@ -58,26 +66,15 @@ class Forward(Common):
                 targets.append(Target(local, form))
                 values[name] = value.format(value=local)
         kept = self._kept_names(scope, variant)
-        nothing = ["None"] * layout.keeps
-        outputs = frozenset(variant.outputs.values())
-        own = [(k, s.value) for k, s in zip(kept, layout.kept(variant), strict=True) if s.value not in outputs]
-        targets = [*(Target(local, value) for local, value in own), *targets]
-        lines = [*widened.lines, *statements(targets, scope, layout.constants)]
+        returned = layout.returned(variant)
+        own = [Target(local, s.value) for local, s in zip(kept, layout.kept(variant), strict=True) if s in returned]
+        lines = [*widened.lines, *statements([*own, *targets], scope, layout.constants)]
         if single:
             return lines
         results = [widened.rounding[name].format(value=value) for name, value in values.items()]
-        whole = [*kept, *nothing[len(kept) :]]
-        if not kept or not widened.test:
-            return [*lines, f"return {', '.join([*results, *whole])}"]
-        narrow = results
-        if set(widened.rounding.values()) == {_ROUND}:
-            narrow, results = list(values.values()), [f"{value}.to(dtype)" for value in values.values()]
         return [
             *lines,
-            f"if {widened.test} is None:",
-            f"    return {', '.join([*narrow, *whole])}",
-            "# Computed wider than the result: recomputing is cheaper than keeping.",
-            f"return {', '.join([*results, *nothing])}",
+            f"return {', '.join([*results, *(t.name for t in own), *['None'] * (layout.keeps - len(own))])}",
         ]
 
     def _widening(self, variant: Variant, scope: Scope) -> _Widening:
@@ -86,9 +83,8 @@ class Forward(Common):
         names = layout.widened
         if not names:
             return _Widening((), dict.fromkeys(variant.outputs, "{value}"))
-        symbols, given = layout.symbols(), not layout.optional
-        rounded = {n: f for n, f in variant.formulas.items() if n not in layout.pivots}
-        sources = {name: promoted(formula) for name, formula in rounded.items()}
+        symbols = layout.symbols()
+        sources = {name: promoted(formula) for name, formula in variant.formulas.items()}
         present = frozenset().union(*(f.tensors for f in variant.formulas.values()))
         everyone = {
             layout.symbol(t.name): name
@@ -97,18 +93,16 @@ class Forward(Common):
         }
         names = list(everyone.values())
         lent = lender(s for s in everyone if s["kind"] == "tensor")
-        for name, formula in rounded.items():
+        for name, formula in variant.formulas.items():
             if lent is not None and not sources[name] and _is_of_truth_values(formula):
                 sources[name] = frozenset({lent})
         if all(operands == everyone.keys() for operands in sources.values()):
-            lines = widening(names, "dtype", layout.wide_values, given=given)
-            rounding = {name: _ROUND if name in sources else self._for_backward("dtype") for name in variant.outputs}
-            return _Widening(tuple(lines), rounding, "dtype")
+            lines = widening(names, "dtype", layout.wide_values)
+            return _Widening(tuple(lines), dict.fromkeys(variant.outputs, _ROUND))
         # What autocast multiplies is of a type of its own: it is rounded only where it was widened.
-        narrows = layout.wide_values and layout.pivots
-        test = scope.names.fresh("rounded") if layout.multiplies or layout.keeps or narrows else "_"
+        test = scope.names.fresh("rounded") if layout.multiplies else "_"
         lines, locals_ = list[str](), dict[Operands, str]()
-        patterns = {name: "{value}" if name in sources else self._for_backward(test) for name in variant.outputs}
+        patterns = dict.fromkeys(variant.outputs, "{value}")
         condition = f"{test} and " if layout.multiplies else ""
         for name, operands in sources.items():
             if operands and operands not in locals_:
@@ -116,23 +110,17 @@ class Forward(Common):
                 locals_[operands] = local
                 lines.append(f"{local} = {printed(operands, symbols)}")
             if operands:
-                patterns[name] = f"_round({{value}}, {condition}{locals_[operands]})"
-        lines += widening(names, test, layout.wide_values, given=given)
-        return _Widening(tuple(lines), patterns, test if layout.keeps else "")
-
-    def _for_backward(self, dtype: str) -> str:
-        """The pattern of an output that is not rounded to the dtype of the result: it is for backward alone."""
-        return f"_narrow({{value}}, {dtype})" if self.layout.wide_values and self.layout.pivots else "{value}"
+                patterns[name] = f"rt.narrow({{value}}, {condition}{locals_[operands]})"
+        lines += widening(names, test, layout.wide_values)
+        return _Widening(tuple(lines), patterns)
 
     def _complete(self, form: Expr, formula: Expr, pattern: str) -> str:
         """The pattern of a result that is a new tensor of the formula's full shape and dtype."""
         names = self.layout.symbols()
-        if any(form is self.layout.variants[0].outputs[name] for name in self.layout.pivots):
-            return pattern
         missing = shape_sources(formula) - shape_sources(form)
         if missing and all(s.op == "sym" for s in missing):
             everyone = sorted((names[s] for s in shape_sources(formula)), key=self.layout.tensors.index)
-            return pattern.replace("{value}", f"_broadcast({{value}}, {', '.join(everyone)})")
+            return pattern.replace("{value}", f"rt.broadcast({{value}}, {', '.join(everyone)})")
         if form.op in ("expand", "where"):
             pattern = pattern.replace("{value}", f"{{value}}{cast(formula, names)}")
         spread = form.op == "expand" and not is_number(form.args[0])

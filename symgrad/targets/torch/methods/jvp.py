@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from symgrad.compiler.operation import Variant
 from symgrad.differentiate.modes import is_tensor_op
@@ -10,7 +10,7 @@ from symgrad.differentiate.symbols import tangent
 from symgrad.differentiate.ties import released
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.targets.torch.methods.common import Common, only_read
+from symgrad.targets.torch.methods.common import Common, only_read, reads
 from symgrad.targets.torch.schedule import Target, statements
 
 
@@ -19,22 +19,22 @@ class Jvp(Common):
 
     def jvp(self) -> list[str]:
         """The tangents of the outputs from those of the inputs that have one."""
+        if not any(o.grad for o in self.layout.spec.outputs):
+            return [f"return {self._returned(['None'] * len(self.layout.spec.outputs))}"]
         only = self._only_tangent()
         body = self._stored_branches(self._one_tangent if only else self._all_tangents)
-        if only and body == [f"return {only}"] and self._keeps_shape():
-            return [f"return None if {only} is None else {only}.clone()"]
-        if len(body) == 1 and re.fullmatch(r"return (None|_zeros\(ctx, \d+\)|, )+", body[0]):
-            return [*self._refusals(), *body]
         lines = self._hyperparameters(body)
         if only:
             # Another tensor, which the output does not depend on, may have the only tangent.
-            nothing = "None" if len(self.layout.spec.tensors) == 1 else "_zeros(ctx, 0)"
-            lines = [f"if {only} is None:", f"    return {nothing}", *lines]
-        if any(re.search(r"\bsaved\b", line) for line in body):
-            body = ["with _primals(ctx) as saved:", *(f"    {line}" for line in body)]
-        elif not self._keeps_shape():
-            body = ["with _primals(ctx):", *(f"    {line}" for line in body)]
-        return [*self._refusals(), *lines, *body]
+            nothing = "None" if len(self.layout.spec.tensors) == 1 else "rt.zeros(ctx, 0)"
+            lines = [f"if {only} is None:", f"    return {self._returned([nothing])}", *lines]
+        name = "saved" if reads(body, ["saved"]) else ""
+        body = [f"with rt.primals(ctx){' as saved' if name else ''}:", *(f"    {line}" for line in body)]
+        return [*lines, *body]
+
+    def _returned(self, tangents: Sequence[str]) -> str:
+        """What jvp returns: residuals have no tangent."""
+        return ", ".join([*tangents, *["None"] * self.layout.keeps])
 
     def _only_tangent(self) -> str | None:
         """The name of the tangent, where every output of every variant depends on that one alone."""
@@ -45,11 +45,6 @@ class Jvp(Common):
         found = [[t for t, _ in self._tangent_terms(output, v)] for v in layout.variants]
         return f"tangent_{found[0][0]}" if found[0] and all(f == found[0][:1] for f in found) else None
 
-    def _keeps_shape(self) -> bool:
-        """Whether the tangents have the output's shape and dtype by themselves."""
-        layout = self.layout
-        return len(layout.spec.tensors) == 1 and all(self._fits(v) for v in layout.variants)
-
     def _one_tangent(self, variant: Variant) -> list[str]:
         layout = self.layout
         ((tensor, value),) = self._tangent_terms(layout.spec.outputs[0].name, variant)
@@ -57,26 +52,21 @@ class Jvp(Common):
         scope.shared = self._in_all_variants(layout.operation.derivative_body, lambda v: list(v.tangents.values()))
         name = f"tangent_{tensor}"
         lines = self._unpack(variant, scope, "saved", with_kept=False)
-        rounds = self._keeps_shape()
-        lines += self._widened([*self._float_names(variant, scope), name], "dtype" if rounds else "_")
+        lines += self._widened([*self._float_names(variant, scope), name])
         scope.shapes[tangent(tensor)] = f"{name}.shape"  # it is there
-        result = "{value}" if rounds else "_total(ctx, [{value}])"
-        if rounds and layout.widens_slopes:
-            result = "_round({value}, dtype)"
-        target = Target(name, value, template=self._once(result))
+        lines += self._refusals(variant)
+        own = "{value}.clone()" if value.op == "sym" else "{value}"  # a new tensor
+        target = Target(name, value, template=self._once(self._returned([f"rt.tangent(ctx, {own})"])))
         return only_read(lines + statements([target], scope, layout.constants, fused=True))
 
-    def _refusals(self) -> list[str]:
+    def _refusals(self, variant: Variant) -> list[str]:
         """Forward mode has no meaning for a gradient rule that is not linear in the cotangent."""
-        tensors = {t for v in self.layout.variants for t, o in v.overrides.items() if o.transposed is None}
-        lines: list[str] = []
-        for tensor in [t for t in self.layout.differentiable if t in tensors]:
-            lines += [
-                f"if tangent_{tensor} is not None:",
-                f'    raise RuntimeError("{self.layout.spec.op}: no forward mode in {tensor}, "'
-                ' "whose gradient rule is not linear in the cotangent")',
-            ]
-        return lines
+        refused = [t for t in self.layout.differentiable if self._is_refused(t, variant)]
+        return [f'rt.refuse_tangent("{self.layout.spec.op}", "{t}", tangent_{t})' for t in refused]
+
+    def _is_refused(self, tensor: str, variant: Variant) -> bool:
+        override = variant.overrides.get(tensor)
+        return override is not None and override.transposed is None
 
     def _all_tangents(self, variant: Variant) -> list[str]:
         layout = self.layout
@@ -88,28 +78,30 @@ class Jvp(Common):
             if any(is_tensor_op(n) for v in variant.tangents.values() for n in topological(released(v))):
                 names += [f"tangent_{t}" for t in layout.differentiable]  # products want equal dtypes
             lines += self._widened(names)
-        results, targets = [], []
+        results, targets, start = [], [], list[str]()
         for k, output in enumerate(layout.spec.outputs):
             terms = self._tangent_terms(output.name, variant)
             if not output.grad:
                 results.append("None")
                 continue
             if not terms:
-                results.append(f"_zeros(ctx, {k})")
+                results.append(f"rt.zeros(ctx, {k})")
                 continue
-            local = "terms" if len(layout.spec.outputs) == 1 else scope.names.fresh(f"terms_{output.name}")
-            lines.append(f"{local} = []")
+            local = scope.names.fresh(f"tangent_{output.name}")
+            start.append(f"{local} = rt.Sum(ctx{f', {k}' if k else ''})")
             targets += [
-                Target(local, value, (f"tangent_{tensor} is not None",), "{target}.append({value})")
+                Target(local, value, (f"tangent_{tensor} is not None",), "{target} += {value}")
                 for tensor, value in terms
             ]
-            results.append(f"_total(ctx, {local}{f', {k}' if k else ''})")
+            results.append(f"{local}.result()")
+        refusals = self._refusals(variant)
         if not targets:
-            return [f"return {', '.join(results)}"]
+            return [*refusals, f"return {self._returned(results)}"]
+        lines += [*refusals, *start]
         targets.sort(key=lambda t: layout.differentiable.index(t.conditions[0].split(" ")[0].removeprefix("tangent_")))
         certain = len({t.conditions for t in targets}) == len(layout.differentiable)
         lines += statements(targets, scope, layout.constants, fused=True, certain=certain)
-        return only_read([*lines, self._once(", ".join(results))])
+        return only_read([*lines, self._once(self._returned(results))])
 
     def _tangent_terms(self, output: str, variant: Variant) -> list[tuple[str, Expr]]:
         terms = []
@@ -120,10 +112,10 @@ class Jvp(Common):
             else:
                 value = (override.transposed or {}).get(output)
             if value is not None:
-                terms.append((tensor, value if self._keeps_shape() else _without_outer_expansion(value)))
+                terms.append((tensor, _without_outer_expansion(value)))
         return terms
 
 
 def _without_outer_expansion(value: Expr) -> Expr:
-    """The tangent before it is expanded to its output's shape, which `_total` does at the return."""
+    """The tangent before it is expanded to its output's shape, which the runtime does at the return."""
     return value.args[0] if value.op == "expand" and value.args[0].tensors else value

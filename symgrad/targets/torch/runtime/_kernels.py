@@ -1,0 +1,767 @@
+"""Fused kernels: compiled when they are first needed, and the Function that runs them in plain calls."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import importlib.util
+import math
+import os
+import platform
+import shutil
+import subprocess
+import warnings
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from . import _runtime as rt
+
+_broadcast_shapes: Any = torch.broadcast_shapes  # has no annotations
+_STORAGE = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+}
+_FLAGS = (
+    *("-std=c++17", "-O2", "-march=native", "-shared", "-fPIC", "-w", "-Wno-psabi"),
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-tree-slp-vectorize"),
+)
+_TYPES = {"u": ctypes.c_uint, "p": ctypes.c_void_p, "d": ctypes.c_double, "i": ctypes.c_int}
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+# ------------------------------------------------------------------------- private names of torch
+_guards: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+_dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_Layouts: Any = getattr(_guards, "TensorGuards", None)  # faster than a key of them is made
+_empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None) or (  # in half the time
+    lambda size, strides, dtype: torch.empty_strided(size, strides, dtype=dtype, device="cpu")
+)
+
+
+# ---------------------------------------------------------------------------------- what a module says
+class Pass(NamedTuple):
+    """One kernel: the types of its arguments, what it reads and writes, and the subsets it is compiled for.
+
+    ``numbers`` are the places of the hyperparameters that it reads among the arguments of forward,
+    ``places`` those that its results belong to.
+    """
+
+    name: str
+    types: str
+    operands: tuple[Any, ...]
+    results: tuple[Any, ...]
+    shape: tuple[Any, ...]
+    subsets: tuple[int, ...]
+    counts: tuple[str, ...] = ()
+    rows: bool = False
+    part: int = 0
+    spans: tuple[Any, ...] = ()
+    numbers: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
+
+
+class Passes(NamedTuple):
+    """The kernels of an operation, or of one way through its branches.
+
+    ``tangents`` and ``second`` are those of forward mode and of second derivatives, by what is defined, as bits.
+    """
+
+    forward: Pass | None = None
+    backward: Pass | None = None
+    tangents: Mapping[int, Pass] = {}
+    second: Mapping[int, Pass] = {}
+    keeps: bool = False  # whether forward returns statistics of rows, which backward reads
+
+
+class Kernels:
+    """The kernels of a module, and the calls of its Function that they serve.
+
+    ``tensors`` is how many arguments are tensors, ``cotangents`` are the places of the outputs that
+    have a derivative. Where there are several ``passes``, ``choose`` tells from the arguments which
+    ones serve.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        tensors: int,
+        passes: Sequence[Passes],
+        *,
+        cotangents: tuple[int, ...] = (0,),
+        choose: Callable[..., int] | None = None,
+    ) -> None:
+        self.library, self.tensors, self.passes = library, tensors, passes
+        self.cotangents, self.choose = cotangents, choose
+        self.differentiates_twice = any(p.second for p in passes)
+
+    def serve(self, function: Any, outputs: int) -> tuple[Callable[..., Any], Any]:
+        """Return what serves calls that nothing differentiates, and a Function for the others.
+
+        Both run kernels where they can, else the methods of ``function``.
+        """
+        kernels = self
+
+        def infer(*args: Any) -> Any:
+            found = kernels.outputs(args, outputs, keep=False)
+            if found is None:
+                return function.forward(*args)
+            return found[0] if outputs == 1 else tuple(found)
+
+        def forward(ctx: Any, *args: Any) -> Any:
+            found = kernels.outputs(args, outputs, keep=True)
+            ctx.call = None if found is None else _Call(kernels, args, len(found) - outputs)
+            kept: Any = ()
+            if found is None:
+                results = function.forward(*args)
+            else:
+                results, kept = found[0] if outputs == 1 else tuple(found[:outputs]), found[outputs:]
+            function.setup_context(ctx, args, results)
+            if kept:
+                ctx.save_for_backward(*(ctx.to_save or ()), *kept)
+            return results
+
+        def backward(ctx: Any, *grads: Any) -> Any:
+            call, found = ctx.call, ctx.saved_tensors
+            given = [grads[k] for k in kernels.cotangents]
+            kept: Any = ()
+            if call is not None:
+                found, kept = found[: len(found) - call.kept], found[len(found) - call.kept :]
+                if all(g is not None for g in given):
+                    if not rt.differentiated():
+                        gradients = call.gradients(ctx.needs_input_grad, (*found, *given), kept)
+                        if gradients is not None:
+                            return gradients
+                    elif kernels.differentiates_twice and not rt.forward_mode():
+                        differentiable: Any = _Gradients.apply
+                        return differentiable(function, ctx, kept, *found, *given)
+            return function.backward(_Context(ctx, found), *grads)
+
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            call, found = ctx.call, ctx.saved_tensors
+            own = tangents[: kernels.tensors]
+            if call is not None and not rt.is_recorded((*found, *own)):
+                fused = call.tangents(found, own)
+                if fused is not None:
+                    places = {place: k for k, place in enumerate(kernels.cotangents)}
+                    results = tuple(fused[places[k]] if k in places else None for k in range(outputs))
+                    return results[0] if outputs == 1 else results
+            return function.jvp(_Context(ctx, found), *tangents)
+
+        methods = {m.__name__: staticmethod(m) for m in (forward, backward, jvp)}
+        members = {"__module__": function.__module__, "__doc__": function.__doc__}
+        return infer, type(function.__name__, (Function,), {**members, **methods})
+
+    def chosen(self, args: tuple[Any, ...]) -> Passes:
+        """Return the passes that serve a call with these arguments."""
+        return self.passes[0 if self.choose is None else self.choose(*args)]
+
+    def outputs(self, args: tuple[Any, ...], count: int, *, keep: bool) -> Any:
+        """Return the outputs, and what is kept of rows; None where no pass serves."""
+        passes = self.chosen(args)
+        if passes.forward is None:
+            return None
+        wanted = -1 if keep or not passes.keeps else (1 << count) - 1
+        found = self.run(passes.forward, args[: self.tensors], args, None, wanted)
+        return found if found is None or keep else found[:count]
+
+    def run(self, entry: Any, tensors: Any, args: tuple[Any, ...], shapes: Any, wanted: int = -1) -> Any:
+        """Run a pass with the hyperparameters that it reads among ``args``."""
+        return self.library.run(entry, tensors, [args[k] for k in entry.numbers], shapes, wanted)
+
+
+class _Call:
+    """A call that a kernel served: its kernels, its hyperparameters and the shapes of its tensors."""
+
+    def __init__(self, kernels: Kernels, args: tuple[Any, ...], kept: int) -> None:
+        self.kernels = kernels
+        self.passes = kernels.chosen(args)
+        tensors = args[: kernels.tensors]
+        self.shapes = tuple(None if t is None else t.shape for t in tensors)
+        self.args = (*[None] * len(tensors), *args[len(tensors) :])
+        self.kept = kept
+
+    def gradients(self, needs: Any, given: tuple[Any, ...], kept: Any) -> Any:
+        """Return the gradients, from saved values and cotangents; None where no pass serves."""
+        entry = self.passes.backward
+        if entry is None:
+            return None
+        tensors = (*given, *kept) if any(dims is None for _, dims in entry.operands) else given
+        places = entry.places
+        wanted = 1 if len(places) == 1 else sum(needs[place] << k for k, place in enumerate(places))
+        found = self.kernels.run(entry, tensors, self.args, self.shapes, wanted)
+        return None if found is None else tuple(_placed(places, found, len(self.args)))
+
+    def second(self, needs: Any, given: tuple[Any, ...], cotangents: Any) -> list[Any] | None:
+        """Return what cotangents of the gradients give to ``given``; None where no pass serves."""
+        entry = self.passes.second.get(_defined(cotangents))
+        if entry is None:
+            return None
+        wanted = sum(needs[place] << k for k, place in enumerate(entry.places))
+        tensors = (*given, *[c for c in cotangents if c is not None])
+        found = self.kernels.run(entry, tensors, self.args, self.shapes, wanted)
+        return None if found is None else _placed(entry.places, found, len(given))
+
+    def tangents(self, found: Any, tangents: Any) -> Any:
+        """Return the tangents of the outputs; None where no pass serves."""
+        entry = self.passes.tangents.get(_defined(tangents))
+        given = (*found, *[t for t in tangents if t is not None])
+        return None if entry is None else self.kernels.run(entry, given, self.args, self.shapes)
+
+
+class _Gradients(Function):
+    """The gradients of a call that kernels served, where they are differentiated in turn by one kernel more.
+
+    Third derivatives are those of the eager methods.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, function: Any, first: Any, kept: Any, *given: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*given)
+        ctx.function, ctx.first, ctx.needs = function, first, first.needs_input_grad
+        fused = first.call.gradients(ctx.needs, given, kept)
+        return _eager_gradients(function, first, ctx.needs, given) if fused is None else fused
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        call, given, needs = ctx.first.call, ctx.saved_tensors, ctx.needs_input_grad[3:]
+        cotangents = cotangents[: call.kernels.tensors]
+        fused = None if rt.differentiated() else call.second(needs, given, cotangents)
+        if fused is None:
+            fused = _through(ctx.function, ctx.first, ctx.needs, given, needs, cotangents)
+        return None, None, None, *fused
+
+
+def _eager_gradients(function: Any, first: Any, needs: Any, given: Any) -> Any:
+    """Return the gradients by the eager backward; the last of ``given`` are the cotangents."""
+    places = first.call.kernels.cotangents
+    count = len(given) - len(places)
+    grads = [None] * (1 + max(places))
+    for place, grad in zip(places, given[count:], strict=True):
+        grads[place] = grad
+    found = function.backward(_Context(first, given[:count], needs), *grads)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _through(function: Any, first: Any, needs: Any, given: Any, wanted: Any, cotangents: Any) -> list[Any]:
+    """Return what the cotangents of the gradients give to ``given``, by the eager backward.
+
+    It reads aliases of what is given, of which some may be functions of others.
+    """
+    with torch.enable_grad():
+        aliases = [t.view_as(t) if want else t for t, want in zip(given, wanted, strict=True)]
+        grads = _eager_gradients(function, first, needs, aliases)
+    pairs = [(g, c) for g, c in zip(grads, cotangents, strict=False) if c is not None]
+    pairs = [(g, c) for g, c in pairs if g is not None and g.requires_grad]
+    places = [k for k, want in enumerate(wanted) if want]
+    if not (pairs and places):
+        return [None] * len(given)
+    pulled = torch.autograd.grad(
+        [g for g, _ in pairs],
+        [aliases[k] for k in places],
+        [c for _, c in pairs],
+        create_graph=torch.is_grad_enabled(),
+        allow_unused=True,
+    )
+    return _placed(tuple(places), pulled, len(given))
+
+
+class _Context:
+    """A context whose saved tensors have been read, which may happen only once."""
+
+    def __init__(self, ctx: Any, saved: Any, needs: Any = None) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+        if needs is not None:
+            self.needs_input_grad = needs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+
+def _placed(places: tuple[int, ...], values: Any, count: int) -> list[Any]:
+    """Return a list of so many, with the values at their places and None elsewhere."""
+    found: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return found
+
+
+def _defined(values: Any) -> int:
+    """Return which are not None, as bits."""
+    return sum(1 << k for k, t in enumerate(values) if t is not None)
+
+
+class Library:
+    """The kernels of one file over plain CPU tensors, compiled when they are first needed.
+
+    They run where eager operations on the same tensors would give the same; anywhere else they
+    decline, and so they do, with one warning, where they cannot be compiled. SYMGRAD_KERNELS=0
+    turns them off.
+    """
+
+    as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
+    narrow = 2048  # elements up to which vectors of 256 bits serve: what follows those of 512 is slow
+
+    def __init__(self, module: str, source: str, digest: str, parts: int = 1, elsewhere: Any = None) -> None:
+        self.source = Path(module).with_name(source)
+        self.digest = digest
+        self.parts = parts  # each a library: of plain calls, of forward mode and second derivatives
+        self.elsewhere = elsewhere  # the passes over CUDA tensors
+        self.on = os.environ.get("SYMGRAD_KERNELS", "1") != "0"
+        self.walks: dict[Any, Any] = {}
+        self.recent: dict[Any, Any] = {}  # the last walks of each pass, and what knows their layouts
+        self.libraries: dict[Any, Any] = {}
+        self.missing: set[int] = set()  # parts that cannot be compiled
+        self.lock = Lock()
+
+    def run(self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1) -> Any:
+        """Return the results of a pass, None for those not wanted; None alone where it declines.
+
+        ``shapes`` are those of the inputs of forward, by default those of ``tensors``.
+        """
+        if entry is None or not self.on or _dispatch_modes():
+            return None
+        for t in tensors:
+            if type(t) not in _PLAIN or t.is_nested:
+                return None
+        for alike, known, walk in self.recent.get((entry.name, wanted), ()):
+            if known == shapes and alike(*tensors):
+                return self.call(walk, tensors, numbers)
+        if not all(t.is_cpu for t in tensors):
+            cuda = self.elsewhere if all(t.is_cuda for t in tensors) else None
+            return cuda and cuda.run(entry, tensors, numbers, shapes, wanted)
+        walk = self.walk(entry, tensors, shapes, wanted)
+        return walk and self.call(walk, tensors, numbers)
+
+    def walk(self, entry: Any, tensors: Any, shapes: Any, wanted: int) -> Any:
+        """Return how a pass runs over these plain tensors, None where it must not."""
+        try:
+            layouts = [(t.dtype, t.shape, t.stride()) for t in tensors]
+            if any(t.is_neg() or t.data_ptr() == 0 for t in tensors):
+                return None
+        except RuntimeError:  # sparse tensors have no strides, wrappers of transforms no storage
+            return None
+        key = entry.name, wanted, shapes, *layouts
+        walk = self.walks.get(key)
+        if walk is None:
+            walk = self.prepare(entry, tensors, shapes, wanted, key)
+        if not walk:
+            return None
+        walk.searches += 1
+        if _Layouts is not None and walk.searches & (walk.searches - 1) == 0:  # ever more rarely
+            sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+            alike = _Layouts(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+            others = self.recent.get((entry.name, wanted), ())[:3]
+            self.recent[entry.name, wanted] = (alike.check, shapes, walk), *others
+        return walk
+
+    def call(self, walk: Any, tensors: Any, numbers: Any) -> Any:
+        """Return the results of a pass over tensors with the layouts of its walk."""
+        addresses = [t.data_ptr() for t in tensors]
+        if 0 in addresses:  # of a storage that was freed
+            return None
+        if walk.copies:
+            tensors = walk.copied(tensors)
+            addresses = [t.data_ptr() for t in tensors]
+        results: list[Tensor | None] = []
+        for shape, strides, dtype in walk.results:
+            if shape is None:
+                results.append(None)
+                addresses.append(0)
+            else:
+                result = _empty_strided(shape, strides, dtype)
+                results.append(result)
+                addresses.append(result.data_ptr())
+        if walk.places is not None:
+            addresses = [addresses[place] for place in walk.places]
+        threads = torch.get_num_threads()
+        walk.function(*walk.subset, *addresses, *numbers, *walk.counts, walk.address, threads)
+        return results
+
+    def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
+        """Return how a pass runs over tensors like these, or False where it must not."""
+        known = [place for place, dims in entry.operands if dims is None]
+        dtypes = {t.dtype for k, t in enumerate(tensors) if t.dtype != torch.bool and k not in known}
+        walk: Any = False
+        if len(dtypes) == 1 and dtypes <= _STORAGE.keys():  # eager operations know how to promote
+            (dtype,) = dtypes
+            inputs = [t.shape for t in tensors] if shapes is None else shapes
+            walk = _walk(entry, tensors, inputs, wanted, dtype, self.as_is)
+            if walk:
+                narrow = math.prod(walk.sizes) <= self.narrow
+                library = self.library(dtype, entry.part, narrow and self.has_wide_vectors())
+                walk = library is not None and self.bind(walk, entry, tensors, library)
+        if len(self.walks) > 2000:  # of shapes that keep changing
+            self.forget()
+        self.walks[key] = walk
+        return walk
+
+    @staticmethod
+    def has_wide_vectors() -> bool:
+        """Tell whether the processor has vectors of 512 bits that a compiler can be told to leave."""
+        return any(" avx512f" in features for features in _machine())
+
+    def forget(self) -> None:
+        """Forget how passes run."""
+        self.walks.clear()
+        self.recent.clear()
+
+    def library(self, dtype: Any, part: int = 0, narrow: bool = False) -> Any:
+        """Return compiled passes for tensors of a dtype, None where there are none."""
+        key = dtype, part, narrow
+        with self.lock:
+            if key not in self.libraries and self.on and part not in self.missing:
+                try:
+                    self.libraries[key] = self.load(dtype, part, narrow)
+                except (ImportError, OSError, RuntimeError) as error:
+                    self.give_up(error, part)
+            return self.libraries.get(key)
+
+    def give_up(self, error: Exception, part: int = 0) -> None:
+        """Decline from now on, and say why; without a later part, plain calls keep their passes."""
+        self.on = part > 0
+        self.missing.add(part)
+        what = "forward mode and second derivatives" if part else "kernels"
+        text = f"no fused {what}, eager operations serve instead: {error}"
+        warnings.warn(f"{self.source.stem}: {text}", RuntimeWarning, stacklevel=2)
+
+    def load(self, dtype: torch.dtype, part: int, narrow: bool) -> Any:
+        """Return the passes for tensors of a dtype. Raises OSError and RuntimeError."""
+        return _compiled(self.source, self.digest, _STORAGE[dtype], part, narrow)
+
+    def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
+        """Return the walk with the function that it calls, and the geometry that this reads."""
+        walk.function = getattr(library, entry.name)
+        walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
+        numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
+        for k, steps in enumerate(walk.steps, -len(entry.operands)):
+            numbers += [walk.summed[k]] if k >= 0 else []
+            numbers += [min(steps[-1], 1), *steps[:-1]]
+        walk.geometry = array("q", numbers)
+        walk.address, _ = walk.geometry.buffer_info()
+        return walk
+
+
+class CudaLibrary(Library):
+    """The kernels of one file over plain CUDA tensors, in Triton; they may decline."""
+
+    kind = "cuda"
+    as_is = frozenset({torch.bool})
+    narrow = 0
+    refused: Any = ()  # what Triton raises where it cannot compile a pass for a device
+
+    def run(self, entry: Any, tensors: Any, numbers: Any = (), shapes: Any = None, wanted: int = -1) -> Any:
+        """Return the results of a pass, None for those not wanted; None alone where it declines."""
+        if entry is None or not self.on or _dispatch_modes():
+            return None
+        key: list[Any] = [entry.name, wanted, shapes]
+        try:
+            for t in tensors:
+                if type(t) not in _PLAIN or t.device.type != self.kind or t.is_neg():
+                    return None
+                if t.data_ptr() == 0:
+                    return None
+                key += (t.device, t.dtype, t.shape, t.stride())
+        except RuntimeError:  # as on a CPU
+            return None
+        known = tuple(key)
+        walk = self.walks.get(known)
+        if walk is None:
+            walk = self.prepare(entry, tensors, shapes, wanted, known)
+        if not walk:
+            return None
+        tensors = walk.copied(tensors)
+        try:
+            with torch.cuda.device(tensors[0].get_device()):
+                operands = [tensors[place] for place, _ in entry.operands]
+                return walk.function(operands, (*numbers, *walk.counts))
+        except self.refused as error:
+            return self.give_up(error)
+
+    def prepare(self, entry: Any, tensors: Any, shapes: Any, wanted: int, key: Any) -> Any:
+        """Return how a pass runs, as on a CPU; every choice of results has a kernel of its own."""
+        if len(entry.subsets) > 1:
+            entry = entry._replace(subsets=(wanted, entry.subsets[-1]))
+        return super().prepare(entry, tensors, shapes, wanted, key)
+
+    def load(self, dtype: torch.dtype, part: int, narrow: bool) -> Any:
+        """Return the module of the passes. Raises ImportError, OSError and RuntimeError."""
+        library = next(iter(self.libraries.values()), None)
+        if library is None:
+            library = _triton_module(self.source, self.digest)
+            self.refused = library.TritonError
+        return library
+
+    def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
+        """Return the walk with the pass that it calls, or False where there is none."""
+        if entry.name not in library.PASSES or len({t.device for t in tensors}) > 1:
+            return False
+        count = len(entry.operands)
+        results = [
+            None if size is None else (size, strides, steps, summed > 0, dtype)
+            for (size, strides, dtype), steps, summed in zip(walk.results, walk.steps[count:], walk.summed, strict=True)
+        ]
+        walk.function = library.Plan(entry.name, walk.dtype, walk.sizes, walk.steps[:count], results)
+        return walk
+
+
+class _Walk:
+    """How a pass runs over tensors of given shapes and strides."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.function: Any = None
+        self.dtype = dtype
+        self.places: list[int] | None = []  # of the arguments among tensors and results; None: as they are
+        self.copies: dict[int, Any] = {}
+        self.results: list[Any] = []  # shape, strides and dtype
+        self.sizes: list[int] = []
+        self.steps: list[list[int]] = []
+        self.summed: list[int] = []
+        self.subset: tuple[int, ...] = ()
+        self.counts: tuple[int, ...] = ()
+        self.address = 0
+        self.searches = 0
+        self.geometry: Any = None
+
+    def copied(self, tensors: Any) -> list[Tensor]:
+        """Return the tensors, those of unfit strides or of truth values copied."""
+        found = list(tensors)
+        for place, like in self.copies.items():
+            fit = found[place].to(self.dtype)
+            if like is None:
+                fit = fit.contiguous()
+            else:
+                dims, shape, strides = like
+                full = torch.empty_strided(shape, strides, dtype=self.dtype, device=fit.device)
+                fit = full.copy_(_unsqueezed(fit, dims))
+            found[place] = fit
+        return found
+
+
+def _unsqueezed(t: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return a view with dimensions of size 1 at these places."""
+    for dim in sorted(dims, reverse=True):
+        t = t.unsqueeze(dim)
+    return t
+
+
+def _walk(entry: Any, tensors: Any, inputs: Any, wanted: int, dtype: torch.dtype, as_is: Any) -> Any:
+    """Plan a pass: the order of its dimensions, and the steps of every tensor along each of them."""
+    blank = [torch.empty(size, device="meta") for size in inputs]
+    try:
+        shape = _broadcast_shapes(*(_unsqueezed(blank[k], dims).shape for k, dims in entry.shape))
+    except RuntimeError:  # a mistake, or rows of several lengths, each of which is reduced
+        return False
+    if 0 in shape or len(shape) > 16 or (entry.rows and not shape):
+        return False
+    metas = [torch.empty_strided(t.shape, t.stride(), device="meta") for t in tensors]
+    views = [_unsqueezed(metas[k], dims or ()) for k, dims in entry.operands]
+    if not all(any(views[k].shape[-1:] == shape[-1:] for k in span) for span in entry.spans):
+        return False  # a reduction of fewer elements than a row has
+    # The strides that an eager operation on these operands would give its result, which may be larger than they.
+    layout = functools.reduce(torch.add, [*views, torch.empty((), device="meta").expand(shape)]).stride()
+    if entry.rows:  # which lie in one piece
+        layout = torch.empty(shape, device="meta").stride()
+    last = len(shape) - 1
+    dims = [d for d in range(len(shape)) if shape[d] != 1 and not (entry.rows and d == last)]
+    dims.sort(key=lambda d: -layout[d])
+    if entry.rows:
+        dims.append(last)
+    walk = _Walk(dtype)
+    inner = dims[-1] if dims else None
+
+    def fits(step: Any) -> bool:
+        return inner is None or shape[inner] == 1 or step[inner] in (0, 1)
+
+    steps = []
+    for view, (place, added) in zip(views, entry.operands, strict=True):
+        step = view.expand(shape).stride()
+        if added is not None and not (fits(step) and tensors[place].dtype in (dtype, *as_is)):
+            step, walk.copies[place] = _unsqueezed(metas[place].contiguous(), added).expand(shape).stride(), None
+            if not fits(step):
+                step, walk.copies[place] = layout, (added, shape, layout)
+        steps.append(step)
+    places = [*(place for place, _ in entry.operands), *range(len(tensors), len(tensors) + len(entry.results))]
+    walk.places = None if places == list(range(len(places))) else places
+    subset = wanted if wanted in entry.subsets else entry.subsets[-1]
+    walk.subset = (subset,) if len(entry.subsets) > 1 else ()
+    for k, (kind, place, added) in enumerate(entry.results):
+        summed, size, strides, step, own = 0, shape, layout, layout, dtype
+        if kind in ("row", "kept", "statistic"):
+            size = shape[:-1] if kind == "row" else (*shape[:-1], 1)
+            like = torch.empty((*shape[:-1], 1), device="meta")
+            strides, step = like.view(size).stride(), like.expand(shape).stride()
+            if kind == "statistic" and dtype != torch.float64:
+                own = torch.float32  # as it is computed
+        elif kind == "total":
+            summed, size, strides, step = 1, (), (), (0,) * len(shape)
+        elif kind == "squeezed" or kind == "reduced":
+            like = torch.empty([1 if d - len(shape) in added else n for d, n in enumerate(shape)], device="meta")
+            summed, step, size = like.numel(), like.expand(shape).stride(), like.shape
+            if kind == "squeezed":
+                size = tuple(n for d, n in enumerate(shape) if d - len(shape) not in added)
+            strides = torch.empty(size, device="meta").stride()
+            if inner is not None and step[inner] > 1:
+                step = _packed(like.shape, dims)
+                strides = tuple(s or 1 for d, s in enumerate(step) if kind == "reduced" or d - len(shape) not in added)
+        elif kind == "tensor" and (inputs[place] != shape or added):
+            like = blank[place]
+            summed, size, strides = like.numel(), like.shape, like.stride()
+            view = _unsqueezed(like, added)
+            step = view.expand(shape).stride()
+            if inner is not None and step[inner] > 1:  # what is innermost in the pass is not so in this tensor
+                step = _packed((1,) * (len(shape) - view.dim()) + view.shape, dims)
+                inside = step[len(shape) - view.dim() :]
+                strides = tuple(s or 1 for d, s in enumerate(inside, -view.dim()) if d not in added)
+        steps.append(step)
+        walk.summed.append(summed)
+        walk.results.append((tuple(size), strides, own) if wanted >> k & 1 else (None, (), own))
+    walk.sizes, walk.steps = _merged(shape, dims, steps, entry.rows)
+    walk.counts = tuple(_count_of(name, shape) for name in entry.counts)
+    return walk
+
+
+def _packed(size: Any, dims: list[int]) -> Any:
+    """Return the steps of a tensor that lies in the order of these dimensions; 0 where it has one element."""
+    steps, length = [0] * len(size), 1
+    for d in reversed(dims):
+        if size[d] != 1:
+            steps[d] = length
+            length *= size[d]
+    return steps
+
+
+def _merged(shape: Any, dims: list[int], steps: list[Any], rows: bool) -> tuple[list[int], list[list[int]]]:
+    """Return sizes and steps in order, dimensions that lie one behind the other as one."""
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in steps]
+    for d in reversed(dims):
+        kept = rows and len(sizes) == 1  # a row stays what it is
+        if sizes and not kept and all(s[d] == m[0] * sizes[0] for s, m in zip(steps, merged, strict=True)):
+            sizes[0] *= shape[d]
+            continue
+        sizes.insert(0, shape[d])
+        for s, m in zip(steps, merged, strict=True):
+            m.insert(0, s[d])
+    if not sizes:
+        return [1], [[1] for _ in steps]
+    return sizes, merged
+
+
+def _count_of(name: str, shape: Any) -> int:
+    """Return a number of elements that a pass reads: of all, of a row, or along some dimensions."""
+    if name == "elements":
+        return math.prod(shape)
+    dims = [-1] if name == "row_length" else [int(d) for d in name.removeprefix("size of ").split()]
+    return math.prod(shape[d] for d in dims) if shape else 1
+
+
+def _compiled(source: Path, digest: str, storage: str, part: int, narrow: bool) -> Any:
+    """Load the passes for one kind of elements, compiling them unless they are in the cache.
+
+    A cached library is found by everything that it depends on, without a compiler, and appears there whole:
+    processes that compile it at once do not disturb each other. Raises OSError and RuntimeError.
+    """
+    text = source.read_text(encoding="utf-8", errors="replace")
+    body = text[text.find("//\n") :]
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
+        raise RuntimeError(f"{source.name} is not the file that this module was generated with")
+    flags = [*_FLAGS, f"-DSTORAGE={storage}", f"-DPART={part}"]
+    kind = f"{storage}{part or ''}"
+    if narrow:
+        flags.append("-mno-avx512f")
+        kind += "_narrow"
+    what = "\n".join([digest, *flags, *_machine()])
+    folder = _cache_folder()
+    target = folder / f"{source.stem}_{kind}_{hashlib.sha256(what.encode()).hexdigest()[:24]}.so"
+    if not _is_sealed(target):
+        compiler = _compiler()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix="building_") as build:
+            made = Path(build) / target.name
+            for openmp in (["-fopenmp"], []):  # without it the passes use one thread
+                command = [*compiler, *flags, *openmp, str(source), "-o", str(made)]
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+                if done.returncode == 0:
+                    break
+            else:
+                raise RuntimeError(f"{' '.join(compiler)} failed:\n{done.stderr[-2000:]}")
+            _seal(made)
+            ctypes.CDLL(str(made))  # what cannot be loaded is not kept
+            made.replace(target)
+    return ctypes.CDLL(str(target))
+
+
+def _compiler() -> list[str]:
+    """Return the C++ compiler: $CXX, which may name options too, or the first of g++, clang++ and c++."""
+    own = os.environ.get("CXX", "").strip()
+    for command in [[own], own.split()] if own else [["g++"], ["clang++"], ["c++"]]:
+        found = shutil.which(command[0])
+        if found:
+            return [found, *command[1:]]
+    raise RuntimeError(f"no C++ compiler ({own or 'g++ or clang++ or c++'}; CXX names another)")
+
+
+@functools.cache
+def _machine() -> tuple[str, ...]:
+    """Return what a library depends on beside its source and flags: the processor."""
+    found = platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return found, platform.processor()
+    return found, *sorted({line for line in lines if line.startswith(("flags", "Features"))})
+
+
+def _cache_folder() -> Path:
+    """Return where compiled passes are kept: $SYMGRAD_CACHE, or the user's cache folder."""
+    own = os.environ.get("SYMGRAD_CACHE")
+    if own:
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "symgrad"
+
+
+def _triton_module(source: Path, digest: str) -> Any:
+    """Import the passes in Triton. Raises ImportError, OSError and RuntimeError."""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    body = text[text.find('\n"""') + 1 :]
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
+        raise RuntimeError(f"{source.name} is not the file that this module was generated with")
+    if torch.version.hip is not None:
+        raise RuntimeError("they are not meant for ROCm")
+    triton = importlib.import_module("triton")
+    if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 6):
+        raise RuntimeError(f"Triton 3.6 or later is needed, and this is {triton.__version__}")
+    triton.runtime.driver.active.get_current_target()  # needs a C compiler
+    spec = importlib.util.spec_from_file_location(f"{__name__}_cuda", source)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _seal(library: Path) -> None:
+    """Append the hash of a library, which loaders do not read."""
+    made = library.read_bytes()
+    library.write_bytes(made + hashlib.sha256(made).digest())
+
+
+def _is_sealed(library: Path) -> bool:
+    """Tell whether a library is there as it was made; one that is cut off ends the process that loads it."""
+    try:
+        made = library.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(made[:-32]).digest() == made[-32:]

@@ -1,0 +1,800 @@
+"""What the modules of this folder share: arguments, dtypes, residuals, and the way into a Function.
+
+Names of torch that are private stand here alone, each with a fallback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+_HALF = frozenset((torch.float16, torch.bfloat16))
+_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts
+_broadcast_shapes: Any = torch.broadcast_shapes  # has no annotations
+_nn_grad: Any = importlib.import_module("torch.nn.grad")  # has no annotations
+
+# ------------------------------------------------------------------------- private names of torch
+# Without the name: what is right everywhere, though perhaps slower.
+_C: Any = torch._C
+_functorch: Any = getattr(_C, "_functorch", None)
+in_functorch: Callable[[], bool] = getattr(_C, "_are_functorch_transforms_active", lambda: True)
+in_jit_trace: Callable[[], bool] = getattr(_C, "_is_tracing", lambda: False)
+_set_forward_mode: Any = getattr(_forward_ad, "_set_fwd_grad_enabled", None) or (lambda mode: contextlib.nullcontext())
+_is_batched: Any = getattr(_functorch, "is_batchedtensor", lambda t: False)
+_is_wrapped: Any = getattr(_functorch, "is_functorch_wrapped_tensor", lambda t: type(t) is not Tensor)
+_unwrap: Any = getattr(_functorch, "get_unwrapped", None)
+_level_of: Any = getattr(_functorch, "maybe_get_level", None)
+_batch_dim_of: Any = getattr(_functorch, "maybe_get_bdim", None)
+_add_batch_dim: Any = getattr(_functorch, "_add_batch_dim", None)
+_CAN_LOOK_INSIDE = None not in (_unwrap, _level_of, _batch_dim_of, _add_batch_dim)
+
+
+def forward_mode() -> bool:
+    """Tell whether forward-mode differentiation may be on."""
+    return getattr(_forward_ad, "_current_level", 0) >= 0 or in_functorch()
+
+
+def differentiated() -> bool:
+    """Tell whether something may differentiate what is computed now."""
+    return torch.is_grad_enabled() or forward_mode()
+
+
+def is_exporting() -> bool:
+    """Tell torch.export; torch.compiler.is_exporting() is also true in torch.compile on 2.11."""
+    return bool(getattr(torch.compiler, "_is_exporting_flag", True))
+
+
+# ------------------------------------------------------------------------------------- arguments
+def tensors(op: str, optional: tuple[str, ...] = (), /, **values: Any) -> Any:
+    """Return the arguments as tensors: numbers become tensors, an optional one may be None.
+
+    Raises TypeError for what is complex or neither.
+    """
+    given = values.values()
+    for value in given:
+        if not isinstance(value, Tensor) or value.is_complex():
+            break
+    else:
+        return given
+    found = [v for v in given if isinstance(v, Tensor)]
+    made: list[Tensor | None] = []
+    for name, value in values.items():
+        if isinstance(value, complex) or (isinstance(value, Tensor) and value.is_complex()):
+            raise TypeError(f"{op}: complex arguments are not supported, and {name} is one")
+        if isinstance(value, Tensor) or (value is None and name in optional):
+            made.append(value)
+            continue
+        try:
+            made.append(_number(value, found))
+        except TypeError:
+            raise TypeError(f"{op}: {name} must be a tensor, not {value!r:.50}") from None
+    return made
+
+
+def tensor(op: str, value: Any) -> Any:
+    """Return the only argument. Raises TypeError where it is no tensor of real numbers."""
+    if not isinstance(value, Tensor) or value.is_complex():
+        raise TypeError(f"{op}: expected a real tensor, not {getattr(value, 'dtype', type(value))}")
+    return value
+
+
+def _number(value: Any, beside: list[Tensor]) -> Tensor:
+    """Return a number as a tensor that leaves the dtype of the result as it is."""
+    dtype = result_dtype(*beside)
+    if isinstance(value, float) and not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    elif dtype == torch.bool and not isinstance(value, bool):
+        dtype = torch.int64
+    elif dtype in _HALF and any(t.dtype in _HALF and t.dim() > 0 for t in beside):
+        dtype = torch.float32  # beside a tensor of half precision, a number is not rounded
+    device = beside[0].device if beside else None
+    if torch.compiler.is_compiling():  # scalar_tensor would compile anew for every value
+        return torch.ones((), dtype=dtype, device=device).mul_(value)
+    return torch.scalar_tensor(value, dtype=dtype, device=device)
+
+
+def floats(*values: Any) -> Any:
+    """Return the tensors, in the default dtype if none of them is of floats."""
+    if any(t.is_floating_point() for t in values):
+        return values
+    return [t.to(torch.get_default_dtype()) for t in values]
+
+
+def integral(op: str, name: str, value: Any) -> None:
+    """Raise TypeError where a tensor that counts or indexes is not of integers."""
+    if isinstance(value, Tensor) and (value.is_floating_point() or value.dtype == torch.bool):
+        raise TypeError(f"{op}: {name} must be a tensor of integers, not of {value.dtype}")
+
+
+def boolean(op: str, name: str, value: Any) -> None:
+    """Raise TypeError where a mask is not of bool."""
+    if isinstance(value, Tensor) and value.dtype != torch.bool:
+        raise TypeError(f"{op}: {name} must be a bool tensor, not of {value.dtype}")
+
+
+def hyperparameter(op: str, name: str, value: Any, kind: type) -> Any:
+    """Return a hyperparameter as a Python number or text. Raises TypeError for another type."""
+    if type(value) is kind:
+        return value
+    if not isinstance(value, bool):
+        if kind is float and isinstance(value, (float, int)):  # symbolic ones, too
+            return value
+        if kind is float and isinstance(value, numbers.Real):
+            return float(value)
+        if kind is int and isinstance(value, numbers.Integral):
+            return value if isinstance(value, int) else int(value)
+        if isinstance(value, kind):
+            return value
+    raise TypeError(f"{op}: {name} must be of type {kind.__name__}, not {value!r}")
+
+
+def rank(value: Any) -> int:
+    """Return the number of dimensions of a tensor."""
+    count: int = value.dim()
+    return count
+
+
+def dimension(op: str, name: str, value: int, rank: int) -> None:
+    """Raise IndexError for a hyperparameter that is no dimension."""
+    bound = max(rank, 1)
+    if not -bound <= value < bound:
+        raise IndexError(f"{op}: {name} must be in [{-bound}, {bound - 1}] for {rank} dimensions, not {value}")
+
+
+def refuse_shapes(op: str, /, **shaped: tuple[Any, tuple[Any, ...]]) -> None:
+    """Raise ValueError where a shape is not the declared one: a name is one size, `...` any."""
+    sizes: dict[Any, tuple[int, str]] = {}
+    for name, (t, dims) in shaped.items():
+        if t is None:
+            continue
+        shape = tuple(t.shape)
+        fixed = dims[1:] if dims[:1] == ("...",) else dims
+        if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(dims)):
+            declared = ", ".join(str(d) for d in dims)
+            raise ValueError(f"{op}: {name} must have the shape [{declared}], not {list(shape)}")
+        for dim, size in zip(fixed, shape[len(shape) - len(fixed) :], strict=True):
+            known, where = (dim, "") if isinstance(dim, int) else sizes.setdefault(dim, (size, name))
+            if size != known and where:
+                raise ValueError(f"{op}: the dimension {dim} of {name} is {size}, and {known} in {where}")
+            if size != known:
+                raise ValueError(f"{op}: a dimension of {name} is {size}, not {known}")
+
+
+# ------------------------------------------------------------------------------------------ dtypes
+def result_dtype(*values: Tensor) -> torch.dtype:
+    """Return torch.result_type of the tensors, which torch.compile cannot trace."""
+    dtypes = [t.dtype for t in values if t.dim() > 0]
+    if not any(dtype.is_floating_point for dtype in dtypes):
+        dtypes = [t.dtype for t in values]
+    return functools.reduce(torch.promote_types, dtypes, torch.bool)
+
+
+def floated(whole: Tensor) -> Tensor:
+    """Return a tensor of the dtype and number of dimensions of a function of whole numbers."""
+    return torch.empty((1,) * whole.dim(), dtype=torch.get_default_dtype())
+
+
+def widen(*values: Any) -> Any:
+    """Return the tensors in one dtype, float32 at least, and, last, what to round the result to.
+
+    That is None where nothing had to be widened. Tensors may be None.
+    """
+    dtypes = {t.dtype for t in values if t is not None}
+    if len(dtypes) == 1 and not dtypes & _HALF:
+        return *values, None
+    given = [t for t in values if t is not None and t.dtype.is_floating_point]
+    if all(t.dtype == given[0].dtype and t.dtype not in _HALF for t in given):
+        return *values, None
+    dtype = result_dtype(*given)
+    kind = torch.promote_types(dtype, torch.float32)
+    wide = [t.to(kind) if t is not None and t.dtype.is_floating_point else t for t in values]
+    return *wide, dtype
+
+
+def widen_to_double(*values: Any) -> Any:
+    """Return the numbers as float64, which the formula needs, and, last, what to round to."""
+    for t in values:
+        if t is not None and t.dtype not in (torch.float64, torch.bool):
+            break
+    else:
+        return *values, None
+    if t.device.type == "mps":  # has no float64
+        return widen(*values)
+    dtype = result_dtype(*[t for t in values if t is not None])
+    wide = [t if t is None or t.dtype == torch.bool else t.double() for t in values]
+    return *wide, dtype if dtype.is_floating_point else torch.get_default_dtype()
+
+
+def alike(least: torch.dtype, *values: Any) -> Any:
+    """Return floating tensors in one dtype, ``least`` or wider: products want equal ones."""
+    dtypes = {t.dtype for t in values if t is not None}
+    dtype = functools.reduce(torch.promote_types, [d for d in dtypes if d.is_floating_point], least)
+    if dtypes == {dtype}:
+        return values
+    return [t if t is None or t.dtype == dtype or not t.dtype.is_floating_point else t.to(dtype) for t in values]
+
+
+def narrow(value: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Round once; a ``to`` that does nothing would cost the gradient in torch.compile (2.11)."""
+    if dtype is None or value.dtype == dtype or not dtype.is_floating_point:
+        return value
+    return value.to(dtype)
+
+
+def broadcast(value: Any, *beside: Tensor) -> Tensor:
+    """Return a new tensor of the value, in the shape and dtype that the tensors broadcast to."""
+    shape = _broadcast_shapes(*[t.shape for t in beside])
+    dtype = result_dtype(*beside)
+    if not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    if not isinstance(value, Tensor):
+        return torch.full(shape, value, dtype=dtype, device=beside[0].device)
+    return value.to(dtype).expand(shape).clone()
+
+
+class Autocast(NamedTuple):
+    """The state of autocast on a kind of device."""
+
+    device: str
+    enabled: bool
+    dtype: torch.dtype | None
+
+
+def autocast(like: Tensor) -> Autocast:
+    """Return the state of autocast, in which backward multiplies as well (pytorch#132388)."""
+    device = like.device.type
+    if not _casts(device):
+        return Autocast("cpu", False, None)
+    return Autocast(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+
+
+def autocast_as(state: Autocast) -> Any:
+    """Return a context with this state of autocast: entering torch's own costs 14 us."""
+    if not state.enabled and not torch.is_autocast_enabled(state.device):
+        return contextlib.nullcontext()
+    return torch.autocast(state.device, state.dtype, state.enabled)
+
+
+def _casts(device: str) -> bool:
+    """Tell whether a kind of device has autocast; torch.compile cannot ask torch 2.11."""
+    return device in ("cpu", "cuda") or torch.amp.is_autocast_available(device)
+
+
+def _autocast_all(*values: Tensor) -> list[Tensor]:
+    """Cast as autocast does for a convolution; it does not know the derivatives of one."""
+    device = values[0].device.type
+    if not _casts(device) or not torch.is_autocast_enabled(device):
+        return [*values]
+    dtype = torch.get_autocast_dtype(device)
+    return [t.to(dtype) if t.dtype == torch.float32 else t for t in values]
+
+
+# --------------------------------------------------------------------------------------- residuals
+def save(
+    ctx: Any,
+    inputs: tuple[Any, ...],
+    outputs: tuple[Tensor, ...],
+    *saved: Tensor | None,
+    residuals: tuple[Tensor | None, ...] = (),
+    fixed: tuple[Tensor, ...] = (),
+) -> None:
+    """Save tensors for backward and jvp, and what inputs and outputs look like.
+
+    ``residuals`` are outputs of forward for backward alone, to be read where nothing differentiates
+    it: what was rounded since they were computed keeps none of them. ``fixed`` outputs have no
+    derivative.
+    """
+    own = [r for r in residuals if r is not None]
+    _mark_fixed(ctx, (*fixed, *own))
+    if own:
+        kinds = [y.dtype for y in outputs]
+        if any(r.dtype not in kinds or r.dtype in _HALF for r in own if r.dtype.is_floating_point):
+            residuals = (None,) * len(residuals)
+    ctx.residuals = len(residuals)
+    if torch.compiler.is_compiling():  # sizes may be symbolic, which ctx cannot hold
+        ctx.inputs = len(inputs)
+        given = [t if isinstance(t, Tensor) else None for t in inputs]
+        ctx.save_for_backward(*saved, *residuals, *given)
+        return
+    ctx.set_materialize_grads(False)
+    ctx.inputs = [(t.shape, t.dtype) if isinstance(t, Tensor) else None for t in inputs]
+    if forward_mode():
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+        residuals = (None,) * len(residuals)
+        ctx.save_for_forward(*saved, *residuals)
+    elif len(outputs) > 1:
+        ctx.outputs = [(y.shape, y.dtype, y.device) for y in outputs]
+    ctx.save_for_backward(*saved, *residuals)
+
+
+def _mark_fixed(ctx: Any, outputs: tuple[Tensor, ...]) -> None:
+    """Mark outputs as not differentiable, under vmap too, where they wrap the results."""
+    if not outputs:
+        return
+    if in_functorch() and _unwrap is not None and not torch.compiler.is_compiling():
+        outputs = tuple(_unbatched(y) for y in outputs)
+    ctx.mark_non_differentiable(*outputs)
+
+
+def _unbatched(t: Any) -> Any:
+    """Return what is inside of a tensor that vmap made."""
+    while _is_batched(t):
+        t = _unwrap(t)
+    return t
+
+
+def saved(ctx: Any) -> Any:
+    """Return what was saved; residuals are None where something may differentiate backward."""
+    found = ctx.saved_tensors
+    if torch.compiler.is_compiling():
+        found = found[: len(found) - ctx.inputs]
+    count = ctx.residuals
+    if count and differentiated():
+        return *found[: len(found) - count], *[None] * count
+    return found
+
+
+def shape(ctx: Any, place: int) -> Any:
+    """Return the shape of an input."""
+    if torch.compiler.is_compiling():
+        return ctx.saved_tensors[place - ctx.inputs].shape
+    return ctx.inputs[place][0]
+
+
+def dtype(ctx: Any, place: int) -> torch.dtype:
+    """Return the dtype of an input."""
+    compiling = torch.compiler.is_compiling()
+    kind: torch.dtype = ctx.saved_tensors[place - ctx.inputs].dtype if compiling else ctx.inputs[place][1]
+    return kind
+
+
+def needs(ctx: Any) -> tuple[bool, ...]:
+    """Tell which inputs need a derivative: in forward mode, any may."""
+    found: tuple[bool, ...] = ctx.needs_input_grad
+    return (True,) * len(found) if forward_mode() else found
+
+
+def fit(ctx: Any, place: int, grad: Tensor | None) -> Tensor | None:
+    """Give a gradient the shape and dtype of its input: sum first, round last."""
+    if grad is None:
+        return None
+    grad = _summed(grad, shape(ctx, place))
+    kind = dtype(ctx, place)
+    return grad if grad.dtype == kind else grad.to(kind)
+
+
+def accumulate(ctx: Any, place: int, total: Tensor | None, grad: Tensor) -> Tensor:
+    """Add what one more cotangent contributes to a gradient, in its shape; it is rounded last."""
+    grad = _summed(grad, shape(ctx, place))
+    return grad if total is None else total + grad
+
+
+def _summed(grad: Tensor, shape: Any) -> Tensor:
+    if grad.shape == shape:
+        return grad
+    return grad.sum_to_size(shape) if shape else grad.sum()
+
+
+def zeros(ctx: Any, output: int) -> Tensor:
+    """Return zeros for the cotangent or tangent of an output."""
+    shape, kind, device = ctx.outputs[output]
+    return torch.zeros(shape, dtype=kind, device=device)
+
+
+@contextlib.contextmanager
+def primals(ctx: Any) -> Iterator[Any]:
+    """Yield what jvp saved, without this level's tangents, and enable forward mode.
+
+    torch calls jvp with forward mode off, and jvp of jvp would be zero (pytorch#197867).
+    """
+    with _set_forward_mode(True):
+        found = ctx.saved_tensors
+        yield [t if t is None else _primal(t) for t in found[: len(found) - ctx.residuals]]
+
+
+def _primal(t: Any) -> Any:
+    """Return ``t`` without this level's tangent; unpack_dual has no vmap rule, hence the walk."""
+    if not (_CAN_LOOK_INSIDE and _is_batched(t)):
+        return _forward_ad.unpack_dual(t, level=0).primal
+    inner = _primal(_unwrap(t))
+    return _add_batch_dim(inner, _batch_dim_of(t), _level_of(t))
+
+
+def tangent(ctx: Any, value: Tensor, output: int = 0) -> Tensor:
+    """Give the tangent of an output its shape and dtype."""
+    shape, kind, _ = ctx.outputs[output]
+    return value.expand(shape).to(kind)
+
+
+class Sum:
+    """The terms of an output's tangent, added up in its shape and dtype."""
+
+    def __init__(self, ctx: Any, output: int = 0) -> None:
+        self.ctx = ctx
+        self.output = output
+        self.total: Tensor | None = None
+
+    def __iadd__(self, term: Tensor) -> Sum:
+        self.total = term if self.total is None else self.total + term
+        return self
+
+    def result(self) -> Tensor:
+        """Return the tangent; zeros where there is no term."""
+        if self.total is None:
+            return zeros(self.ctx, self.output)
+        return tangent(self.ctx, self.total, self.output)
+
+
+# -------------------------------------------------------------------------- the way into a Function
+def entry(
+    function: Any, *, outputs: int = 1, residuals: int = 0, surrogate: Any = None, kernels: Any = None
+) -> Callable[..., Any]:
+    """Return the cheapest way into a Function that is right for whoever watches the call.
+
+    It drops the ``residuals``, which are the last results of forward. ``surrogate`` serves tracers
+    and compilers, where these would lose the rule of the Function; ``kernels`` plain calls.
+    """
+    bare = _without_residuals(function, outputs, residuals)
+    members = {name: value for name, value in vars(bare).items() if name != "jvp"}
+    traced: Any = type(function.__name__, (Function,), members)  # Dynamo refuses a jvp
+    compiled = surrogate or traced.apply
+    scripted = surrogate or bare.forward  # torch.jit.save refuses a Function
+    infer, record = (bare.forward, function) if kernels is None else kernels.serve(function, outputs)
+    direct: Any = super(Function, record).apply  # Function.apply binds a signature: 12 us
+    is_compiling = torch.compiler.is_compiling
+
+    def call(*args: Any) -> Any:
+        if is_compiling():
+            return compiled(*args)
+        if in_functorch():
+            return bare.apply(*(args if outputs == 1 else _batched_alike(args)))
+        if in_jit_trace():
+            return scripted(*args)
+        if not is_recorded(args):
+            return infer(*args)
+        results = direct(*args)
+        if not residuals:
+            return results
+        return results[0] if outputs == 1 else results[:outputs]
+
+    return call
+
+
+def is_recorded(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with these arguments, or forward mode is on."""
+    if torch.is_grad_enabled():
+        for value in args:
+            if isinstance(value, Tensor) and value.requires_grad:
+                return True
+    return forward_mode()
+
+
+def _without_residuals(function: Any, outputs: int, residuals: int) -> Any:
+    """Return the Function without residuals, for those who would not read them."""
+    if not residuals:
+        return function
+    nothing = (None,) * residuals
+    # Dynamo follows functions, and not those of a Function.
+    own_forward, own_setup = function.forward, function.setup_context
+    own_backward, own_jvp = function.backward, function.jvp
+
+    def shown(results: Any) -> Any:
+        return results[0] if outputs == 1 else results[:outputs]
+
+    def forward(*args: Any) -> Any:
+        return shown(own_forward(*args))
+
+    def setup_context(ctx: Any, inputs: Any, results: Any) -> None:
+        own = (results,) if outputs == 1 else tuple(results)
+        own_setup(ctx, inputs, (*own, *nothing))
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return own_backward(ctx, *grads, *nothing)
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return shown(own_jvp(ctx, *tangents))
+
+    # Dynamo gives forward a context as well, unless its signature has as many parameters as there are arguments.
+    forward.__signature__ = inspect.signature(own_forward)  # type: ignore[attr-defined]
+    methods = {m.__name__: staticmethod(m) for m in (forward, setup_context, backward, jvp)}
+    members = {"generate_vmap_rule": True, "__module__": function.__module__, "__doc__": function.__doc__}
+    return type(function.__name__, (Function,), {**members, **methods})
+
+
+def _batched_alike(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments, all batched where one is.
+
+    torch counts what an output that is not batched gives to a gradient once for each element of the
+    batch, if another output of the Function is batched. What is batched alike has no such outputs.
+    """
+    given = [t for t in args if isinstance(t, Tensor)]
+    if _CAN_LOOK_INSIDE and len({_batch_levels(t) for t in given}) == 1:
+        return args
+    nowhere: Any = False
+    for t in given:
+        nowhere = t.detach().new_zeros((), dtype=torch.bool) | nowhere
+    return tuple(t.masked_fill(nowhere, 0) if isinstance(t, Tensor) else t for t in args)
+
+
+def _batch_levels(t: Any) -> frozenset[int]:
+    """Return the levels of vmap that batch a tensor."""
+    found = set()
+    while _is_wrapped(t):
+        if _is_batched(t):
+            found.add(_level_of(t))
+        t = _unwrap(t)
+    return frozenset(found)
+
+
+# --------------------------------------------------------------------------- rules that specs give
+def straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
+    """Return the value with the derivative of the surrogate."""
+    zero = torch.where(surrogate.isfinite(), surrogate - surrogate.detach(), 0)
+    return value.detach() + zero.to(value.dtype)
+
+
+def refuse_compilers(op: str) -> None:
+    """Raise where a compiler would drop the gradient rule of a Function in silence."""
+    if not torch.is_grad_enabled():
+        return
+    compiling = torch.compiler.is_compiling()
+    if compiling and (in_functorch() or is_exporting()):
+        raise NotImplementedError(
+            f"{op}: torch.export and torch.func inside torch.compile lose this gradient; "
+            "export under torch.no_grad(), or call torch.func outside torch.compile"
+        )
+    if not compiling and in_jit_trace():
+        raise NotImplementedError(f"{op}: torch.jit.trace loses this gradient; trace it under torch.no_grad()")
+
+
+def refuse_tangent(op: str, name: str, tangent: Tensor | None) -> None:
+    """Raise for the tangent of a tensor whose gradient rule has no forward mode."""
+    if tangent is not None:
+        raise RuntimeError(f"{op}: no forward mode in {name}, whose gradient rule is not linear in the cotangent")
+
+
+def once(op: str, *grads: Any) -> Any:
+    """Return gradients so that differentiating them raises."""
+    if not torch.compiler.is_compiling() and differentiated():
+        grads = tuple(None if g is None else _once(g, op) for g in grads)
+    return grads if len(grads) > 1 else grads[0]
+
+
+class _Once(Function):
+    """The identity, on the gradient of an operation whose gradient is not to be differentiated."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(grad: Tensor, op: str) -> Tensor:
+        return grad.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, ctx.op = inputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(f"{ctx.op}: has no second derivative (double_backward: false)")
+
+    jvp = backward
+
+
+_once: Any = _Once.apply
+
+
+# --------------------------------------------------------------------------------- tensor operations
+def shape_of(function: Callable[..., Tensor], *shapes: Any) -> torch.Size:
+    """Return the shape of a result without computing it."""
+    return function(*(torch.empty(shape, device="meta") for shape in shapes)).shape
+
+
+def broadcast_shapes(*shapes: Any) -> Any:
+    """Return the shape that these broadcast to."""
+    return _broadcast_shapes(*shapes)
+
+
+def conform(value: Tensor, shape: Any) -> Tensor:
+    """Sum where the shape has size 1 or no dimension, expand where the value has so itself."""
+    missing = len(shape) - value.dim()
+    value = value.reshape((1,) * missing + value.shape)
+    own = value.shape[value.dim() - len(shape) :]
+    return value.sum_to_size([1 if n == 1 else k for k, n in zip(own, shape, strict=True)]).expand(shape)
+
+
+def count(shape: Any, *dims: int) -> int:
+    """Return the number of elements along some dimensions; a scalar has one."""
+    return math.prod([shape[d] for d in dims]) if shape else 1
+
+
+def size_quotient(over: float, under: float) -> float:
+    """Return a quotient by a size, which may be 0, as torch has it."""
+    return over / under if under else over * math.inf
+
+
+def log_of_size(size: float) -> float:
+    """Return the logarithm of a size, which may be 0."""
+    return math.log(size) if size else -math.inf
+
+
+def masked(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the value where the mask is true, else 0: on a CPU with a kernel for whole vectors."""
+    if not value.is_cpu:
+        return torch.where(mask, value, 0)
+    chosen: Tensor = torch.ops.aten.threshold_backward(value, mask.to(value.dtype), 0)
+    return chosen
+
+
+def softmax_backward(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``y * (grad - sum(y * grad))``, the gradient through a softmax, in one pass."""
+    if grad.shape != y.shape or grad.dtype != y.dtype:
+        return y * (grad - (y * grad).sum(dim=dim, keepdim=True))
+    product: Tensor = torch.ops.aten._softmax_backward_data(grad, y, dim, y.dtype)
+    return product
+
+
+def log_softmax_backward(grad: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Return ``grad - exp(y) * sum(grad)``, the gradient through a log-softmax, in one pass."""
+    if grad.shape != y.shape or grad.dtype != y.dtype:
+        return grad - torch.exp(y) * grad.sum(dim=dim, keepdim=True)
+    diff: Tensor = torch.ops.aten._log_softmax_backward_data(grad, y, dim, y.dtype)
+    return diff
+
+
+def cumsum_backward(x: Tensor, dim: int) -> Tensor:
+    """Sum each element and all that follow it; a scalar is its own sum (flip fails under vmap)."""
+    return x.flip(dim).cumsum(dim).flip(dim) if x.dim() else x
+
+
+def drop(value: Tensor, dim: Any) -> Tensor:
+    """Remove dimensions of size 1; a scalar has none (squeeze raises under vmap)."""
+    return value.squeeze(dim) if value.dim() else value
+
+
+def restore(value: Tensor, dim: Any, shape: Any) -> Tensor:
+    """Give a reduced value the dimensions ``dim`` again, of size 1, if they are gone."""
+    if value.dim() == len(shape):
+        return value
+    if not isinstance(dim, tuple):  # perhaps symbolic, which torch.compile cannot sort
+        return value.unsqueeze(dim)
+    for d in sorted(d % len(shape) for d in dim):
+        value = value.unsqueeze(d)
+    return value
+
+
+def put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
+    """Return zeros of a shape with ``value`` at ``index`` along ``dim``; no place twice."""
+    return value.new_zeros(shape).scatter(dim, index, value)
+
+
+def others(x: Tensor, dim: int | None) -> Tensor:
+    """Return the product of all other elements along ``dim``, also right where one is 0."""
+    if dim is None:
+        return others(x.reshape(-1), 0).reshape(x.shape)
+    if x.dim() == 0 or x.shape[dim] == 0:
+        return torch.ones_like(x)
+    ones, size = torch.ones_like(x.narrow(dim, 0, 1)), x.shape[dim] - 1
+    before = torch.cat((ones, x.narrow(dim, 0, size)), dim).cumprod(dim)
+    after = torch.cat((x.narrow(dim, 1, size), ones), dim).flip(dim).cumprod(dim).flip(dim)
+    return before * after
+
+
+def others_slope(x: Tensor, grad: Tensor, dim: int | None) -> Tensor:
+    """Multiply ``grad`` by the (symmetric) derivative of ``others``."""
+    if dim is None:
+        return others_slope(x.reshape(-1), grad.reshape(-1), 0).reshape(x.shape)
+    if x.dim() == 0:
+        return torch.zeros_like(x)
+    x, grad = x.movedim(dim, -1), grad.movedim(dim, -1)
+    own = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
+    pairs = others(torch.where(own, 1, x.unsqueeze(-2)), -1)
+    return (grad.unsqueeze(-1) * torch.where(own, 0, pairs)).sum(-2).movedim(-1, dim)
+
+
+def rows(x: Tensor) -> Tensor:
+    """Return a tensor as the matrix of its rows."""
+    if x.dim() == 2:
+        return x
+    return x.reshape(x.shape[:-1].numel(), x.shape[-1]) if x.dim() > 1 else x.unsqueeze(0)
+
+
+def matmul_left(grad: Tensor, b: Tensor, shape: Any) -> Tensor:
+    """Return the gradient of ``a @ b`` with respect to ``a``, of this shape."""
+    if b.dim() == 1:
+        product = grad.unsqueeze(-1) * b
+    elif len(shape) == 1:
+        return (grad.unsqueeze(-2) * b).sum(-1).sum_to_size(shape)
+    else:
+        product = grad @ b.mT
+    return product.sum_to_size(shape)
+
+
+def matmul_right(a: Tensor, grad: Tensor, shape: Any) -> Tensor:
+    """Return the gradient of ``a @ b`` with respect to ``b``, of this shape."""
+    if a.dim() == 1:
+        product = a.unsqueeze(-1) * (grad.unsqueeze(-2) if len(shape) > 1 else grad)
+        return product.sum_to_size(shape) if len(shape) > 1 else a * grad
+    if len(shape) == 1:
+        return (grad.unsqueeze(-1) * a).sum_to_size(shape)
+    if len(shape) == 2:
+        return rows(a).mT @ rows(grad)
+    return (a.mT @ grad).sum_to_size(shape)
+
+
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """Return torch.einsum as matrix products: it has no rule for cotangents batched by autograd."""
+    inputs, output = equation.split("->")
+    terms = inputs.split(",")
+    ranks = [x.dim() - len(t.replace("...", "")) for t, x in zip(terms, operands, strict=True)]
+    spread = "".join(chr(0x3B1 + k) for k in range(max(ranks)))  # Greek letters for `...`, right to left
+    terms = [t.replace("...", spread[:n][::-1]) for t, n in zip(terms, ranks, strict=True)]
+    output = output.replace("...", spread[::-1])
+    value, letters = operands[0], terms[0]
+    for k in range(1, len(terms)):
+        kept = output + "".join(terms[k + 1 :])
+        value, letters = _contracted(value, letters, operands[k], terms[k], kept)
+    return value.permute([letters.index(c) for c in output])
+
+
+def _contracted(a: Tensor, p: str, b: Tensor, q: str, kept: str) -> tuple[Tensor, str]:
+    """Multiply ``a`` and ``b``, of dimensions ``p`` and ``q``; sum over those not ``kept``."""
+    batch = [c for c in p if c in q and c in kept]
+    summed = [c for c in p if c in q and c not in kept]
+    left, right = [c for c in p if c not in q], [c for c in q if c not in p]
+    a = a.permute([p.index(c) for c in (*batch, *left, *summed)])
+    b = b.permute([q.index(c) for c in (*batch, *summed, *right)])
+    n, m, s = len(batch), len(left), len(summed)
+    lines, columns = a.shape[n : n + m], b.shape[n + s :]
+    letters = "".join((*batch, *left, *right))
+    if not summed:
+        a = a.reshape((*a.shape, *[1] * len(right)))
+        return a * b.reshape((*b.shape[:n], *[1] * m, *columns)), letters
+    sizes = [k if j == 1 else j for j, k in zip(a.shape[n + m :], b.shape[n : n + s], strict=True)]
+    a, b = a.expand((*a.shape[: n + m], *sizes)), b.expand((*b.shape[:n], *sizes, *columns))
+    a = a.reshape((*a.shape[:n], math.prod(lines), math.prod(sizes)))
+    product = a @ b.reshape((*b.shape[:n], math.prod(sizes), math.prod(columns)))
+    return product.reshape((*product.shape[:n], *lines, *columns)), letters
+
+
+def conv1d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its input; torch's own takes batches only."""
+    return _conv_input(_nn_grad.conv1d_input, shape, weight, grad, how)
+
+
+def conv1d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
+    return _conv_weight(_nn_grad.conv1d_weight, x, shape, grad, how)
+
+
+def conv2d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its input; torch's own takes batches only."""
+    return _conv_input(_nn_grad.conv2d_input, shape, weight, grad, how)
+
+
+def conv2d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
+    return _conv_weight(_nn_grad.conv2d_weight, x, shape, grad, how)
+
+
+def _conv_input(derivative: Any, shape: Any, weight: Tensor, grad: Tensor, how: Any) -> Any:
+    weight, grad = _autocast_all(weight, grad)
+    if len(shape) < weight.dim():
+        return derivative((1, *shape), weight, grad.unsqueeze(0), **how).squeeze(0)
+    return derivative(shape, weight, grad, **how)
+
+
+def _conv_weight(derivative: Any, x: Tensor, shape: Any, grad: Tensor, how: Any) -> Any:
+    x, grad = _autocast_all(x, grad)
+    if x.dim() < len(shape):
+        x, grad = x.unsqueeze(0), grad.unsqueeze(0)
+    return derivative(x, shape, grad, **how)

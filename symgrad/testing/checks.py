@@ -1,0 +1,99 @@
+"""The table of checks: each is a generator of sentences, one for each property that does not hold."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from symgrad.testing.facts import Subject
+
+__all__ = ["CHECKS", "Check", "Finding", "applicable", "check", "run"]
+
+Kind: TypeAlias = Literal["wrong", "missing", "cost"]
+Run: TypeAlias = "Callable[[Subject, str], Iterator[str]]"
+
+_MOST = 4  # sentences of one check: more say nothing new
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A property that does not hold.
+
+    ``kind`` is ``wrong`` for a result that differs from the reference, ``missing`` where the operation raises and the
+    reference does not, ``cost`` for memory. ``raised`` is the exception, if one came unexpected.
+    """
+
+    check: str
+    kind: Kind
+    sentence: str
+    device: str = "cpu"
+    raised: BaseException | None = None
+
+    def __str__(self) -> str:
+        where = f" [{self.device}]" if self.device != "cpu" else ""
+        return f"{self.check}{where}: {self.sentence}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A property that every Function must have; ``applies`` says of which operations it is asked."""
+
+    name: str
+    run: Run
+    kind: Kind
+    applies: Callable[[Subject], bool]
+    on_devices: bool
+    slow: bool
+
+    @property
+    def summary(self) -> str:
+        """What is checked, in one line."""
+        return (self.run.__doc__ or "").strip().splitlines()[0]
+
+
+CHECKS: dict[str, Check] = {}
+"""All checks by name, in the order in which they run."""
+
+
+def check(
+    *,
+    kind: Kind = "wrong",
+    applies: Callable[[Subject], bool] = lambda subject: True,
+    on_devices: bool = True,
+    slow: bool = False,
+) -> Callable[[Run], Run]:
+    """Enter a function of a subject and a device into the table."""
+
+    def enter(function: Run) -> Run:
+        name = function.__name__
+        assert name not in CHECKS, name
+        CHECKS[name] = Check(name, function, kind, applies, on_devices, slow)
+        return function
+
+    return enter
+
+
+def applicable(subject: Subject) -> list[Check]:
+    """The checks that an operation is asked."""
+    return [c for c in CHECKS.values() if c.applies(subject)]
+
+
+def run(found: Check, subject: Subject, device: str = "cpu") -> list[Finding]:
+    """Run one check; an exception is a finding, too."""
+    findings: list[Finding] = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"torch(\.|$)")  # torch's own, of what it deprecates in itself
+        try:
+            for sentence in found.run(subject, device):
+                if len(findings) == _MOST:
+                    break
+                findings.append(Finding(found.name, found.kind, sentence, device))
+        except Exception as error:
+            text = " ".join(str(error).split())
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            sentence = f"raised {type(error).__name__} in {place.name}: {text[:500]}"
+            findings.append(Finding(found.name, "missing", sentence, device, error))
+    return findings

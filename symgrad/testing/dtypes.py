@@ -1,0 +1,283 @@
+"""Checks of dtypes, devices, layouts and of what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from symgrad.testing.checks import check
+from symgrad.testing.compare import differences, gradient_names, number
+from symgrad.testing.derivatives import cotangents_of, node_of
+from symgrad.testing.facts import Subject
+from symgrad.testing.samples import (
+    bound,
+    closed,
+    composite,
+    draw,
+    dtypes,
+    gradients,
+    leaves,
+    listed,
+    present,
+    reference,
+    total,
+)
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def _of_composite(subject: Subject, tensors: Sequence[Any]) -> list[Tensor]:
+    """What the composite returns; of meta tensors where torch has no kernel for the dtype."""
+    formula = composite(subject, subject.settings[0])
+    try:
+        return listed(subject, formula(*tensors))
+    except (NotImplementedError, RuntimeError):
+        return listed(subject, formula(*(t.to("meta") if isinstance(t, Tensor) else t for t in tensors)))
+
+
+def _short(tensors: Sequence[Any]) -> str:
+    kinds = (str(getattr(t, "dtype", type(t).__name__)).removeprefix("torch.") for t in tensors)
+    return f"of ({', '.join(kinds)})"
+
+
+def _kinds(subject: Subject, names: Sequence[str], got: Sequence[Any], want: Sequence[Any], case: str) -> Iterator[str]:
+    shown = [t.to("meta") if isinstance(t, Tensor) else t for t in got]
+    yield from differences(names, shown, [t.to("meta") for t in want], case=case, subject=subject, values=False)
+
+
+@check()
+def result_dtypes(subject: Subject, device: str) -> Iterator[str]:
+    """Every mix of dtypes gives results of the composite's dtype and shape; gradients and tangents have their own."""
+    mixed = subject.full_shapes[:1] + tuple(s for s in subject.full_shapes[1:] if _is_clear(subject, s))
+    for k, tensors in enumerate(x for shapes in mixed for x in dtypes(subject, shapes, device)):
+        case = f"{_short(tensors)} {subject.described(_shapes(tensors), {})}"
+        outputs, found = gradients(subject, bound(subject.call, subject.settings[0]), tensors)
+        yield from _kinds(subject, subject.outputs, outputs, _of_composite(subject, tensors), case)
+        places = present(tensors, subject.places)
+        yield from _kinds(subject, gradient_names(subject, places), found, [tensors[i] for i in places], case)
+        if places and subject.linear and not k % 5:
+            f, x = closed(subject, bound(subject.call, subject.settings[0]), tensors)
+            pairs = [torch.func.jvp(f, x, x)]
+            values, tangents = (listed(subject, v) for v in pairs[0])
+            live = [i for i in subject.live if values[i].is_floating_point()]
+            names = [f"the tangent of {subject.outputs[i]}" for i in live]
+            yield from _kinds(subject, names, [tangents[i] for i in live], [values[i] for i in live], case)
+
+
+def _shapes(tensors: Sequence[Any]) -> Any:
+    return tuple(None if t is None else tuple(t.shape) for t in tensors)
+
+
+def _is_clear(subject: Subject, shapes: Any) -> bool:
+    """Whether the dtype does not depend on the order of operations: a float without dimensions beside others does."""
+    floats = [s for s, t in zip(shapes, subject.inputs, strict=True) if t.dtype == "float"]
+    others = [s for s, t in zip(shapes, subject.inputs, strict=True) if t.dtype != "float"]
+    return () not in floats or not any([*others, *(() if subject.pointwise else floats)])
+
+
+@check(applies=lambda subject: bool(subject.numbers))
+def python_numbers(subject: Subject, device: str) -> Iterator[str]:
+    """A Python number stands for a tensor without dimensions, and promotes like one."""
+    settings = subject.settings[0]
+    for i, value in itertools.product(range(len(subject.inputs)), subject.numbers):
+        for dtype in (*_HALF, torch.float32, torch.float64):
+            tensors = draw(subject, (subject.first[0],) * len(subject.inputs), dtype, device)
+            tensors[i] = value
+            got = listed(subject, bound(subject.call, settings)(*tensors))
+            tensors[i] = torch.tensor(value, device=device)
+            want = _of_composite(subject, tensors)
+            case = f"with {subject.inputs[i].name}={value!r} {_short(tensors)}"
+            yield from _kinds(subject, subject.outputs, got, want, case)
+            doubles = [t.double() if t.is_floating_point() else t for t in tensors]
+            exact = listed(subject, composite(subject, settings)(*doubles))
+            rounded = [y.to(w.dtype) for y, w in zip(exact, want, strict=True)]
+            yield from differences(subject.outputs, got, rounded, case=case, tolerance=(2e-2, 2e-2))
+
+
+@check(applies=lambda subject: bool(subject.live))
+def half_precision(subject: Subject, device: str) -> Iterator[str]:
+    """In float16 and bfloat16 results are the true ones rounded once, or as near as the composite's."""
+    shapes = ((64,),) * len(subject.inputs) if subject.broadcasts else subject.first
+    for dtype, settings in itertools.product(_HALF, subject.settings):
+        x = draw(subject, shapes, dtype, device)
+        exact, single = (_cast(x, d) for d in (torch.float64, torch.float32))
+        ours, theirs = bound(subject.call, settings), reference(subject, settings)
+        got, true, rough, own = (
+            _unweighted(subject, f, t) for f, t in ((ours, x), (theirs, exact), (theirs, single), (ours, single))
+        )
+        if not all(subject.rounded_once):
+            try:
+                composed = _unweighted(subject, theirs, x)
+            except (NotImplementedError, RuntimeError):  # which torch has not in half precision
+                composed = true
+        names = [*(subject.outputs[i] for i in subject.live), *gradient_names(subject, present(x, subject.places))]
+        for k, (name, one, other, *less) in enumerate(zip(names, got, true, rough, own, strict=True)):
+            largest = torch.finfo(dtype).max
+            exponent = torch.frexp(other.clamp(-largest, largest))[1].clamp(min=-13)
+            ulp = torch.finfo(dtype).eps * torch.exp2(exponent.double() - 1)
+            # What cancels is no better in float32.
+            size, *lost = (float(t.abs().nan_to_num(0.0).max()) for t in (other, *(r.double() - other for r in less)))
+            allowed = 0.52 * ulp + (1e-7 if subject.pointwise else 1e-5) * size + 8 * max(lost)
+            if not subject.rounded_once[k >= len(subject.live)]:
+                distance = (composed[k].double() - other).abs().nan_to_num(0.0)
+                allowed = allowed + 3 * ulp + 2 * float(distance.max())
+            error = (one.double() - other).abs()
+            bad = ~(error <= allowed) & (other.abs() <= largest)
+            if bad.double().mean() > 0.1:  # a kink may be hit
+                at = int(torch.where(bad, error / ulp, -1.0).flatten().argmax())
+                yield (
+                    f"{name} in {str(dtype).removeprefix('torch.')} {subject.described(None, settings)} is "
+                    f"{number(one.flatten()[at])}, in truth {number(other.flatten()[at])}: "
+                    f"{float((error / ulp).flatten()[at]):.3g} ulp off ({int(bad.sum())} of {bad.numel()} elements)"
+                )
+
+
+def _cast(tensors: Sequence[Any], dtype: torch.dtype) -> list[Any]:
+    return [t.to(dtype) if t is not None and t.is_floating_point() else t for t in tensors]
+
+
+def _unweighted(subject: Subject, function: Any, tensors: Sequence[Any]) -> list[Tensor]:
+    """The outputs that are differentiated, and the gradients of their sum."""
+    arguments = leaves(subject, tensors)
+    outputs = [listed(subject, function(*arguments))[i] for i in subject.live]
+    roots = [y for y in outputs if y.requires_grad]
+    wrt = [t for t in arguments if t is not None and t.requires_grad]
+    found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
+    if roots and wrt:
+        found = torch.autograd.grad([y.sum() for y in roots], wrt, materialize_grads=True)
+    return [t.detach() for t in (*outputs, *found)]
+
+
+@check(applies=lambda subject: subject.broadcasts and len(subject.inputs) > 1 and bool(subject.places))
+def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
+    """The gradient of a number that 70000 elements share is summed before it is rounded."""
+    settings = subject.settings[0]
+    for i in subject.places:
+        shapes: list[Any] = [(70000,)] * len(subject.inputs)
+        shapes[i] = ()
+        x = draw(subject, tuple(shapes), torch.float16, device)
+        found = gradients(subject, bound(subject.call, settings), x)[1]
+        exact = gradients(subject, reference(subject, settings), _cast(x, torch.float64))[1]
+        for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
+            lost = ~one.isfinite() & (1.1 * other).half().isfinite()
+            if lost.any():
+                yield f"{name}, a sum of 70000 terms in float16, is {number(one[lost][0])}, in truth {number(other[lost][0])}"
+
+
+@check()
+def complex_arguments(subject: Subject, device: str) -> Iterator[str]:
+    """A complex tensor is refused, or has the composite's value."""
+    settings = subject.settings[0]
+    for i, t in enumerate(draw(subject)):
+        if t is None or not t.is_floating_point():
+            continue
+        x = draw(subject, device=device)
+        x[i] = x[i].to(torch.complex128)
+        try:
+            got = listed(subject, bound(subject.call, settings)(*x))
+        except (TypeError, RuntimeError):
+            continue
+        want = listed(subject, composite(subject, settings)(*x))
+        yield from differences(subject.outputs, got, want, case=f"of a complex {subject.inputs[i].name}")
+
+
+@check(applies=lambda subject: bool(subject.refused), on_devices=False)
+def bad_hyperparameters(subject: Subject, device: str) -> Iterator[str]:
+    """A hyperparameter of a wrong type or outside of its domain is refused by name."""
+    for name, value, error in subject.refused:
+        settings = {**subject.settings[0], name: value}
+        sentence = _refusal(lambda s=settings: subject.call(*draw(subject), **s), error, name)  # type: ignore[misc]
+        if sentence:
+            yield f"{name}={value!r} {sentence}"
+
+
+@check(applies=lambda subject: bool(subject.bad_shapes), on_devices=False)
+def bad_shapes(subject: Subject, device: str) -> Iterator[str]:
+    """Tensors whose shapes contradict the declared ones are refused."""
+    call = bound(subject.call, subject.settings[0])
+    for shapes in subject.bad_shapes:
+        tensors = [
+            None if s is None else t.new_zeros(s) if t is not None else torch.zeros(s, dtype=torch.float64)
+            for s, t in zip(shapes, draw(subject), strict=True)
+        ]
+        sentence = _refusal(lambda x=tensors: call(*x), ValueError, subject.name)  # type: ignore[misc]
+        if sentence:
+            yield f"shapes {', '.join(map(str, shapes))} {sentence}"
+
+
+def _refusal(call: Callable[[], Any], error: type[Exception], named: str) -> str:
+    """What is wrong with how a call is refused, if anything."""
+    try:
+        call()
+    except error as raised:
+        return "" if named in str(raised) else f"are refused without naming {named}: {raised}"
+    except Exception as raised:
+        return f"raise {type(raised).__name__}, not {error.__name__}: {raised}"
+    return "are accepted"
+
+
+_LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed": lambda t: t.mT.contiguous().mT if t.dim() > 1 else t,
+    "strided": lambda t: torch.stack([t, t], -1)[..., 0],
+    "expanded": lambda t: t[..., :1].expand(t.shape) if t.dim() else t,
+}
+
+
+@check()
+def layouts(subject: Subject, device: str) -> Iterator[str]:
+    """Transposed, strided and expanded tensors give what contiguous ones give."""
+    shapes = ((4, 6),) * len(subject.inputs) if subject.broadcasts else subject.first
+    for name, layout in _LAYOUTS.items():
+        x = [t if t is None else layout(t) for t in draw(subject, shapes, device=device)]
+        given = [t if t is None else t.requires_grad_(i in subject.places) for i, t in enumerate(x)]
+        f, wrt = closed(subject, bound(subject.call, subject.settings[0]), given)
+        outputs = listed(subject, f(*wrt))
+        result = total(subject, outputs) if subject.live else None
+        found: Sequence[Tensor] = [torch.zeros_like(t) for t in wrt]
+        if result is not None and result.requires_grad:
+            found = torch.autograd.grad(result, wrt, materialize_grads=True)
+        want = gradients(subject, reference(subject, subject.settings[0]), x)
+        names = [*subject.outputs, *gradient_names(subject, present(x, subject.places))]
+        got = [t.detach() for t in (*outputs, *found)][: len(want[0]) + len(want[1])]
+        yield from differences(names, got, [*want[0], *want[1]], case=f"of {name} tensors", subject=subject)
+
+
+@check(on_devices=False)
+def devices(subject: Subject, device: str) -> Iterator[str]:
+    """Results are on the device of the tensors, zeros among them: seen on meta tensors, which no machine lacks."""
+    for settings in subject.settings:
+        x = draw(subject, device="meta")
+        case = f"of meta tensors {subject.described(None, settings)}"
+        ours = bound(subject.call, settings)
+        got, want = (gradients(subject, f, x) for f in (ours, composite(subject, settings)))
+        places = present(x, subject.places)
+        yield from differences(
+            [*subject.outputs, *gradient_names(subject, places)], [*got[0], *got[1]], [*want[0], *want[1]], case=case
+        )
+        for wanted in subject.subsets():
+            arguments = leaves(subject, x, wanted)
+            outputs = listed(subject, ours(*arguments))
+            node = node_of(outputs)
+            for k in subject.live if node is not None else ():
+                cotangents = [g if i == k else None for i, g in enumerate(cotangents_of(node, outputs))]
+                found = node.apply(*cotangents)
+                for i, g in enumerate(found if isinstance(found, tuple) else (found,)):
+                    if g is not None and not g.is_meta:
+                        yield f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]} {case} is made on device {g.device}"
+        for i in places if subject.linear else ():
+            yield from _tangents_on(subject, ours, x, i, case)
+
+
+def _tangents_on(subject: Subject, function: Any, x: Sequence[Any], place: int, case: str) -> Iterator[str]:
+    with forward_ad.dual_level(), warnings.catch_warnings():
+        duals = [forward_ad.make_dual(t, torch.ones_like(t)) if i == place else t for i, t in enumerate(x)]
+        for name, y in zip(subject.outputs, listed(subject, function(*duals)), strict=True):
+            tangent = forward_ad.unpack_dual(y).tangent
+            if tangent is not None and not tangent.is_meta:
+                yield f"the tangent of {name} {case} is on {tangent.device}"

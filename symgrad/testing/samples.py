@@ -1,0 +1,268 @@
+"""Arguments to call an operation with, and ways to call it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symgrad.testing.facts import Settings, Shapes, Subject
+
+__all__ = [
+    "applied",
+    "bound",
+    "closed",
+    "composite",
+    "draw",
+    "every",
+    "gradients",
+    "leaves",
+    "listed",
+    "present",
+    "reference",
+    "scalar",
+    "stacked",
+    "total",
+]
+
+_DTYPES = {"float": torch.float64, "int": torch.int64, "bool": torch.bool}
+
+
+def draw(
+    subject: Subject,
+    shapes: Shapes | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: str = "cpu",
+    seed: int = 0,
+) -> list[Any]:
+    """Tensors inside their domains, floats in ``dtype``; None where the shape is None."""
+    shapes = subject.first if shapes is None else shapes
+    drawn = [[_drawn(subject, i, shape, seed) for i, shape in enumerate(shapes)]]
+    masks = [i for i, t in enumerate(subject.inputs) if t.dtype == "bool"]
+    if masks and not _is_finite(subject, drawn[0]):  # a mask may leave nothing: fuller ones, then emptier ones
+        more = [[_drawn(subject, i, shape, s) for i, shape in enumerate(shapes)] for s in range(10, 18)]
+        for join in (torch.logical_or, torch.logical_and):
+            drawn += itertools.accumulate([drawn[0], *more], functools.partial(_joined, join, masks))
+    made = next((d for d in drawn if _is_finite(subject, d)), drawn[0]) if masks else drawn[0]
+    return [t if t is None else t.to(device, dtype if t.is_floating_point() else t.dtype) for t in made]
+
+
+def _drawn(subject: Subject, index: int, shape: Any, seed: int) -> Any:
+    if shape is None:
+        return None
+    generator = torch.Generator().manual_seed(100 * seed + index)
+    own = subject.inputs[index]
+    low, high = (0.0, 2.0) if own.dtype == "bool" else (own.low, own.high)
+    uniform = low + (high - low) * torch.rand(shape, generator=generator, dtype=torch.float64)
+    return (uniform if own.dtype == "float" else uniform.floor()).to(_DTYPES[own.dtype])
+
+
+def _is_finite(subject: Subject, tensors: Sequence[Any]) -> bool:
+    try:
+        outputs = listed(subject, subject.composite(*tensors, **subject.settings[0]))
+    except (IndexError, RuntimeError, TypeError, ValueError):  # of shapes that do not fit: a check says so
+        return True
+    return all(bool(y.isfinite().all()) for y in outputs)
+
+
+def _joined(join: Callable[..., Tensor], masks: Sequence[int], tensors: Any, others: Any) -> list[Any]:
+    pairs = enumerate(zip(tensors, others, strict=True))
+    return [join(t, o) if i in masks and t is not None else t for i, (t, o) in pairs]
+
+
+def leaves(subject: Subject, tensors: Sequence[Any], wanted: Sequence[int] | None = None) -> list[Any]:
+    """Copies of the tensors, those whose gradients are wanted with requires_grad."""
+    wanted = subject.places if wanted is None else wanted
+    return [t if t is None else t.detach().clone().requires_grad_(i in wanted) for i, t in enumerate(tensors)]
+
+
+def present(tensors: Sequence[Any], wanted: Sequence[int]) -> list[int]:
+    """The places among those wanted at which there is a tensor."""
+    return [i for i in wanted if tensors[i] is not None]
+
+
+def listed(subject: Subject, outputs: Any) -> list[Tensor]:
+    """The outputs as a list, without what ``Function.apply`` returns after them."""
+    found = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+    return found[: len(subject.outputs)]
+
+
+def bound(function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """A function of the tensors alone."""
+    return functools.partial(function, **settings) if settings else function
+
+
+def applied(subject: Subject, settings: Settings) -> Callable[..., Any]:
+    """``Function.apply`` as a function of the tensors alone, which returns the outputs."""
+
+    def apply(*tensors: Any) -> Any:
+        outputs = tuple(listed(subject, subject.function.apply(*tensors, *settings.values())))
+        return outputs if len(subject.outputs) > 1 else outputs[0]
+
+    return apply
+
+
+def composite(subject: Subject, settings: Settings) -> Callable[..., Any]:
+    """The formula as a function of the tensors alone."""
+    return bound(subject.composite, settings)
+
+
+def reference(subject: Subject, settings: Settings) -> Callable[..., Any]:
+    """What has the right derivatives, as a function of the tensors alone."""
+    formula = bound(subject.reference or subject.composite, settings)
+    if subject.rule is None:
+        return formula
+    rule = _rule(subject, settings)
+    places = [i for i, t in enumerate(subject.inputs) if t.name in subject.overridden]
+
+    def overridden(*tensors: Any) -> Any:
+        fixed = [t.detach() if i in places and t is not None else t for i, t in enumerate(tensors)]
+        values, zeros = listed(subject, formula(*fixed)), listed(subject, rule.apply(*tensors))
+        outputs = tuple(
+            v + z if v.is_floating_point() and k in subject.live else v
+            for k, (v, z) in enumerate(zip(values, zeros, strict=True))
+        )
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    return overridden
+
+
+def _rule(subject: Subject, settings: Settings) -> Any:
+    """A Function that is zero, with the gradients that the subject's rule gives, and their transposes."""
+    names = [t.name for t in subject.inputs]
+    places = [names.index(n) for n in subject.overridden]
+
+    def gradients(cotangents: Sequence[Tensor], tensors: Sequence[Any]) -> list[Any]:
+        assert subject.rule is not None
+        given = subject.rule(*cotangents, *tensors, **settings)
+        found: list[Any] = [None] * len(tensors)
+        for i, g in zip(places, given if isinstance(given, (tuple, list)) else (given,), strict=True):
+            if g is not None and tensors[i] is not None:
+                g = g if isinstance(g, Tensor) else torch.as_tensor(g).to(tensors[i])
+                found[i] = g.expand(torch.broadcast_shapes(g.shape, tensors[i].shape)).sum_to_size(tensors[i].shape)
+        return found
+
+    class Rule(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*tensors: Any) -> Any:
+            values = listed(subject, subject.composite(*tensors, **settings))
+            zeros = tuple(torch.zeros_like(v) for v in values)
+            return zeros if len(zeros) > 1 else zeros[0]
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+            ctx.mark_non_differentiable(*(v for v in listed(subject, output) if not v.is_floating_point()))
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            tensors = ctx.saved_tensors
+            found = gradients(cotangents, tensors)
+            return tuple(g if g is None else g.to(t.dtype) for g, t in zip(found, tensors, strict=True))
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            tensors = ctx.saved_tensors
+            values = listed(subject, subject.composite(*tensors, **settings))
+            zeros = tuple(torch.zeros_like(v) for v in values)
+            wanted = [i for i in places if tensors[i] is not None and tangents[i] is not None]
+
+            def weighed(*cotangents: Tensor) -> Tensor:
+                found = gradients(cotangents, tensors)
+                terms = [(found[i] * tangents[i]).sum() for i in wanted if found[i] is not None]
+                return sum(terms, 0 * sum(c.sum() for c in cotangents))
+
+            transposed = torch.func.grad(weighed, tuple(range(len(zeros))))(*zeros)
+            return transposed if len(zeros) > 1 else transposed[0]
+
+    return Rule
+
+
+def closed(
+    subject: Subject, function: Callable[..., Any], tensors: Sequence[Any], wanted: Sequence[int] | None = None
+) -> tuple[Callable[..., Any], tuple[Tensor, ...]]:
+    """A function of the tensors that are wanted alone, and these tensors."""
+    places = present(tensors, subject.places if wanted is None else wanted)
+
+    def alone(*given: Any) -> Any:
+        arguments = [*tensors]
+        for place, t in zip(places, given, strict=True):
+            arguments[place] = t
+        return function(*arguments)
+
+    return alone, tuple(tensors[i] for i in places)
+
+
+def smooth(subject: Subject, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without the outputs that have no derivative."""
+    if not subject.fixed:
+        return function
+    return lambda *x: tuple(listed(subject, function(*x))[i] for i in subject.live)
+
+
+def total(subject: Subject, outputs: Any) -> Tensor:
+    """The sum of all outputs that are differentiated, in which no two elements weigh the same, and some nothing less
+    than zero."""
+    found = listed(subject, outputs)
+    terms = []
+    for i in subject.live:
+        y = found[i]
+        weights = torch.linspace(1, 2 + i, y.numel(), dtype=torch.float64, device=y.device).to(y.dtype)
+        terms.append((y * weights.view(y.shape)).sum())
+    return torch.stack(terms).sum()
+
+
+def scalar(subject: Subject, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """The ``total`` of a function's outputs."""
+    return lambda *tensors: total(subject, function(*tensors))
+
+
+def gradients(
+    subject: Subject, function: Callable[..., Any], tensors: Sequence[Any], wanted: Sequence[int] | None = None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs, and the gradients of their ``total`` in the tensors that are wanted and present."""
+    arguments = leaves(subject, tensors, wanted)
+    outputs = listed(subject, function(*arguments))
+    wrt = [t for t in arguments if t is not None and t.requires_grad]
+    if not wrt or not subject.live:
+        return [y.detach() for y in outputs], []
+    return [y.detach() for y in outputs], descended(total(subject, outputs), wrt)
+
+
+def descended(result: Tensor, wrt: Sequence[Tensor], **options: Any) -> list[Tensor]:
+    """The gradients of a number; zeros where it is a constant."""
+    if not result.requires_grad:
+        return [torch.zeros_like(t) for t in wrt]
+    return list(torch.autograd.grad(result, wrt, materialize_grads=True, **options))
+
+
+def stacked(first: Sequence[Any], second: Sequence[Any], dim: int = 0) -> list[Any]:
+    """Batches of two."""
+    return [a if a is None else torch.stack([a, b], dim) for a, b in zip(first, second, strict=True)]
+
+
+def every(tensors: Sequence[Any]) -> tuple[int, ...]:
+    """The places of all tensors."""
+    return tuple(range(len(tensors)))
+
+
+def dtypes(subject: Subject, shapes: Shapes | None = None, device: str = "cpu") -> Iterator[list[Any]]:
+    """Arguments of every float dtype, and with one tensor of another."""
+    kinds = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    for base in kinds:
+        yield draw(subject, shapes, base, device)
+    if not subject.mixes:
+        return
+    floats = [i for i, t in enumerate(draw(subject, shapes)) if t is not None and t.is_floating_point()]
+    for base, other in itertools.permutations(kinds, 2):
+        for i in floats if len(floats) > 1 else ():
+            x = draw(subject, shapes, base, device)
+            x[i] = x[i].to(other)
+            yield x

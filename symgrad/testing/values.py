@@ -1,0 +1,260 @@
+"""Checks of values and gradients: everywhere, at every size, in every branch, at special values, against the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from symgrad.testing import branches
+from symgrad.testing.checks import check
+from symgrad.testing.compare import differences, gradient_names, number
+from symgrad.testing.facts import Accuracy, Settings, Shapes, Subject
+from symgrad.testing.samples import (
+    bound,
+    composite,
+    draw,
+    gradients,
+    leaves,
+    listed,
+    present,
+    reference,
+    total,
+)
+
+_FEW = 4  # ulp, for the elementary functions of torch, which are not correctly rounded
+_SIZES = (7, 8, 9, 15, 17, 31, 33, 513, 1025)
+
+
+@check()
+def value_and_gradients(subject: Subject, device: str) -> Iterator[str]:
+    """Outputs, and the gradients in every subset of the tensors, equal those of the composite."""
+    for shapes, settings in subject.cases(empty=True):
+        tensors = draw(subject, shapes, device=device)
+        case = subject.described(shapes, settings)
+        ours = listed(subject, bound(subject.call, settings)(*tensors))
+        theirs = listed(subject, composite(subject, settings)(*tensors))
+        yield from differences(subject.outputs, ours, theirs, case=case, subject=subject, tensors=tensors)
+        for wanted in subject.subsets():
+            yield from _compared(subject, settings, tensors, wanted, case)
+
+
+@check()
+def sizes(subject: Subject, device: str) -> Iterator[str]:
+    """They do at sizes around the width of vectors, in long rows and many of them, in float32 and float64."""
+    settings = subject.settings[-1]
+    every = subject.subsets()
+    n = len(subject.inputs)
+    shapes: list[Shapes] = [*subject.large]
+    if subject.broadcasts:
+        shapes += [((size,),) * n for size in _SIZES]
+        shapes += [((9, 1025),) * n, *(tuple((9, 1025) if k == i else (1025,) for k in range(n)) for i in range(n))]
+    for own in shapes:
+        few = every if max((math.prod(s or ()) for s in own), default=0) <= 1100 else every[-1:]
+        for dtype in (torch.float64, torch.float32):
+            tensors = draw(subject, own, dtype, device)
+            for wanted in few if dtype == torch.float64 else every[-1:]:
+                limits = (1e-7, 1e-7) if dtype == torch.float64 else (1e-3, 1e-3)
+                case = f"in {str(dtype).removeprefix('torch.')} {subject.described(own, settings)}"
+                yield from _compared(subject, settings, tensors, wanted, case, limits)
+
+
+def _compared(
+    subject: Subject,
+    settings: Settings,
+    tensors: list[Any],
+    wanted: tuple[int, ...],
+    case: str,
+    tolerance: tuple[float, float] | None = None,
+) -> Iterator[str]:
+    (outputs, got), (values, want) = (
+        gradients(subject, f, tensors, wanted) for f in (bound(subject.call, settings), reference(subject, settings))
+    )
+    if tolerance and want:  # sums of many terms
+        tolerance = (tolerance[0], tolerance[1] * max(1.0, *(float(w.abs().max()) for w in want if w.numel())))
+    places = present(tensors, wanted)
+    if len(places) < len(subject.places):
+        asked = " and ".join(subject.inputs[i].name for i in places)
+        case = f"where only {asked or 'nothing'} is asked for, {case}"
+    options: Any = {"case": case, "subject": subject, "tensors": tensors, "tolerance": tolerance}
+    yield from differences(subject.outputs, outputs, values, **options)
+    yield from differences(gradient_names(subject, places), got, want, **options)
+
+
+@check(applies=lambda subject: bool(subject.places))
+def every_branch(subject: Subject, device: str) -> Iterator[str]:
+    """On both sides of every condition of the formula, and at it, values, gradients and second derivatives are equal."""
+    for settings in subject.settings:
+        sampled = []
+        for what, tensors in branches.samples(subject, settings):
+            sampled.append(tensors)
+            given = [t if t is None else t.to(device) for t in tensors]
+            case = f"{what}, {subject.described(None, settings)}"
+            ours, theirs = bound(subject.call, settings), reference(subject, settings)
+            results = [_to_second(subject, f, given) for f in (ours, theirs)]
+            names = [*subject.outputs, *gradient_names(subject, present(given, subject.places))]
+            names += [f"the second derivative in {subject.inputs[i].name}" for i in present(given, subject.places)]
+            for name, got, want in zip(names, *results, strict=False):
+                got = torch.where(want.isfinite(), got, want) if got.shape == want.shape else got
+                size = float(want.nan_to_num(0, 0, 0).abs().max()) if want.numel() else 0.0
+                limits = (1e-6, 1e-7 * max(1.0, size))
+                yield from differences(
+                    [name], [got], [want], case=case, subject=subject, tensors=given, tolerance=limits
+                )
+        yield from branches.unseen(subject, settings, sampled)
+
+
+def _to_second(subject: Subject, function: Any, tensors: list[Any]) -> list[Tensor]:
+    """Outputs, gradients and, where there are such, the gradients of a sum of these."""
+    arguments = leaves(subject, tensors)
+    outputs = listed(subject, function(*arguments))
+    wrt = [arguments[i] for i in present(arguments, subject.places)]
+    result = total(subject, outputs)
+    if not result.requires_grad:
+        return [y.detach() for y in outputs]
+    options: Any = {"materialize_grads": True}
+    first = torch.autograd.grad(result, wrt, create_graph=subject.double_backward, **options)
+    second: tuple[Tensor, ...] = ()
+    if subject.twice:
+        weighed = torch.stack([(g * torch.linspace(1, 2, g.numel()).to(g).view(g.shape)).sum() for g in first]).sum()
+        if weighed.requires_grad:
+            second = torch.autograd.grad(weighed, wrt, **options)
+    return [t.detach() for t in (*outputs, *first, *second)]
+
+
+@check(applies=lambda subject: subject.pointwise)
+def special_values(subject: Subject, device: str) -> Iterator[str]:
+    """At infinities, zeros and subnormal numbers there is a number wherever the composite has one, and none for none."""
+    shapes = ((8,),) * len(subject.inputs) if subject.broadcasts else subject.first
+    for settings in subject.settings:
+        functions = bound(subject.call, settings), reference(subject, settings)
+        for dtype in (torch.float32, torch.float64):
+            for i, own in enumerate(subject.inputs):
+                values = own.special_values if shapes[i] is not None else ()
+                for value in values:
+                    tensors = draw(subject, shapes, dtype, device)
+                    tensors[i] = torch.full_like(tensors[i], value)
+                    (outputs, got), (wanted, want) = (gradients(subject, f, tensors) for f in functions)
+                    names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
+                    for name, one, other in zip(names, [*outputs, *got], [*wanted, *want], strict=True):
+                        lost = one.isnan() & ~other.isnan()
+                        if lost.any():
+                            true = number(other[lost][0])
+                            yield f"{name} is no number at {own.name}={value!r} {dtype}, by the composite {true}"
+                if values:
+                    tensors = draw(subject, shapes, dtype, device)
+                    tensors[i] = torch.full_like(tensors[i], math.nan)
+                    results = (listed(subject, f(*tensors)) for f in functions)
+                    for name, one, other in zip(subject.outputs, *results, strict=True):
+                        if (other.isnan() & ~one.isnan()).any():
+                            yield f"{name} at {own.name}=nan is {number(one.flatten()[0])}, by the composite nan"
+
+
+@check()
+def extremes(subject: Subject, device: str) -> Iterator[str]:
+    """In float32, nothing overflows or is lost that float64 says is a number of moderate size."""
+    for settings in subject.settings:
+        for scale in (1.0, 30.0, 1000.0):
+            tensors = draw(subject, dtype=torch.float32, device=device)
+            for i, t in enumerate(tensors):
+                low, high = subject.inputs[i].domain
+                if t is not None and t.is_floating_point() and low < -1e3 and high > 1e3:
+                    tensors[i] = t * scale
+            doubles = [t.double() if t is not None and t.is_floating_point() else t for t in tensors]
+            (outputs, got), (values, want) = (
+                gradients(subject, bound(subject.call, settings), tensors),
+                gradients(subject, reference(subject, settings), doubles),
+            )
+            names = [*subject.outputs, *gradient_names(subject, present(tensors, subject.places))]
+            for name, one, other in zip(names, [*outputs, *got], [*values, *want], strict=False):
+                if not one.is_floating_point() or one.shape != other.shape:
+                    continue
+                lost = ~one.isfinite() & (other.abs() < 1e30)
+                if lost.any():
+                    where = f"where inputs are {scale:g} times as large, {subject.described(None, settings)}"
+                    yield f"{name} is {number(one[lost][0])} {where}; in float64 it is {number(other[lost][0])}"
+
+
+@check(applies=lambda subject: bool(subject.accuracy))
+def accuracy(subject: Subject, device: str) -> Iterator[str]:
+    """Values and derivatives are as near to the truth as is promised, by every way to them."""
+    for promise in subject.accuracy:
+        for dtype in (torch.float32, torch.float64):
+            for point in promise.points:
+                for way in WAYS:
+                    yield from _at(subject, promise, dtype, point, way, device)
+
+
+WAYS = ("backward", "backward that is recorded", "forward mode")
+
+
+def _at(
+    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
+) -> Iterator[str]:
+    error = error_at(subject, promise, dtype, point, way, device)
+    promised = promise.ulp if dtype == torch.float32 else promise.ulp64
+    amplified = 2 if promised < 16 else 6  # times, where the formula amplifies torch's errors
+    if error is not None and error > amplified * promised + _FEW:
+        n = len(subject.inputs)
+        names = [t.name for t in subject.inputs] + list(subject.settings[0])
+        at = ", ".join(f"{name}={value!r}" for name, value in zip(names, point[: n + len(names)], strict=False))
+        name = str(dtype).removeprefix("torch.")
+        by = f" by {way}" if "/" in promise.quantity else ""
+        yield f"{promise.quantity}{by} in {name} at {at} is {error:.3g} ulp off {point[-2]!r}, {promised:g} promised"
+
+
+def error_at(
+    subject: Subject, promise: Accuracy, dtype: torch.dtype, point: tuple[Any, ...], way: str, device: str
+) -> float | None:
+    """The error at a point in ulp, beyond what one ulp in each input explains; None where a way does not lead there."""
+    *values, true, credit = point
+    n = len(subject.inputs)
+    quantity, _, tensor = promise.quantity.partition("/d")
+    output = quantity.removeprefix("d") if tensor else quantity
+    settings = dict(zip(subject.settings[0], values[n:], strict=True))
+    tensors = []
+    for own, shape, value in zip(subject.inputs, subject.ones, values, strict=False):
+        kind = {"float": dtype, "int": torch.int64, "bool": torch.bool}[own.dtype]
+        tensors.append(torch.full(shape or (), value, dtype=torch.float32, device=device).to(kind))
+    got = _measured(subject, settings, tensors, subject.outputs.index(output), tensor, way)
+    if got is None:
+        return None
+    info = torch.finfo(dtype)
+    spacing = math.ldexp(info.eps, max(math.frexp(true)[1], math.frexp(info.tiny)[1]) - 1)
+    explained = 2 * credit * (1.0 if dtype == torch.float32 else 2.0**-29)
+    if abs(true) < info.tiny:
+        explained += info.tiny  # results may flush to zero there
+    error = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()
+    return max(0.0, error - explained) / spacing
+
+
+def _measured(
+    subject: Subject, settings: Settings, tensors: list[Any], output: int, tensor: str, way: str
+) -> Tensor | None:
+    """The output, or its derivative in a tensor by some way; None where it cannot be had so. Tensors of one element are
+    broadcast to all others, so that a derivative is a mean over equal elements."""
+    function = bound(subject.call, settings)
+    if not tensor:
+        return listed(subject, function(*tensors))[output].detach() if way == WAYS[0] else None
+    place = next(i for i, t in enumerate(subject.inputs) if t.name == tensor)
+    if way == "forward mode":
+        if not subject.linear:
+            return None
+        with forward_ad.dual_level():
+            given = [forward_ad.make_dual(t, torch.ones_like(t)) if i == place else t for i, t in enumerate(tensors)]
+            found = forward_ad.unpack_dual(listed(subject, function(*given))[output]).tangent
+            return torch.zeros_like(tensors[place]) if found is None else found.detach()
+    arguments = leaves(subject, tensors)
+    y = listed(subject, function(*arguments))[output]
+    if not y.requires_grad:
+        return torch.zeros_like(tensors[place]) if way == WAYS[0] else None
+    recorded = way != WAYS[0]
+    if recorded and not subject.double_backward:
+        return None
+    wrt = arguments[place]
+    (found,) = torch.autograd.grad(y.sum(), wrt, materialize_grads=True, create_graph=recorded)
+    return found.detach() / max(1, y.numel() // max(1, wrt.numel()))

@@ -1,1 +1,0 @@
-_HALF = frozenset((torch.float16, torch.bfloat16))

@@ -1,1 +1,0 @@
-_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))

@@ -1,1 +1,0 @@
-_aten = torch.ops.aten

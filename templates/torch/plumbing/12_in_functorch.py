@@ -1,1 +1,0 @@
-_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)

@@ -1,1 +1,0 @@
-_forward_ad: Any = torch.autograd.forward_ad  # untyped: private parts

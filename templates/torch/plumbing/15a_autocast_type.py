@@ -1,1 +1,0 @@
-_Autocast = collections.namedtuple("_Autocast", ("device", "enabled", "dtype"))

@@ -1,1 +1,0 @@
-_broadcast_shapes: Any = torch.broadcast_shapes  # which has no annotations

@@ -1,1 +1,0 @@
-_nn_grad: Any = _grads  # torch gives it no types

@@ -1,1 +1,0 @@
-_TYPES = {"u": ctypes.c_uint, "p": ctypes.c_void_p, "d": ctypes.c_double, "i": ctypes.c_int}

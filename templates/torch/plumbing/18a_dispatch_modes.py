@@ -1,1 +1,0 @@
-_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)

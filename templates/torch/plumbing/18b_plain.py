@@ -1,1 +1,0 @@
-_PLAIN = (Tensor, torch.nn.Parameter)
