@@ -15,7 +15,7 @@ LAYERS = (
     *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
     *("targets", "targets.torch", "targets.arrays", "targets.jax", "targets.mlx", "targets.fused"),
     *("targets.cpp", "targets.triton", "targets.target"),
-    *("pipeline", "files", "notebook", "bench", "cli", "__main__"),
+    *("pipeline", "files", "importing", "notebook", "testing", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 
