@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-__all__ = ["Facts", "Input"]
+__all__ = ["Facts", "Input", "fitted", "outputs"]
 
 Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
 
@@ -88,3 +88,13 @@ class Facts:
 def outputs(value: Any) -> tuple[Any, ...]:
     """The outputs of an operation as a tuple."""
     return value if isinstance(value, tuple) else (value,)
+
+
+def fitted(value: Any, shape: Sequence[int]) -> Any:
+    """An array summed along what a shape was broadcast to."""
+    while value.ndim > len(shape):
+        value = value.sum(0)
+    for k, size in enumerate(shape):
+        if size == 1 != value.shape[value.ndim - len(shape) + k]:
+            value = value.sum(k, keepdims=True)
+    return value

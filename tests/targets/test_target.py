@@ -41,15 +41,15 @@ def test_first_order_alone_is_refused(target: Target) -> None:
     assert mistake.where == "options.double_backward"
 
 
-def test_a_function_without_a_spelling_is_told_at_its_place() -> None:
+def test_an_operation_without_a_spelling_is_told_at_its_place() -> None:
     from dataclasses import replace
 
     jax = TARGETS["jax"]
-    without = {name: text for name, text in jax.spelling.functions.items() if name != "erfcx"}
-    poor = replace(jax, spelling=replace(jax.spelling, functions=without))
-    (mistake,) = refusals(compiled_text(SQUARE.replace("x**2", "1 + erfcx(x)")).operation, poor)
+    without = {name: text for name, text in jax.spelling.operations.items() if name != "cumsum"}
+    poor = replace(jax, spelling=replace(jax.spelling, operations=without))
+    (mistake,) = refusals(compiled_text(SQUARE.replace("x**2", "1 + cumsum(x, dim=0)")).operation, poor)
     assert (mistake.location, mistake.where) == ((5, 10), "outputs.y")
-    assert "erfcx" in mistake.message
+    assert "cumsum" in mistake.message
 
 
 def test_other_targets_go_on() -> None:

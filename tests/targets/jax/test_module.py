@@ -22,7 +22,7 @@ def spec(op: str, body: str) -> str:
 
 CLIP = spec(
     "clip",
-    "tensors: {x: }\nhyperparameters: {limit: 1.0}\noutputs: {y: x}\ngradients: {x: clamp(grad_y, -limit, limit)}\n",
+    'tensors: {x: }\nhyperparameters: {limit: 1.0}\noutputs: {y: x}\ngradients: {x: "clamp(grad_y, -limit, limit)"}\n',
 )
 STE = spec("ste", "tensors: {x: }\noutputs: {y: sign(x)}\ngradients: {x: grad_y}\n")
 RELU = spec("lin", "tensors: {x: {shape: [N, D]}, w: {shape: [K, D]}}\noutputs: {y: relu(x @ w.T)}\n")
@@ -74,7 +74,7 @@ def test_a_rule_that_is_not_linear_has_no_forward_mode(tmp_path: Path) -> None:
 
 def test_kinks_are_those_of_torch(tmp_path: Path) -> None:
     """JAX has 1 for the derivative of abs at 0 and 1/2 for that of clip at its ends: in second derivatives, too."""
-    body = "tensors: {x: }\noutputs: {y: abs(x) + clamp(x, 0, 1), z: abs(x)**3 * clamp(x, -1, 1)}\n"
+    body = "tensors: {x: }\noutputs: {y: 'abs(x) + clamp(x, 0, 1)', z: 'abs(x)**3 * clamp(x, -1, 1)'}\n"
     module = imported(spec("kinks", body), "jax", tmp_path)
     first = jax.vmap(jax.grad(lambda x: module.kinks(x)[0]))(jnp.array([0.0, 1.0]))
     np.testing.assert_array_equal(first, [1, 2])
@@ -109,7 +109,8 @@ def test_absent_tensors_and_integers(tmp_path: Path) -> None:
 
 
 def test_arguments_may_have_any_name(tmp_path: Path) -> None:
-    body = "tensors: {rt: , jnp: , dtype: }\nhyperparameters: {jax: 2.0}\noutputs: {terms: rt * exp(jnp) * dtype**2 * jax}\n"
+    body = "tensors: {rt: , jnp: , dtype: }\nhyperparameters: {jax: 2.0}\n"
+    body += "outputs: {terms: rt * exp(jnp) * dtype**2 * jax}\n"
     named = imported(spec("named", body), "jax", tmp_path).named
     gradients = jax.grad(named, (0, 1, 2))(1.0, 0.0, 3.0, jax=1.0)
     assert [float(g) for g in gradients] == [9, 9, 6]

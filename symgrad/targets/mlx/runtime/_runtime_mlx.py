@@ -624,6 +624,13 @@ def _growth(x: Array) -> Array:
     return mx.exp(head * head) * mx.exp((x - head) * (x + head))
 
 
+def _erfcx_slope(x: Array, y: Array) -> Array:
+    """By its asymptotic series from 12 on, where the difference cancels."""
+    z = 1 / mx.square(mx.maximum(x, 12))
+    series = -z * (1 - 1.5 * z * (1 - 2.5 * z * (1 - 3.5 * z))) / _ROOT_PI
+    return mx.where(x > 12, series, 2 * x * y - 2 / _ROOT_PI)
+
+
 def _log_ndtr_value(x: Array) -> Array:
     t = x * math.sqrt(0.5)
     low = mx.log(0.5 * _scaled(mx.maximum(-t, 0))) - 0.5 * x * x
@@ -638,7 +645,7 @@ def _log_ndtr_slope(x: Array, y: Array) -> Array:
 
 
 _erfc = _elementary("erfc", _erfc_value, lambda x, y: -2 / _ROOT_PI * _gauss(x))
-_erfcx = _elementary("erfcx", _erfcx_value, lambda x, y: 2 * x * y - 2 / _ROOT_PI)
+_erfcx = _elementary("erfcx", _erfcx_value, _erfcx_slope)
 _log_ndtr = _elementary("log_ndtr", _log_ndtr_value, _log_ndtr_slope)
 
 # lgamma(x) / ((x - 1) (x - 2)) on [1, 2] as a Chebyshev series in 2 x - 3.
