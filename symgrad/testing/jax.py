@@ -21,7 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from symgrad.testing.arrays import Facts, Input, fitted, outputs
 
-__all__ = ["Input", "OperationTests", "check_function"]
+__all__ = ["CHECKS", "Input", "OperationTests", "check_function"]
 
 _config: Any = jax.config  # without types of its own
 with suppress(RuntimeError):  # a backend is there already
@@ -253,6 +253,10 @@ def residual_bytes(function: Callable[..., Any], arguments: Sequence[Any]) -> in
     return sum(a.size * a.dtype.itemsize for a in found if a.size > 1)
 
 
+CHECKS = ("values", "derivatives", "transformations", "dtypes", "residuals")
+"""What ``check_function`` looks at."""
+
+
 def check_function(
     function: Callable[..., Any],
     composite: Callable[..., Any],
@@ -260,12 +264,13 @@ def check_function(
     shapes: Sequence[tuple[int, ...]],
     *,
     linear: bool = True,
+    checks: Sequence[str] = CHECKS,
 ) -> list[str]:
     """Hold a function with a ``custom_jvp`` or ``custom_vjp`` rule against its formula; what is wrong with it.
 
     ``composite`` is the formula in plain JAX, with the same arguments, of which ``inputs`` says the names and ranges,
     and ``shapes`` the shapes at one point. ``linear=False`` is for a rule without forward mode. The list is empty
-    where nothing is wrong; each text begins with the name of a check.
+    where nothing is wrong; each text begins with the name of one of the ``checks``.
     """
     outs = len(outputs(jax.eval_shape(composite, *(jnp.zeros(s) for s in shapes))))
     facts = {
@@ -278,7 +283,7 @@ def check_function(
     }
     suite = type("Checked", (OperationTests,), facts)()
     found = []
-    for check in ("values", "derivatives", "transformations", "dtypes", "residuals"):
+    for check in checks:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
