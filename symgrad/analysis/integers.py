@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
+from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
 
 __all__ = ["WHOLE", "holds_integers", "is_integer", "is_whole_tensor"]
 
@@ -12,12 +12,6 @@ _INTEGER_KINDS = frozenset({"int_tensor", "bool_tensor", "int", "bool"})
 # Element-wise functions of integers that are integers.
 WHOLE = frozenset(
     ["add", "sub", "mul", "neg", "abs", "sign", "relu", "clamp", "maximum", "minimum", "floor", "ceil", "round"]
-)
-_KEEP = WHOLE | frozenset(
-    [
-        *("sum", "prod", "amax", "amin", "max_values", "min_values", "sort_values", "cumsum", "matmul", "einsum"),
-        *("transpose", "T", "mT", "unsqueeze", "squeeze", "expand"),
-    ]
 )
 
 
@@ -58,5 +52,6 @@ def _is_integer(node: Expr, found: dict[Expr, bool]) -> bool:
         typed = [t for b in branches for t in b.tensors] or condition.tensors
         return all(t["kind"] in _INTEGER_KINDS for t in typed) and all(found[b] for b in branches)
     # A number in the shape of a tensor is of that tensor's type.
-    read = data_arguments(node) if node.op in TENSOR_OPS and node.op != "expand" else node.args
-    return node.op in _KEEP and all(found[a] for a in read)
+    read = typed_arguments(node) if node.op in TENSOR_OPS and node.op != "expand" else node.args
+    keeps = TENSOR_OPS[node.op].whole if node.op in TENSOR_OPS else node.op in WHOLE
+    return keeps and all(found[a] for a in read)

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.analysis.integers import is_whole_tensor
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors import TENSOR_OPS, is_index
 from symgrad.ops.tensors.shapes import ShapeConflict, extent
 
 _NAMED = 64.0  # elements of a dimension
@@ -85,6 +86,4 @@ def item_size(value: Expr) -> float:
     """Bytes of one element, in float32."""
     if value.is_boolean:
         return _BOOL
-    row = TENSOR_OPS.get(value.op)
-    is_index = row is not None and value.op.endswith("_indices")
-    return _INT if is_index or (value.op == "sym" and value["kind"] == "int_tensor") else _FLOAT
+    return _INT if is_index(value) or is_whole_tensor(value) else _FLOAT

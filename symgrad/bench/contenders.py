@@ -13,13 +13,14 @@ import torch
 
 from symgrad.compiler.compile import compile_operation
 from symgrad.errors import SymgradError
+from symgrad.explain.natives import native
 from symgrad.importing import import_generated
 from symgrad.parse import parse_formulas
 from symgrad.pipeline import compile_spec
 from symgrad.spec import Spec
 from symgrad.targets.torch.composite import load_composite
 
-__all__ = ["Contender", "contenders", "natives"]
+__all__ = ["Contender", "contenders", "natives", "own_of_torch"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,15 @@ def _module(spec: Spec, folder: Path) -> ModuleType:
     for name, text in {**texts.passes, **texts.shared}.items():
         (folder / name).write_text(text, encoding="utf-8")
     return import_generated(path)
+
+
+def own_of_torch(spec: Spec) -> Callable[..., Any] | None:
+    """What torch has for an operation as one of its own, found by the formula."""
+    found = native(parse_formulas(spec))
+    try:
+        return found.load() if found is not None else None
+    except (ImportError, AttributeError):  # another version of torch
+        return None
 
 
 def natives(path: Path | None) -> dict[str, Callable[..., Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from symgrad.bench.measure import Row
 from symgrad.errors import SymgradError
 
-__all__ = ["check_target", "plot", "pyplot", "summary", "table", "write_json"]
+__all__ = ["business", "check_target", "doubts", "plot", "pyplot", "summary", "table", "write_json"]
 
 _HEAD = (
     "op",
@@ -72,6 +73,35 @@ def summary(rows: Sequence[Row]) -> list[str]:
             least = min(r.total / kernels[r.op].total for r in others)
             lines.append(f"  {speed:.2f} times as fast as {form} over {_operations(len(others))}, at least {least:.2f}")
     return lines
+
+
+def doubts(rows: Sequence[Row]) -> list[str]:
+    """What the figures do not show: forms that were measured no differently from the kernels, by their quartiles."""
+    lines = []
+    for own in (r for r in rows if r.form == "kernels"):
+        key = (own.op, own.elements, own.dtype, own.device)
+        for other in rows:
+            if (other.op, other.elements, other.dtype, other.device) != key or other.form in ("kernels", "limit"):
+                continue
+            if own.spread[0] < other.spread[1] and other.spread[0] < own.spread[1]:
+                lines.append(
+                    f"{own.op}, {own.elements} elements, {own.dtype}: the quartiles of kernels and {other.form} "
+                    "overlap; more --rounds, or a machine at rest, would tell them apart"
+                )
+        if own.ratio < 1:
+            lines.append(f"{own.op}: below the limit, for what it writes is in the cache still, or is written past it")
+    return lines
+
+
+def business() -> str:
+    """That other programs keep the machine busy, or an empty text."""
+    try:
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    except (AttributeError, OSError):  # not on this system
+        return ""
+    if load < cores / 2:
+        return ""
+    return f"the machine is busy (a load of {load:.1f} on {cores} cores): figures will scatter"
 
 
 def _operations(number: int) -> str:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -17,8 +18,18 @@ from symgrad.importing import import_generated
 __all__ = ["bench", "build"]
 
 
+def _lacks_torch(terminal: Terminal, command: str) -> bool:
+    """Whether PyTorch is not there; if so, says what to install."""
+    if find_spec("torch") is not None:
+        return False
+    terminal.problem(f'{command} needs PyTorch, which is not installed: python -m pip install "symgrad[torch]"')
+    return True
+
+
 def build(terminal: Terminal, modules: Sequence[Path], dtypes: Sequence[str]) -> int:
     """Compile the fused passes of generated modules into the cache."""
+    if _lacks_torch(terminal, "build"):
+        return 1
     import torch
 
     failed = 0
@@ -67,11 +78,13 @@ def bench(
     plot: Path | None,
 ) -> int:
     """Measure the forms of specs."""
+    if _lacks_torch(terminal, "bench"):
+        return 1
     import torch
 
     from symgrad.bench import report
     from symgrad.bench.arguments import arguments
-    from symgrad.bench.contenders import contenders
+    from symgrad.bench.contenders import contenders, own_of_torch
     from symgrad.bench.contenders import natives as read_natives
     from symgrad.bench.measure import Row, measure
     from symgrad.spec import load_spec
@@ -79,6 +92,9 @@ def bench(
     if threads:
         torch.set_num_threads(threads)
     rows: list[Row] = []
+    busy = report.business()
+    if busy:
+        terminal.remark(f"note: {busy}")
     try:
         if "cuda" in devices and not torch.cuda.is_available():
             raise SymgradError("there is no CUDA device")
@@ -92,7 +108,7 @@ def bench(
                 raise SymgradError(path.message)
             spec = load_spec(path)
             with tempfile.TemporaryDirectory() as folder:
-                forms = contenders(spec, Path(folder), known.get(spec.op), compiled=compiled)
+                forms = contenders(spec, Path(folder), known.get(spec.op) or own_of_torch(spec), compiled=compiled)
                 for device, dtype, size in product(devices, dtypes, sizes):
                     values = arguments(spec, size, getattr(torch, dtype), device)
                     rows += measure(spec.op, forms, values, rounds)
@@ -100,6 +116,8 @@ def bench(
         terminal.finding(report.table(rows))
         for line in report.summary(rows):
             terminal.finding(line)
+        for line in report.doubts(rows):
+            terminal.remark(f"note: {line}")
         if json is not None:
             report.write_json(rows, json)
         if plot is not None:

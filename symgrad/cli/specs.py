@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from difflib import unified_diff
+from importlib.util import find_spec
 from pathlib import Path
 
 from symgrad import files
@@ -100,6 +101,8 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
         hint = "--force removes it, too" if how.prune else "`symgrad gen --prune` removes it"
         terminal.remark(f"note: {state}; {hint}")
     terminal.result(_summary(_count(len(asked.specs), "spec"), {**written, "failed": run.failed}))
+    if written["generated"] and find_spec("torch") is None:
+        terminal.remark('note: PyTorch is not installed here; generated modules need it: pip install "symgrad[torch]"')
     return 1 if run.failed else 0
 
 

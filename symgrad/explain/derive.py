@@ -9,8 +9,9 @@ from symgrad.accuracy.measure import ulp_text
 from symgrad.compiler.operation import Operation, Variant
 from symgrad.explain.derivation import AccuracyRow, Candidate, Derivation, PlanEntry, Step
 from symgrad.explain.equations import derivatives
+from symgrad.explain.natives import native
 from symgrad.ir.expr import Expr, symbol
-from symgrad.ir.traversal import substitute
+from symgrad.ir.traversal import substitute, topological
 from symgrad.parse import Program
 from symgrad.parse.formula import formula
 
@@ -31,7 +32,12 @@ def derivation(operation: Operation) -> Derivation:
         candidates=tuple(_candidates(subjects)),
         plan=tuple(_plan(operation.variants())),
         accuracy=tuple(_accuracy(subjects)),
-        notes=(*_unread(operation.program), *_notes(subjects)),
+        notes=(
+            *_unread(operation.program),
+            *_unguarded(operation.program),
+            *_native(operation.program),
+            *_notes(subjects),
+        ),
     )
 
 
@@ -101,9 +107,29 @@ def _unread(program: Program) -> Iterator[str]:
         yield f"{name!r} is read by no output, let or gradient"
 
 
+def _unguarded(program: Program) -> Iterator[str]:
+    """Texts that are compared and might be anything: a slip in one takes the other branch in silence."""
+    compared: dict[str, dict[str, None]] = {}
+    choices = {h.name: h.choices for h in program.spec.hyperparameters}
+    for node in topological(*program.outputs.values(), *program.gradients.values()):
+        if node.op in ("eq", "ne") and node.args[1].op == "text" and choices.get(node.args[0].name) is None:
+            compared.setdefault(node.args[0].name, {})[node.args[1]["value"]] = None
+    for name, texts in compared.items():
+        shown = ", ".join(map(repr, texts))
+        yield f"{name!r} is compared with {shown} and may be any other text, too; declare its `choices`"
+
+
+def _native(program: Program) -> Iterator[str]:
+    found = native(program)
+    if found is not None:
+        yield f"torch has this as one operation: {found}"
+
+
 def _notes(subjects: list[tuple[str, Choice]]) -> Iterator[str]:
     for subject, choice in subjects:
         best = choice.chosen
+        if best.wide:
+            yield f"{subject} is computed in float64: no form is accurate in float32; that takes about twice as long"
         if best.float32.nonfinite or best.float64.nonfinite:
             yield f"{subject} is not finite at some points where the true value is"
         if best.float32.ulp > _ACCURATE:

@@ -20,16 +20,6 @@ from symgrad.ops.tensors.shaping import unsqueeze
 
 __all__ = ["whether_given", "without"]
 
-# Operations of which a number, in whatever shape, is that number again.
-_SAME = frozenset(
-    [
-        *("mean", "amax", "amin", "max_values", "min_values", "sort_values", "floated"),
-        *("transpose", "mT", "T", "unsqueeze", "squeeze", "restore", "drop", "expand"),
-    ]
-)
-# Numbers of which some others give that number again, beside 0 for what is linear.
-_FIXED = {"prod": (ex.ZERO, ex.ONE), "norm": (ex.ZERO,)}
-
 
 def whether_given(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
     """`root` as a choice by whether `tensor` was given. Raises ShapeConflict as `without` does."""
@@ -69,7 +59,7 @@ def _mapped(node: Expr, args: list[Expr], like: Callable[[Expr], Expr]) -> Expr:
     lost = [k for k, (old, new) in enumerate(zip(node.args, args, strict=True)) if is_number(new) > is_number(old)]
     if row is None or not lost:
         return rebuild(node, args)
-    if 0 in lost and (node.op in _SAME or args[0] in _FIXED.get(node.op, ())):
+    if 0 in lost and (row.same or args[0] in row.fixes):
         return args[0]
     if lost == [1] and row.shape_only:
         return args[0]

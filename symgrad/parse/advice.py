@@ -8,18 +8,11 @@ BY_NAME = "dimensions meet by their names under 'shape'"
 
 _FUNCTIONS = {
     **dict.fromkeys(("bmm", "dot", "inner", "mm", "mv"), "write a @ b"),
-    **dict.fromkeys(("broadcast_to", "expand", "expand_as", "reshape", "squeeze", "unsqueeze", "view"), BY_NAME),
-    "argmax": "write max(x, dim=...).indices",
-    "argmin": "write min(x, dim=...).indices",
+    **dict.fromkeys(("broadcast_to", "expand", "expand_as"), BY_NAME),
     "argsort": "write sort(x, dim=...).indices",
-    "detach": "write the gradient under 'gradients'",
-    "leaky_relu": "write where(x > 0, x, slope * x)",
     "linear": "write x @ w.T + b",
     "normalize": "write x / norm(x, dim=..., keepdim=True)",
-    "outer": 'write einsum("i,j->ij", a, b)',
-    "permute": "write transpose(x, dim0, dim1)",
     "size": "the name of a dimension under 'shape' is its size",
-    "std": "write sqrt(var(x, dim=...))",
 }
 _KEYWORDS = {"axes": "dim", "axis": "dim", "ord": "p"}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import shown
-from symgrad.ir.expr import FALSE, OO, TRUE
+from symgrad.ir.expr import FALSE, OO, TRUE, Expr
 from symgrad.ops.tensors import Attribute, Ref, TensorOp
 from symgrad.ops.tensors.row import is_size
 from symgrad.parse.advice import keyword_for
@@ -60,25 +60,41 @@ def tensor_arguments(
 
     Operands come first; a text that has no name is the next attribute of kind text, wherever it stands.
     """
-    texts = [attribute.name for attribute in row.attributes if attribute.kind == "text"]
+    texts = [attribute.name for attribute in row.attributes if attribute.kind in ("text", "word")]
     plain = [arg for arg in node.args if not (texts and _is_text(arg))]
     named = dict(zip(texts, (arg for arg in node.args if texts and _is_text(arg))))  # noqa: B905
     operands = list(row.operands)
-    if row.variadic:
-        operands += [f"{row.operands[-1]} {i}" for i in range(len(operands) + 1, len(plain) + 1)]
     attributes = [a.name for a in row.attributes if a.name not in named]
     if row.variadic:
-        bound = dict(zip(operands, plain))  # noqa: B905
-        usage = signature(name, (*row.operands, *attributes), len(row.operands))
+        operands, bound = _several(row, plain, attributes)
+        usage = signature(name, row.order or (*row.operands, *attributes), len(row.operands))
         _bind_keywords(builder, usage, node, (*row.operands, *attributes), bound)
-        if row.operands[0] not in bound:
-            builder.fail(node, f"{usage} lacks its argument {row.operands[0]!r}")
+        for operand in row.operands:
+            if operand not in bound:
+                builder.fail(node, f"{usage} lacks its argument {operand!r}")
     else:
-        call = ast.Call(node.func, plain, node.keywords)
-        required = len(operands) - row.optional
-        bound = bind(builder, name, ast.copy_location(call, node), [*operands, *attributes], required)
+        call = ast.copy_location(ast.Call(node.func, plain, node.keywords), node)
+        if row.order:
+            bound = bind(builder, name, call, row.order, len(row.order))
+        else:
+            bound = bind(builder, name, call, [*operands, *attributes], len(operands) - row.optional)
     bound.update(named)
     return _operands(builder, row, operands, bound), _attributes(builder, name, row, node, bound)
+
+
+def _several(row: TensorOp, plain: Sequence[ast.expr], attributes: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The names of all operands where the last one repeats, and the arguments by name.
+
+    They may stand in a list, after which attributes come, or by themselves.
+    """
+    order = [n for n in row.order if n != row.operands[-1]] if row.order else list(row.operands[:-1])
+    bound: dict[str, ast.expr] = dict(zip(order, plain))  # noqa: B905
+    rest = list(plain[len(order) :])
+    if rest and isinstance(rest[0], ast.List | ast.Tuple):
+        bound |= dict(zip((a for a in attributes if a not in order), rest[1:]))  # noqa: B905
+        rest = list(rest[0].elts)
+    repeated = [row.operands[-1], *(f"{row.operands[-1]} {i}" for i in range(2, len(rest) + 1))][: max(1, len(rest))]
+    return [*row.operands[:-1], *repeated], bound | dict(zip(repeated, rest))  # noqa: B905
 
 
 def _operands(builder: Builder, row: TensorOp, names: Sequence[str], bound: Mapping[str, ast.expr]) -> list[ast.expr]:
@@ -117,6 +133,8 @@ def read_attribute(builder: Builder, attribute: Attribute, node: ast.expr) -> An
         return None
     value = _READERS[attribute.kind](builder, attribute.name, node)
     several = isinstance(value, tuple)
+    if attribute.fixed and any(isinstance(one, Ref) for one in (value if several else (value,))):
+        builder.fail(node, f"{attribute.name!r} must be made of whole numbers, not of hyperparameters")
     if several and attribute.items is not None and len(value) not in (1, attribute.items):
         builder.fail(node, f"{attribute.name!r} has one value or {attribute.items}, not {len(value)}")
     for one in value if several else (value,):
@@ -177,6 +195,20 @@ def _text(builder: Builder, name: str, node: ast.expr) -> str:
     return node.value
 
 
+def _number(builder: Builder, name: str, node: ast.expr) -> Expr:
+    value, _ = builder.isolated(builder.number, node)
+    if not value.is_static:
+        builder.fail(node, f"{name!r} must be a number or made of hyperparameters")
+    return value
+
+
+def _word(builder: Builder, name: str, node: ast.expr) -> Expr:
+    value, _ = builder.isolated(builder.value, node)
+    if value.op != "text" and value.get("kind") != "str":
+        builder.fail(node, f"{name!r} must be a text in quotes or a hyperparameter of type str")
+    return value
+
+
 _READERS: Mapping[str, Callable[[Builder, str, ast.expr], Any]] = {
     "dim": _integer,
     "dims": _dims,
@@ -185,6 +217,8 @@ _READERS: Mapping[str, Callable[[Builder, str, ast.expr], Any]] = {
     "order": _order,
     "bool": _bool,
     "text": _text,
+    "number": _number,
+    "word": _word,
 }
 
 

@@ -20,7 +20,7 @@ from symgrad.ir.traversal import topological
 from symgrad.ops.functions import SPELLINGS
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS
 from symgrad.ops.tensors.shapes import shape_sources
-from symgrad.parse import calls
+from symgrad.parse import calls, subscripts
 from symgrad.parse.alignment import ShapeConflict, aligned
 from symgrad.parse.arithmetic import LOGICAL, binary
 from symgrad.parse.comparisons import comparison, is_text
@@ -182,6 +182,9 @@ class Builder:
         if isinstance(node, ast.Call):
             call = calls.as_function(self, node)
             called = calls.plain_name(self, call.func)
+            if called is not None and called in calls.PARTS:
+                found = enumerate(calls.parts(self, called, call))
+                return {str(k): Bound(self.settled(node, part), frozenset({part})) for k, part in found}
             name = called and calls.operation_with_fields(called, call)
             if name:
                 return calls.results(self, name, call)
@@ -304,6 +307,21 @@ class Builder:
         node = calls.as_function(self, node)
         return calls.call(self, calls.called(self, node), node)
 
+    def _subscript(self, node: ast.Subscript) -> Expr:
+        fields = self.fields(node.value)
+        if fields is None:
+            return self.shaped(subscripts.subscript(self, node))
+        number = subscripts.whole_number(self, node.slice)
+        names = list(fields)
+        if number is None or not names[0].isdigit():
+            self.fail(node.slice, f"this has several results; write {_each_field('...', fields)}")
+        if not -len(names) <= number < len(names):
+            self.fail(node.slice, f"there are {len(names)} parts, the last one is {len(names) - 1}")
+        bound = fields[names[number]]
+        self.sources |= bound.sources
+        assert bound.expr is not None
+        return bound.expr
+
     def _sequence(self, node: ast.expr) -> Expr:
         self.fail(node, "several values where one is needed")
 
@@ -317,6 +335,7 @@ _BUILD: Mapping[type[ast.expr], Callable[[Builder, Any], Expr]] = {
     ast.Compare: Builder._compare,
     ast.Attribute: Builder._attribute,
     ast.Call: Builder._call,
+    ast.Subscript: Builder._subscript,
     ast.List: Builder._sequence,
     ast.Tuple: Builder._sequence,
 }
@@ -337,4 +356,4 @@ def _name_of(node: ast.Attribute) -> ast.expr:
 
 
 def _each_field(name: str, fields: Iterable[str]) -> str:
-    return " or ".join(f"{name}.{field}" for field in fields)
+    return " or ".join(f"{name}[{field}]" if field.isdigit() else f"{name}.{field}" for field in fields)

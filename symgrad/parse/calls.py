@@ -14,12 +14,13 @@ from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
+from symgrad.ir.traversal import topological
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
-from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, TensorOp
+from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index, joins
 from symgrad.ops.tensors.row import is_number, is_size
 from symgrad.parse.advice import instead_of
-from symgrad.parse.arguments import bind, is_none, signature, tensor_arguments
+from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
 from symgrad.parse.scope import Bound
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "call",
     "called",
     "operation_with_fields",
+    "parts",
     "plain_name",
     "results",
     "spelled_with_fields",
@@ -205,9 +207,15 @@ def apply(
 
 
 def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequence[Expr]) -> None:
-    for value in operands:
+    for k, value in enumerate(operands):
+        if k in row.numbers:
+            _need_size(builder, node, row, value)
+            continue
         if is_number(value):
             builder.fail(node, f"{row.name} works on tensors; {value} depends on none")
+        if k in row.integer and not (is_whole_tensor(value) or is_index(value)):
+            names = " and ".join(sorted(repr(s.name) for s in value.tensors))
+            builder.fail(node, f"{row.name} needs integers, and {value} is none; declare {names} with 'dtype: int'")
         if row.floats and is_whole_tensor(value):
             builder.fail(node, f"{row.name} works on floats, and {value} is of integers; multiply it by 1.0")
         for end in ends(split({"value": value}, {})):
@@ -219,6 +227,18 @@ def _need_tensors(builder: Builder, node: ast.AST, row: TensorOp, operands: Sequ
         names = " and ".join(sorted(repr(s.name) for s in whole[0].tensors if s["kind"] == "int_tensor"))
         told = f"{row.name} takes tensors of one type, and {whole[0]} is of integers"
         builder.fail(node, f"{told}; declare {names} without 'dtype: int'")
+
+
+def _need_size(builder: Builder, node: ast.AST, row: TensorOp, value: Expr) -> None:
+    """Refuse what is no whole number: sizes are whole numbers, named dimensions, and hyperparameters of type int."""
+    leaves = [n for n in topological(value, leaves=_sizes_in(value)) if not n.args or n.op == "count"]
+    whole = all(n.op == "count" or n.number is not None or n.get("kind") == "int" for n in leaves)
+    if not is_number(value) or not whole or (value.number is not None and value.number.denominator != 1):
+        builder.fail(node, f"{row.name} needs sizes: whole numbers, named dimensions or hyperparameters of type int")
+
+
+def _sizes_in(value: Expr) -> frozenset[Expr]:
+    return frozenset(n for n in topological(value) if n.op == "count")
 
 
 def operation_with_fields(name: str, node: ast.Call) -> str | None:
@@ -244,6 +264,28 @@ def results(builder: Builder, operation: str, node: ast.Call) -> dict[str, Bound
     _need_tensors(builder, node, row, values)
     made = {field: make(op, *values, **attributes) for field, op in row.fields}
     return {field: Bound(value, frozenset({value})) for field, value in made.items()}
+
+
+def parts(builder: Builder, name: str, node: ast.Call) -> list[Expr]:
+    """The parts of a tensor that a call divides it into, each of which is picked by its number: `chunk(x, 2)[0]`."""
+    operand, attribute = PARTS[name], ("chunks" if name == "chunk" else "sizes")
+    bound = bind(builder, name, node, ("input", attribute, "dim"), 2)
+    value = builder.scoped(bound["input"])
+    _need_tensors(builder, node, TENSOR_OPS["slice"], [value])
+    count = read_attribute(builder, Attribute(attribute, "ints", fixed=True), bound[attribute])
+    dim = read_attribute(builder, Attribute("dim", "dim"), bound["dim"]) if "dim" in bound else 0
+    try:
+        return operand(value, count, dim)
+    except ValueError as error:
+        builder.fail(node, str(error))
+
+
+PARTS: Mapping[str, Callable[[Expr, Any, Any], list[Expr]]] = {"chunk": joins.chunks, "split": joins.splits}
+
+
+def _parts_without_number(builder: Builder, name: str, node: ast.Call) -> Expr:
+    parts(builder, name, node)
+    builder.fail(node, f"{name}(...) has several results; add [0], [1] and so on, here or where its name is used")
 
 
 # ------------------------------------------------------------------------------------------ special forms
@@ -352,4 +394,5 @@ SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "where": _where,
     "Piecewise": _piecewise,
     **dict.fromkeys(_EXTREMA, _extremum),
+    **dict.fromkeys(PARTS, _parts_without_number),
 }

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from symgrad.analysis.integers import is_integer
+from symgrad.analysis.places import places
 from symgrad.differentiate.symbols import cotangent
 from symgrad.errors import Mistake, SpecError
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ops.tensors.extent import Dim
 from symgrad.ops.tensors.row import is_number
 from symgrad.ops.tensors.shapes import extent, same_shape, shape_sources
 from symgrad.parse.absence import whether_given
@@ -27,6 +29,7 @@ from symgrad.spec.names import CONSTANTS
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
 
+_LEAST_TESTED = 2  # of the sizes of a dimension in generated tests, beside 1
 _MAX_MISTAKES = 100  # reported for one spec
 _TENSOR_KINDS = {"float": "tensor", "int": "int_tensor", "bool": "bool_tensor"}
 
@@ -99,7 +102,7 @@ def _parse(text: str, scope: Scope) -> Bound:
 
 
 def _several(bound: Bound) -> str:
-    fields = " or ".join(f".{name}" for name in bound.fields or ())
+    fields = " or ".join(f"[{name}]" if name.isdigit() else f".{name}" for name in bound.fields or ())
     return f"a value is needed, and this has several; add {fields}"
 
 
@@ -122,7 +125,9 @@ class _Parser:
         shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
-        program = Program(spec, symbols, lets, _known(shaped), _known(gradients), cotangents)
+        program = Program(
+            _with_places(spec, _known(shaped).values()), symbols, lets, _known(shaped), _known(gradients), cotangents
+        )
         self._check_branches(program)
         self._check_absence(program)
         if self.mistakes:
@@ -263,6 +268,20 @@ def _sizes(spec: Spec, symbols: Mapping[str, Expr], taken: Collection[str]) -> d
             if isinstance(dim, str) and dim not in ("...", *CONSTANTS, *taken):
                 sizes.setdefault(dim, Bound(make("count", symbols[tensor.name], dim=(-place,))))
     return sizes
+
+
+def _with_places(spec: Spec, formulas: Iterable[Expr]) -> Spec:
+    """The spec with what tests draw of integers that name places: numbers below the sizes that are tested."""
+    ranges = dict(spec.test.ranges)
+    given = {t.name: t for t in spec.tensors}
+    bound: dict[Dim, int] = {}
+    for t in spec.tensors:
+        bound |= dict(zip(reversed(t.shape or ()), reversed(spec.test.shapes.get(t.name, ())), strict=False))
+    for tensor, sizes in places(formulas).items():
+        known = [size if isinstance(size, int) else bound.get(size, _LEAST_TESTED) for size in sizes]
+        if tensor.name not in ranges and given[tensor.name].domain is None:
+            ranges[tensor.name] = (0, max(0, min(known) - 1))
+    return replace(spec, test=replace(spec.test, ranges=ranges)) if ranges != spec.test.ranges else spec
 
 
 def _known(values: Mapping[str, Expr | None]) -> dict[str, Expr]:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from symgrad.errors import shown
-from symgrad.parse.advice import BY_NAME
 from symgrad.parse.faults import MAX_FAULTS, Fault, FormulaError
 
 __all__ = ["MAX_LENGTH", "Syntax", "in_range", "names_in", "read"]
@@ -158,7 +157,7 @@ class _Scanner:
         return self._faults
 
     def _add(self, offset: int, message: str) -> None:
-        """Note a mistake, but none in a subscript: that is one as a whole."""
+        """Note a mistake, but none in a subscript, which is looked at as a whole: colons and dots stand there."""
         if not any(bracket == "[" and follows for bracket, _, follows in self._open):
             self._faults.append(Fault(offset, message))
 
@@ -207,9 +206,7 @@ class _Scanner:
     def _bracket(self, at: int, token: str) -> bool:
         if token in _CLOSING:
             called = self._before == "operand"
-            if called and token == "[":
-                self._add(at, f"a subscript has no place in a formula; {BY_NAME}")
-            elif called and not self._token.isidentifier():
+            if called and token != "[" and not self._token.isidentifier():
                 self._add(at, "an operator is missing before '('; did you mean '*('?")
             self._open.append((token, at, called))
             self._before = "open"

@@ -14,9 +14,6 @@ from symgrad.ir.traversal import topological, transform
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.functions.spellings import GATES
 from symgrad.ops.tensors import TENSOR_OPS
-from symgrad.ops.tensors.shaping import TRANSPOSITIONS
-
-_VIEWS = frozenset(row.name for row in TRANSPOSITIONS)
 
 
 def composite_saves(formulas: Iterable[Expr], fixed: frozenset[Expr] = frozenset()) -> frozenset[Expr]:
@@ -78,7 +75,7 @@ def _arguments(product: Expr) -> list[Expr]:
 
 def _stored(value: Expr) -> Expr:
     """What is in memory: a transposed value is a view."""
-    while value.op in _VIEWS:
+    while value.op in TENSOR_OPS and TENSOR_OPS[value.op].view:
         value = value.args[0]
     return value
 
@@ -112,6 +109,8 @@ def _kept_by(node: Expr, varying: frozenset[Expr]) -> tuple[Expr, ...]:
         return ()
     if "i" in row.saves:
         return (make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs)),)
+    if "p" in row.saves:
+        return tuple(node.args[k] for k in TENSOR_OPS[node.op].integer)
     if "o" in row.saves:
         others = [(*node.args[:k], *node.args[k + 1 :]) for k in range(len(node.args))]
         return tuple(a for a, own in zip(node.args, others, strict=True) if not varying.isdisjoint(own))

@@ -297,12 +297,13 @@ def _is_choice(node: Expr) -> bool:
 
     Those of anything else may differ when they are computed again: in half precision from values that were rounded.
     """
-    if not node.op.endswith("_indices"):
+    read = data_arguments(node)
+    if not is_index(node) or len(read) != 1:
         return False
-    (operand,) = node.args
-    while operand.op in ("transpose", "T", "mT"):
+    (operand,) = read
+    while operand.op in TENSOR_OPS and TENSOR_OPS[operand.op].view:
         operand = operand.args[0]
-    return operand.op == "sym"
+    return operand.op == "sym" and not operand.is_static
 
 
 def bytes_beside(saved: Iterable[Saved]) -> float:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from symgrad.testing.facts import Accuracy, Input, Subject
 
 if TYPE_CHECKING:
-    from symgrad.testing.review import Audit, audit
     from symgrad.testing.checks import CHECKS, Check, Finding
     from symgrad.testing.report import Report, check_function
+    from symgrad.testing.review import Audit, audit
     from symgrad.testing.suite import FunctionTests
 
 __all__ = [

@@ -277,11 +277,15 @@ def threads(subject: Subject, device: str) -> Iterator[str]:
 @check(kind="missing", on_devices=False, applies=lambda subject: subject.function is not None)
 def pickled(subject: Subject, device: str) -> Iterator[str]:
     """The function and its class can be pickled, which data loaders and processes need."""
-    for thing in (subject.function, subject.call):
-        if getattr(thing, "__name__", "<lambda>").isidentifier() and hasattr(thing, "__module__"):
+    local = "<locals>" in getattr(subject.call, "__qualname__", "<locals>")
+    for thing in (subject.function, *(() if local else (subject.call,))):
+        try:
             twin = pickle.loads(pickle.dumps(thing))
-            if twin is not thing:
-                yield f"{thing} is another object when it comes back from pickle"
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            yield f"{thing.__name__} cannot be pickled: {error}"
+            continue
+        if twin is not thing:
+            yield f"{thing.__name__} is another object when it comes back from pickle"
 
 
 # ------------------------------------------------------------------------------------------ modules

@@ -128,31 +128,41 @@ def cotangents_of(node: Any, outputs: Any, value: Any = 1) -> list[Any]:
     return given + [None] * (len(parameters) - 1 - len(given))
 
 
-@check(applies=lambda subject: bool(subject.places))
+@check(applies=lambda subject: bool(subject.places) and len(subject.live) > 1)
 def undefined_cotangents(subject: Subject, device: str) -> Iterator[str]:
-    """No cotangent gives no gradient, through the engine too, and an output alone its own part."""
+    """Each output alone gives its own part of the gradients."""
     settings = subject.settings[0]
     arguments = leaves(subject, draw(subject, device=device))
     outputs = listed(subject, bound(subject.call, settings)(*arguments))
-    node = node_of(outputs)
     wrt = [arguments[i] for i in present(arguments, subject.places)]
-    names = gradient_names(subject, present(arguments, subject.places))
-    if node is not None:
-        found = node.apply(*cotangents_of(node, outputs, None))
-        if any(g is not None for g in (found if isinstance(found, tuple) else (found,))):
-            yield "backward of no cotangent at all returns gradients: it should return None for each"
-        undefined = getattr(torch._C._functions, "UndefinedGrad", None)
-        roots = [y for y in outputs if y.requires_grad]
-        if undefined is not None and roots:
-            cut = torch.stack([undefined()(y).sum().double() for y in roots]).sum()
-            for name, g in zip(names, torch.autograd.grad(cut, wrt, retain_graph=True, allow_unused=True), strict=True):
-                if g is not None:
-                    yield f"{name} is made of zeros where no cotangent arrives: set_materialize_grads(False) is missing"
     theirs, x = closed(subject, reference(subject, settings), leaves(subject, draw(subject, device=device)))
-    for i in subject.live if len(outputs) > 1 else ():
+    for i in subject.live:
         got = descended(outputs[i].sum(), wrt, retain_graph=True)
         want = descended(listed(subject, theirs(*x))[i].sum(), x)
+        names = gradient_names(subject, present(arguments, subject.places))
         yield from differences(names, got, want, case=f"from {subject.outputs[i]} alone", subject=subject)
+
+
+@check(kind="cost", applies=lambda subject: bool(subject.places))
+def materialised_cotangents(subject: Subject, device: str) -> Iterator[str]:
+    """Where no cotangent arrives, backward makes no gradients, neither of its own nor of zeros that torch put there."""
+    arguments = leaves(subject, draw(subject, device=device))
+    outputs = listed(subject, bound(subject.call, subject.settings[0])(*arguments))
+    node, roots = node_of(outputs), [y for y in outputs if y.requires_grad]
+    undefined = getattr(torch._C._functions, "UndefinedGrad", None)
+    if node is None or undefined is None or not roots:
+        return
+    places = present(arguments, subject.places)
+    cut = torch.stack([undefined()(y).sum().double() for y in roots]).sum()
+    wrt = [arguments[i] for i in places]
+    found = torch.autograd.grad(cut, wrt, retain_graph=True, allow_unused=True)
+    for name, g in zip(gradient_names(subject, places), found, strict=True):
+        if g is not None:
+            yield f"{name} is made of zeros where no cotangent arrives: set_materialize_grads(False) is missing"
+    if all(g is None for g in found):
+        direct = node.apply(*cotangents_of(node, outputs, None))
+        if any(g is not None for g in (direct if isinstance(direct, tuple) else (direct,))):
+            yield "backward of no cotangent at all returns gradients: it should return None for each"
 
 
 @check(applies=lambda subject: subject.twice and subject.linear)

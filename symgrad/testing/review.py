@@ -15,24 +15,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from symgrad.testing.checks import Finding
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.report import Report, inspect_subject, make_subject
-from symgrad.testing.samples import bound, draw, gradients, leaves
+from symgrad.testing.samples import bound, closed, draw, gradients, leaves
 from symgrad.testing.values import WAYS, error_at
 
 __all__ = ["Audit", "Contender", "audit"]
 
 _ELEMENTS = 1 << 16  # of each tensor, where tensors broadcast and time is taken
 _ROUNDS = 15
-_BEYOND = 100.0  # ulp: more is an error of the Function wherever the composite is not as bad
+_SHOWN = 2  # findings of a check
 
 ADVICE: Mapping[str, str] = {
     "second_differences": "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute",
     "forward_over_reverse": "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute",
-    "undefined_cotangents": "call ctx.set_materialize_grads(False), and return None where the cotangent is None",
+    "undefined_cotangents": "every cotangent may be None, or zeros, whatever the others are",
+    "materialised_cotangents": "call ctx.set_materialize_grads(False), and return None where the cotangent is None",
     "torch_func": "use setup_context and generate_vmap_rule; inside jvp, torch turns forward mode off",
     "compiled": "Dynamo refuses a class with a jvp: give torch.compile one without",
     "tensors_on_ctx": "save_for_backward frees them with the graph, and notices changes in place",
@@ -91,7 +93,10 @@ class Audit:
                 yield f"\n{title}"
             for check in dict.fromkeys(f.check for f in found):
                 yield f"  {check}"
-                yield from (f"    {f.sentence}" for f in found if f.check == check)
+                sentences = [f.sentence for f in found if f.check == check]
+                yield from (f"    {sentence}" for sentence in sentences[:_SHOWN])
+                if len(sentences) > _SHOWN:
+                    yield f"    and {len(sentences) - _SHOWN} more"
                 if check in ADVICE:
                     yield f"    -> {ADVICE[check]}"
         if self.notes:
@@ -151,7 +156,9 @@ def audit(
     else:
         generated, written = _of_spec(spec if formula is None else _spec_text(function, formula, settings or {}))
         subject = _beside(function, generated, **facts)
-    report = inspect_subject(subject, only=only, skip=skip)
+    subject, missing, without = _able(subject)
+    report = inspect_subject(subject, only=only, skip=(*skip, *(w for w in without if w not in only)))
+    report = replace(report, findings=(*missing, *report.findings), ran=(*report.ran, *(f.check for f in missing)))
     contenders = tuple(_contenders(subject, generated, timed))
     return Audit(subject.name, written, report, contenders, tuple(_notes(subject, report)))
 
@@ -205,6 +212,34 @@ def _spec_text(function: Any, formula: str, settings: Settings) -> str:
     if settings:
         lines += ["hyperparameters:", *(f"  {n}: {settings[n]!r}" for n in order if n in settings)]
     return "\n".join([*lines, "outputs:", f"  y: {formula}", ""])
+
+
+_FUNCTORCH = ("torch_func", "vmap_over_some", "vmap_of_values", "forward_mode", "compiled_torch_func")
+
+
+def _able(subject: Subject) -> tuple[Subject, tuple[Finding, ...], tuple[str, ...]]:
+    """The subject without the modes that it has not at all, a finding for each of them, and the checks that need them."""
+    missing: list[Finding] = []
+    without: list[str] = []
+    f, x = closed(subject, bound(subject.call, subject.settings[0]), draw(subject))
+    if x and subject.linear:
+        try:
+            with forward_ad.dual_level():
+                f(*(forward_ad.make_dual(t, torch.ones_like(t)) for t in x))
+        except (NotImplementedError, RuntimeError) as error:
+            missing.append(Finding("forward_mode", "missing", f"forward mode raises: {_short(error)}"))
+            subject = replace(subject, linear=False)
+            without += ["forward_mode_is_refused"]
+    try:
+        torch.func.vmap(f)(*(torch.stack([t, t]) for t in x))
+    except (NotImplementedError, RuntimeError) as error:
+        missing.append(Finding("torch_func", "missing", f"no transform of torch.func works: {_short(error)}"))
+        without += _FUNCTORCH
+    return subject, tuple(missing), tuple(without)
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split()).partition(". ")[0][:200]
 
 
 # ------------------------------------------------------------------------------------------ figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -196,3 +197,25 @@ def test_the_command_on_cuda(tmp_path):
     result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml"), *options])
     assert result.exit_code == 0, result.output
     assert {r["device"] for r in json.loads((tmp_path / "a.json").read_text())} == {"cuda"}
+
+
+def test_without_torch_it_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "gate.yaml").write_text(GATE)
+    monkeypatch.setattr("symgrad.cli.kernels.find_spec", lambda name: None)
+    result = CliRunner().invoke(main, ["bench", str(tmp_path / "gate.yaml")])
+    assert result.exit_code == 1
+    assert result.output == 'bench needs PyTorch, which is not installed: python -m pip install "symgrad[torch]"\n'
+
+
+def test_overlapping_quartiles_are_told():
+    close = replace(row("a", "native", 1.1), spread=(0.9, 1.2))
+    (line,) = report.doubts([replace(row("a", "kernels", 1.0), spread=(0.8, 1.1)), close, row("a", "limit", 1.0)])
+    assert "the quartiles of kernels and native overlap" in line
+    assert report.doubts([row("a", "kernels", 1.0), row("a", "native", 2.0), row("b", "native", 1.0)]) == []
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.1, ""), (1.5, "a load of 1.5 on 2 cores")])
+def test_a_busy_machine_is_told(monkeypatch, load, told):
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0, 0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert told in report.business() and bool(told) == bool(report.business())

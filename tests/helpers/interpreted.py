@@ -41,7 +41,7 @@ def module_of(path: Path) -> ModuleType:
     module = imported(path)
     kernels = vars(module)["_kernels"].elsewhere
     kernels.kind = "cpu"
-    vars(module)["_kernels"] = kernels
+    vars(module)["_kernels"] = vars(module)["_passes"].library = kernels
     return module
 
 

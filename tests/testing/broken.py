@@ -141,6 +141,32 @@ class Materialising(Scaled):
         ctx.save_for_forward(*inputs)
 
 
+class Either(Function):
+    """Forgets its second output where there is no cotangent of the first."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x * x, 3 * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, outputs: Any) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, h: Any) -> Any:
+        if g is None:
+            return None
+        grad = 2 * ctx.saved_tensors[0] * g
+        return grad if h is None else grad + 3 * h
+
+
+def either(x: Any) -> Any:
+    return x * x, 3 * x
+
+
 # ------------------------------------------------------------------------------------------ torch.func
 class WithoutVmap(Scaled):
     generate_vmap_rule = False
@@ -353,7 +379,8 @@ BROKEN: dict[str, Broken] = {
     "finite_differences": (of(with_methods(backward=_wrong_sign)), "Jacobian mismatch"),
     "second_differences": (of(kept, cube), "mismatch"),
     "backward_returns": (of(with_methods(backward=_eager_backward)), "nobody asked"),
-    "undefined_cotangents": (of(Materialising), "set_materialize_grads"),
+    "undefined_cotangents": (of(Either, either, outputs=("y", "z")), "from z alone"),
+    "materialised_cotangents": (of(Materialising), "set_materialize_grads"),
     "forward_over_reverse": (of(kept, cube), "tangent"),
     "second_derivatives_raise": (of(scaled, double_backward=False), "returns a result"),
     "torch_func": (of(WithoutVmap), "vmap"),

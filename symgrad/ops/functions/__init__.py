@@ -8,12 +8,12 @@ spellings: the parser expands them and no later stage sees them. Adding a functi
 from __future__ import annotations
 
 from symgrad.ir.expr import Expr, Scalar, as_expr, make
-from symgrad.ops.functions import exponential, kinks, special, spellings, trigonometric
+from symgrad.ops.functions import activations, exponential, kinks, special, spellings, trigonometric
 from symgrad.ops.functions.row import Function
 
 __all__ = ["FUNCTIONS", "SPELLINGS", "Function", "call"]
 
-_ROWS = (*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *kinks.ROWS, *spellings.ROWS)
+_ROWS = (*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *kinks.ROWS, *spellings.ROWS, *activations.ROWS)
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
 

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from symgrad.ops.tensors import along, einsum, products, reductions, shaping
+from symgrad.ops.tensors import (
+    along,
+    einsum,
+    indexing,
+    joins,
+    linalg,
+    losses,
+    ordering,
+    positions,
+    products,
+    reductions,
+    shaping,
+    views,
+    windows,
+)
 from symgrad.ops.tensors.row import (
     TENSOR_OPS,
     Attribute,
@@ -13,6 +27,7 @@ from symgrad.ops.tensors.row import (
     is_number,
     results,
     shape_only,
+    typed_arguments,
 )
 
 __all__ = [
@@ -26,12 +41,39 @@ __all__ = [
     "is_number",
     "results",
     "shape_only",
+    "typed_arguments",
 ]
 
-ROWS = (*reductions.ROWS, *along.ROWS, *products.ROWS, einsum.ROW, *shaping.TRANSPOSITIONS)
+ROWS = (
+    *reductions.ROWS,
+    *along.ROWS,
+    *ordering.ROWS,
+    *products.ROWS,
+    einsum.ROW,
+    *shaping.TRANSPOSITIONS,
+    *shaping.PLACES,
+    shaping.DETACHED,
+    *indexing.ROWS,
+    *losses.ROWS,
+    *joins.ROWS,
+    *views.ROWS,
+    *positions.ROWS,
+    *linalg.ROWS,
+    *windows.ROWS,
+)
 
 # Written by the compiler, never by users.
-INTERNAL_ROWS = (*reductions.INTERNAL, *along.INTERNAL, *products.INTERNAL, *shaping.INTERNAL)
+INTERNAL_ROWS = (
+    *reductions.INTERNAL,
+    *along.INTERNAL,
+    *ordering.INTERNAL,
+    *products.INTERNAL,
+    *shaping.INTERNAL,
+    *indexing.INTERNAL,
+    *joins.INTERNAL,
+    *views.INTERNAL,
+    *windows.INTERNAL,
+)
 
 TENSOR_OPS.update((row.name, row) for row in (*ROWS, *INTERNAL_ROWS))
 

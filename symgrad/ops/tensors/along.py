@@ -6,6 +6,7 @@ from typing import Any
 
 from symgrad.ir.expr import Expr, make
 from symgrad.ops.tensors.extent import along, reduced
+from symgrad.ops.tensors.indexing import put, take
 from symgrad.ops.tensors.reductions import KEEPDIM, Tangents, total
 from symgrad.ops.tensors.row import Attribute, TensorOp
 from symgrad.ops.tensors.shaping import drop, restore
@@ -29,16 +30,6 @@ def _log_softmax_jvp(node: Expr, t: Tangents) -> Expr | None:
 
 
 # ------------------------------------------------------------------------------------------------ indices
-def take(x: Expr, index: Expr, dim: Any) -> Expr:
-    """The elements of `x` that `index` names along `dim`."""
-    return make("take_along", x, index, dim=dim)
-
-
-def put(value: Expr, index: Expr, like: Expr, dim: Any) -> Expr:
-    """The transposed of `take`: zeros of the shape of `like` with `value` at `index`, whose places all differ."""
-    return make("put_along", value, index, like, dim=dim)
-
-
 def _indices(node: Expr) -> Expr:
     """The indices that belong to a node of values."""
     return make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs))
@@ -60,13 +51,18 @@ def _sort_jvp(node: Expr, t: Tangents) -> Expr | None:
     return None if t[0] is None else take(t[0], _indices(node), node["dim"])
 
 
-def _fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any], **both: Any) -> tuple[TensorOp, ...]:
+_MOVED: dict[str, Any] = {"whole": True, "same": True, "exact": True}
+
+
+def fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any], **both: Any) -> tuple[TensorOp, ...]:
     """The row that users write and the two rows of its results."""
     call = f"torch.{name}({{0}}{{comma}})"
     names = (("values", f"{name}_values"), ("indices", f"{name}_indices"))
     return (
         TensorOp(name, attributes=attributes, fields=names, **both),
-        TensorOp(f"{name}_values", attributes=attributes, torch=f"{call}.values", saves="i", **values, **both),
+        TensorOp(
+            f"{name}_values", attributes=attributes, torch=f"{call}.values", saves="i", **_MOVED, **values, **both
+        ),
         TensorOp(f"{name}_indices", attributes=attributes, torch=f"{call}.indices", differentiable=False, **both),
     )
 
@@ -74,9 +70,9 @@ def _fields(name: str, attributes: tuple[Attribute, ...], values: dict[str, Any]
 _EXTREMUM = {"vjp": _extremum_vjp, "jvp": _extremum_jvp}
 _SORTING = (LAST, Attribute("descending", "bool", False), Attribute("stable", "bool", False))
 
-MAX = _fields("max", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
-MIN = _fields("min", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
-SORT = _fields("sort", _SORTING, {"vjp": _sort_vjp, "jvp": _sort_jvp}, extent=along, cost=40.0, recompute=False)
+MAX = fields("max", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
+MIN = fields("min", (DIM, KEEPDIM), _EXTREMUM, extent=reduced, cost=2.0)
+SORT = fields("sort", _SORTING, {"vjp": _sort_vjp, "jvp": _sort_jvp}, extent=along, cost=40.0, recompute=False)
 
 ROWS = (
     TensorOp(
@@ -93,6 +89,7 @@ ROWS = (
     ),
     TensorOp(
         "log_softmax",
+        rounds_inside=True,
         attributes=(DIM,),
         torch="torch.log_softmax({0}, {attributes})",
         vjp=_log_softmax_vjp,
@@ -105,6 +102,8 @@ ROWS = (
     ),
     TensorOp(
         "cumsum",
+        whole=True,
+        rounds_inside=True,
         attributes=(DIM,),
         torch="{0}.cumsum({attributes})",
         vjp=lambda node, g: (make("cumsum_back", g, dim=node["dim"]),),
@@ -130,25 +129,5 @@ INTERNAL = (
         extent=along,
         linear=True,
         shape_of=0,
-    ),
-    TensorOp(
-        "take_along",
-        operands=("input", "index"),
-        attributes=(DIM,),
-        torch="{0}.gather({attributes}, index={1})",
-        vjp=lambda node, g: (put(g, node.args[1], node.args[0], node["dim"]), None),
-        jvp=lambda node, t: None if t[0] is None else take(t[0], node.args[1], node["dim"]),
-        linear=True,
-        shape_of=1,
-    ),
-    TensorOp(
-        "put_along",
-        operands=("input", "index", "like"),
-        attributes=(DIM,),
-        vjp=lambda node, g: (take(g, node.args[1], node["dim"]), None, None),
-        jvp=lambda node, t: None if t[0] is None else put(t[0], node.args[1], node.args[2], node["dim"]),
-        linear=True,
-        shape_of=2,
-        shape_only=frozenset({2}),
     ),
 )

@@ -123,6 +123,7 @@ _PRODUCT, _LEFT, _RIGHT = trilinear(matmul, _left, _right)
 
 MATMUL = TensorOp(
     "matmul",
+    whole=True,
     operands=("input", "other"),
     **_PRODUCT,
     linear=True,
@@ -212,7 +213,7 @@ def _convolution(dims: int) -> tuple[TensorOp, TensorOp, TensorOp]:
             **common,
         ),
         TensorOp(f"{name}_input", operands=("grad", "weight", "like"), **left, **internal),
-        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), **right, **internal),
+        TensorOp(f"{name}_weight", operands=("input", "grad", "like"), rounds_inside=True, **right, **internal),
     )
 
 
@@ -274,7 +275,7 @@ def _check_channels(groups: object, channels: Dim, weight: tuple[Dim, ...], what
         raise ShapeConflict(f"{what}: {groups} groups do not divide {weight[0]}")
 
 
-CONV1D, CONV2D = _convolution(1), _convolution(2)
+CONVOLUTIONS = [_convolution(dims) for dims in (1, 2, 3)]
 
-ROWS = (MATMUL, CONV1D[0], CONV2D[0])
-INTERNAL = (*MATMUL_INTERNAL, *CONV1D[1:], *CONV2D[1:])
+ROWS = (MATMUL, *(rows[0] for rows in CONVOLUTIONS))
+INTERNAL = (*MATMUL_INTERNAL, *(row for rows in CONVOLUTIONS for row in rows[1:]))

@@ -120,7 +120,7 @@ def _prod(x: Expr, dim: Any = None, keepdim: Any = False) -> Expr:
     return x if keepdim is True else total(x, dim, keepdim)  # a sum over dimensions of size 1
 
 
-def _var(x: Expr, dim: Any = None, correction: Any = 1, keepdim: Any = False, unbiased: Any = None) -> Expr:
+def var(x: Expr, dim: Any = None, correction: Any = 1, keepdim: Any = False, unbiased: Any = None) -> Expr:
     """`unbiased` is the older spelling of the correction."""
     if isinstance(unbiased, Ref):
         raise ValueError("'unbiased' must be True or False; a hyperparameter can be the 'correction'")
@@ -137,11 +137,15 @@ _EXTREMUM: dict[str, Any] = {
     "jvp": _extremum_jvp,
     "extent": reduced,
     "saves": "xy",
+    "whole": True,
+    "same": True,
+    "exact": True,
 }
 
 ROWS = (
     TensorOp(
         "sum",
+        whole=True,
         attributes=DIMS,
         torch="{0}.sum({attributes})",
         vjp=lambda node, g: (expand(restore(g, node), node.args[0]),),
@@ -151,6 +155,7 @@ ROWS = (
     ),
     TensorOp(
         "mean",
+        same=True,
         attributes=DIMS,
         torch="{0}.mean({attributes})",
         vjp=lambda node, g: (expand(restore(g, node) / count(node), node.args[0]),),
@@ -161,6 +166,9 @@ ROWS = (
     ),
     TensorOp(
         "prod",
+        whole=True,
+        fixes=(ZERO, ONE),
+        rounds_inside=True,
         attributes=DIMS,
         torch="{0}.prod({attributes})",
         **_weighted(_others),
@@ -179,10 +187,11 @@ ROWS = (
         floats=True,
         cost=2.0,
         saves="x",
-        definition=_var,
+        definition=var,
     ),
     TensorOp(
         "logsumexp",
+        rounds_inside=True,
         attributes=DIMS,
         torch="{0}.logsumexp({attributes})",
         **_weighted(_logsumexp_slope),
@@ -192,6 +201,7 @@ ROWS = (
     ),
     TensorOp(
         "norm",
+        fixes=(ZERO,),
         attributes=(Attribute("p", "order", 2), *DIMS),
         torch="torch.linalg.vector_norm({0}{comma})",
         **_weighted(_norm_slope),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.expr import Expr, make
 
 if TYPE_CHECKING:
-    from symgrad.ops.tensors.extent import Extent
+    from symgrad.ops.tensors.extent import Dim, Extent
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,10 @@ class Attribute:
     """A constant argument of a tensor operation.
 
     `kind` is `dim` (an int), `dims` (an int, several, or None for all), `bool`, `int`, `ints` (one int or several),
-    `order` (of a norm) or `text`. An integer hyperparameter stands in any but `text` as a `Ref`. Integers are
-    at least `least`, and of several there are `items`.
+    `order` (of a norm), `text`, or what only a definition takes: `number` (a Python number, as an expression) and
+    `word` (a text or a hyperparameter of type str, as an expression). An integer hyperparameter stands in the first
+    ones as a `Ref`; not in `fixed` ones, which derivatives calculate with. Integers are at least `least`, and of
+    several there are `items`.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Attribute:
     required: bool = False
     least: int | None = None
     items: int | None = None
+    fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class TensorOp:
         name: the operation's name in the intermediate representation.
         operands: names of the tensor arguments; `optional` of the last may be absent; `variadic` repeats the last.
         attributes: the constant arguments, in PyTorch's order.
-        torch: format string over the operands `{0}`, `{1}` and `{attributes}` (`{comma}` with a comma before them).
+        order: the parameters in PyTorch's order, where the operands do not come first.
+        torch: format string over the operands `{0}`, `{1}`, their shapes `{shape0}`, `{shape1}`, single attributes by
+            name, and `{attributes}` as keywords (`{comma}` with a comma before them).
         vjp: `(node, cotangent) -> cotangents of the operands`, None for no gradient; each has its operand's shape.
         jvp: `(node, tangents) -> tangent`; a tangent has its operand's shape, or is None for zero.
         extent: `(node, extents of the operands) -> extent of the result`: what is known of its shape.
@@ -57,17 +62,27 @@ class TensorOp:
         shape_only: indices of operands of which only the shape is read.
         cost: time of one pass, in units of an addition; `recompute` is False where it must never be repeated.
         saves: what torch's autograd keeps: `x` the operands, `o` each where another one has a gradient, `y` the
-            result, `i` the indices.
+            result, `i` the indices of the result, `p` the operands that are integers.
         aliases: other accepted spellings.
         method: accepted as an attribute of a tensor expression, such as `x.T`.
         differentiable: False for results without derivatives, such as indices.
         floats: whether torch refuses it of integers.
+        integer: indices of operands that are tensors of integers: labels, places.
+        places: `node -> size` that integers among the operands are below.
+        numbers: indices of operands that are Python numbers: sizes. The last one stands for all variadic operands.
+        whole: whether it makes integers of integers.
+        same: whether of one number, in whatever shape, it is that number again.
+        fixes: other numbers of which it is that number again.
+        exact: whether it only moves elements and rounds nothing; what costs nothing does neither.
+        rounds_inside: whether torch rounds intermediate values in half precision, on some device.
+        view: whether its result may share the memory of its first operand.
         definition: what a call means, where that is not simply the node; raises ValueError for wrong arguments.
     """
 
     name: str
     operands: tuple[str, ...] = ("input",)
     attributes: tuple[Attribute, ...] = ()
+    order: tuple[str, ...] = ()
     torch: str = ""
     vjp: Callable[[Expr, Expr], tuple[Expr | None, ...]] | None = None
     jvp: Callable[[Expr, tuple[Expr | None, ...]], Expr | None] | None = None
@@ -85,6 +100,15 @@ class TensorOp:
     method: str = ""
     differentiable: bool = True
     floats: bool = False
+    integer: frozenset[int] = frozenset()
+    places: Callable[[Expr], Dim | None] | None = None
+    numbers: frozenset[int] = frozenset()
+    whole: bool = False
+    same: bool = False
+    fixes: tuple[Expr, ...] = ()
+    exact: bool = False
+    rounds_inside: bool = False
+    view: bool = False
     definition: Callable[..., Expr] | None = None
 
 
@@ -101,6 +125,13 @@ def shape_only(node: Expr) -> frozenset[int]:
 def data_arguments(node: Expr) -> tuple[Expr, ...]:
     """The arguments of a node whose data it reads."""
     skip = shape_only(node)
+    return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args
+
+
+def typed_arguments(node: Expr) -> tuple[Expr, ...]:
+    """The arguments of a node whose dtypes have a part in that of its value: not labels, and not places."""
+    row = TENSOR_OPS.get(node.op)
+    skip = row.shape_only | row.integer if row is not None else frozenset[int]()
     return tuple(a for k, a in enumerate(node.args) if k not in skip) if skip else node.args
 
 

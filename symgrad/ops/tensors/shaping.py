@@ -169,6 +169,17 @@ def _diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     return Extent((*(d for k, d in enumerate(of.dims) if k - rank not in (first, second)), size), of.lead)
 
 
+def _diagonal_of(x: Expr, dim1: Any = 0, dim2: Any = 1) -> Expr:
+    """The elements at equal places of two dimensions, which are gone; the one of these places comes last."""
+    known = extent(x)
+    if not known.exact or len(known.dims) < 2:
+        raise ValueError("diagonal needs a tensor of declared shape, of two dimensions or more")
+    found = positions((dim1, dim2), known, "diagonal")
+    if found is None:
+        raise ValueError("the dimensions of diagonal are integers, not hyperparameters")
+    return make("diagonal", x, dim1=found[0], dim2=found[1])
+
+
 def _on_diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     of, (first, second) = operands[0], sorted((node["dim1"], node["dim2"]))
     if not of.dims or first < -len(of.dims) - 1:
@@ -177,6 +188,36 @@ def _on_diagonal(node: Expr, operands: tuple[Extent, ...]) -> Extent:
     for place in (first, second):
         dims.insert(rank + place, of.dims[-1])
     return Extent(tuple(dims), of.lead)
+
+
+def _unsqueeze(x: Expr, dim: Any) -> Expr:
+    """torch's, which counts dimensions of the result."""
+    dims = dim if isinstance(dim, tuple) else (dim,)
+    known = extent(x)
+    if any(isinstance(d, Ref) for d in dims):
+        raise ValueError("the dimension of unsqueeze is an integer, not a hyperparameter")
+    if any(d >= 0 for d in dims) and not known.exact:
+        raise ValueError("unsqueeze counts from the end where the shape is not declared: dim=-1 is the last")
+    rank = len(known.dims) + len(dims)
+    places = tuple(sorted(d if d < 0 else d - rank for d in dims))
+    if known.exact and any(not -rank <= d < 0 for d in places):
+        raise ShapeConflict(f"unsqueeze has no dimension {dims[0]} for {known}")
+    return unsqueeze(x, *places)
+
+
+def _squeeze(x: Expr, dim: Any) -> Expr:
+    """torch's, of dimensions that surely have size 1."""
+    dims = dim if isinstance(dim, tuple) else (dim,)
+    places = positions(dim, extent(x), "squeeze")
+    if places is None:
+        if any(isinstance(d, Ref) or d >= 0 for d in dims):
+            raise ValueError("squeeze counts from the end where the shape is not declared: dim=-1 is the last")
+        places = tuple(dims)
+    known = extent(x).dims
+    for place in places:
+        if -len(known) <= place and known[place] != 1:
+            raise ShapeConflict(f"squeeze of {extent(x)}: the size along dimension {place} is not 1")
+    return squeeze(x, *sorted(places))
 
 
 def _transposed_by(name: str) -> dict[str, Any]:
@@ -190,6 +231,9 @@ def _transposed_by(name: str) -> dict[str, Any]:
 TRANSPOSITIONS = (
     TensorOp(
         "transpose",
+        whole=True,
+        same=True,
+        view=True,
         attributes=(Attribute("dim0", "dim", required=True), Attribute("dim1", "dim", required=True)),
         torch="{0}.transpose({attributes})",
         vjp=lambda node, g: (_swap(g, node),),
@@ -200,6 +244,9 @@ TRANSPOSITIONS = (
     ),
     TensorOp(
         "mT",
+        whole=True,
+        same=True,
+        view=True,
         torch="{0}.mT",
         vjp=lambda node, g: (matrix_transpose(g),),
         jvp=lambda node, t: None if t[0] is None else matrix_transpose(t[0]),
@@ -210,6 +257,9 @@ TRANSPOSITIONS = (
     ),
     TensorOp(
         "T",
+        whole=True,
+        same=True,
+        view=True,
         torch="{0}.T",
         vjp=lambda node, g: (plain_transpose(g),),
         jvp=lambda node, t: None if t[0] is None else plain_transpose(t[0]),
@@ -220,11 +270,65 @@ TRANSPOSITIONS = (
     ),
 )
 
+PLACES = (
+    TensorOp(
+        "unsqueeze",
+        view=True,
+        whole=True,
+        same=True,
+        attributes=(DIM,),
+        vjp=lambda node, g: (squeeze(g, *node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
+        extent=_unsqueezed,
+        linear=True,
+        cost=0.0,
+        definition=_unsqueeze,
+    ),
+    TensorOp(
+        "squeeze",
+        view=True,
+        whole=True,
+        same=True,
+        attributes=(DIM,),
+        vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
+        jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
+        extent=_squeezed,
+        linear=True,
+        cost=0.0,
+        definition=_squeeze,
+    ),
+    TensorOp(  # the dimension that is left comes last
+        "diagonal",
+        view=True,
+        attributes=(Attribute("dim1", "dim", 0), Attribute("dim2", "dim", 1)),
+        torch="{0}.diagonal({attributes})",
+        **_transposed_by("diag_embed"),
+        extent=_diagonal,
+        linear=True,
+        cost=0.0,
+        definition=_diagonal_of,
+    ),
+)
+
+DETACHED = TensorOp(  # the value, through which no derivative passes
+    "detach",
+    torch="{0}.detach()",
+    vjp=lambda node, g: (None,),
+    jvp=lambda node, t: None,
+    shape_of=0,
+    cost=0.0,
+    whole=True,
+    same=True,
+    view=True,
+    aliases=("stop_gradient",),
+)
+
 _SQUARE = (Attribute("dim1", "dim", required=True), Attribute("dim2", "dim", required=True))
 
 INTERNAL = (
     TensorOp(  # one operand of what is around it: see ties.py and pivot.py
         "held",
+        view=True,
         torch="{0}",
         vjp=lambda node, g: (g,),
         jvp=lambda node, t: t[0],
@@ -234,20 +338,13 @@ INTERNAL = (
     ),
     TensorOp(  # whole numbers as floats, which a float beside them makes them in torch
         "floated",
+        view=True,
+        same=True,
         torch="{0}.to(torch.get_default_dtype())",
         vjp=lambda node, g: (None,),
         jvp=lambda node, t: None,
         shape_of=0,
         cost=0.6,
-    ),
-    TensorOp(  # the dimension that is left comes last
-        "diagonal",
-        attributes=_SQUARE,
-        torch="{0}.diagonal({attributes})",
-        **_transposed_by("diag_embed"),
-        extent=_diagonal,
-        linear=True,
-        cost=0.0,
     ),
     TensorOp(
         "diag_embed",
@@ -259,6 +356,8 @@ INTERNAL = (
     ),
     TensorOp(
         "sum_to",
+        view=True,
+        exact=True,
         operands=("input", "like"),
         vjp=lambda node, g: (expand(g, node.args[0]), None),
         jvp=lambda node, t: None if t[0] is None else sum_to(t[0], node.args[1]),
@@ -268,6 +367,9 @@ INTERNAL = (
     ),
     TensorOp(
         "expand",
+        view=True,
+        whole=True,
+        same=True,
         operands=("input", "like"),
         vjp=lambda node, g: (sum_to(g, node.args[0]), None),
         jvp=lambda node, t: None if t[0] is None else expand(t[0], node.args[1]),
@@ -278,6 +380,8 @@ INTERNAL = (
     ),
     TensorOp(  # its own transposed: what was summed is broadcast
         "conform",
+        view=True,
+        exact=True,
         operands=("input", "like"),
         vjp=lambda node, g: (conform(g, node.args[0]), None),
         jvp=lambda node, t: None if t[0] is None else conform(t[0], node.args[1]),
@@ -285,26 +389,10 @@ INTERNAL = (
         shape_of=1,
         shape_only=frozenset({1}),
     ),
-    TensorOp(
-        "unsqueeze",
-        attributes=(DIM,),
-        vjp=lambda node, g: (squeeze(g, *node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else unsqueeze(t[0], *node["dim"]),
-        extent=_unsqueezed,
-        linear=True,
-        cost=0.0,
-    ),
-    TensorOp(
-        "squeeze",
-        attributes=(DIM,),
-        vjp=lambda node, g: (unsqueeze(g, *node["dim"]),),
-        jvp=lambda node, t: None if t[0] is None else squeeze(t[0], *node["dim"]),
-        extent=_squeezed,
-        linear=True,
-        cost=0.0,
-    ),
     TensorOp(  # `unsqueeze` if the reduced dimensions are gone: not for a scalar, nor with `keepdim`
         "restore",
+        view=True,
+        same=True,
         operands=("input", "of"),
         attributes=KEPT,
         vjp=lambda node, g: (make("drop", g, **dict(node.attrs)), None),
@@ -315,6 +403,8 @@ INTERNAL = (
     ),
     TensorOp(
         "drop",
+        view=True,
+        same=True,
         attributes=KEPT,
         vjp=lambda node, g: (make("restore", g, node.args[0], **dict(node.attrs)),),
         jvp=lambda node, t: None if t[0] is None else make("drop", t[0], **dict(node.attrs)),

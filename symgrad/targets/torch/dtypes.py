@@ -9,7 +9,7 @@ from typing import TypeAlias
 from symgrad.analysis.integers import WHOLE
 from symgrad.ir.expr import OO, Expr
 from symgrad.ir.traversal import topological
-from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
+from symgrad.ops.tensors import TENSOR_OPS, is_index, typed_arguments
 from symgrad.ops.tensors.extent import SCALAR
 from symgrad.ops.tensors.shapes import extent
 
@@ -65,7 +65,7 @@ def _operands(root: Expr) -> Operands:
             continue  # integers leave the dtype to others
         elif node.op in TENSOR_OPS:
             # What cancelled out of a formula still has a part in its dtype.
-            read = node.args if node.op == "expand" else data_arguments(node)
+            read = node.args if node.op == "expand" else typed_arguments(node)
             inner = frozenset[Expr | Total]().union(*map(_operands, read))
             found |= {Total(inner)} if inner and extent(node) == SCALAR and not _is_total(inner) else inner
         elif is_choice_of_numbers(node):

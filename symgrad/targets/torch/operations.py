@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from string import Formatter
 from typing import TYPE_CHECKING
 
-from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, symbol
+from symgrad.analysis.integers import is_integer
+from symgrad.ir.expr import FALSE, TRUE, ZERO, Expr, split_coefficient, symbol
 from symgrad.ir.traversal import substitute, topological
 from symgrad.ir.truth import compare
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number
-from symgrad.ops.tensors.extent import Dim
+from symgrad.ops.tensors.extent import Dim, Extent
 from symgrad.ops.tensors.shapes import extent, shape_sources
 
 if TYPE_CHECKING:
@@ -18,18 +20,61 @@ if TYPE_CHECKING:
 
 def print_operation(printer: Printer, node: Expr) -> str:
     """The call of a tensor operation, by the row's format or its own rule."""
-    special = _SPECIAL.get(node.op)
+    special = SPECIAL.get(node.op)
     if special is not None:
         return special(printer, node)
-    row = TENSOR_OPS[node.op]
-    # Inside of a call an operand stands by itself; before a method it is an atom.
-    operands = [printer.atom(a) if row.torch.startswith(f"{{{k}}}") else printer(a) for k, a in enumerate(node.args)]
-    return _format(printer, node, row.torch, operands)
+    return _formatted(printer, node)
 
 
-def _format(printer: Printer, node: Expr, call: str, operands: list[str]) -> str:
+def _formatted(printer: Printer, node: Expr) -> str:
+    """A row's format string with its parts."""
+    return _Parts(printer, node).format(TENSOR_OPS[node.op].torch)
+
+
+class _Parts(Formatter):
+    """What a row's format string may name, printed when it does: what it does not name is not computed here."""
+
+    def __init__(self, printer: Printer, node: Expr) -> None:
+        self._printer, self._node = printer, node
+
+    def get_value(self, key: int | str, args: object, kwargs: object) -> str:
+        printer, node = self._printer, self._node
+        if isinstance(key, int):
+            # Inside of a call an operand stands by itself; before a method it is an atom.
+            before = TENSOR_OPS[node.op].torch.startswith(f"{{{key}}}")
+            return (printer.atom if before else printer)(node.args[key])
+        if key in _PARTS:
+            return _PARTS[key](printer, node)
+        if key.startswith("shape"):
+            return print_shape(printer, node.args[int(key.removeprefix("shape"))])
+        if key.startswith("device"):
+            return _device(printer, node.args[int(key.removeprefix("device"))])
+        return attribute(printer, node[key])
+
+
+def _comma(printer: Printer, node: Expr) -> str:
     attributes = ", ".join(_attributes(printer, node))
-    return call.format(*operands, attributes=attributes, comma=f", {attributes}" if attributes else "")
+    return f", {attributes}" if attributes else ""
+
+
+def _sequence(printer: Printer, nodes: Sequence[Expr]) -> str:
+    return ", ".join(_item(printer, n) for n in nodes) + ("," if len(nodes) == 1 else "")
+
+
+def _item(printer: Printer, node: Expr) -> str:
+    """An operand, or a size, which is a whole number also where it is a part of another."""
+    factor, rest = split_coefficient(node)
+    if not is_number(node) or factor.denominator == 1:
+        return printer(node)
+    return f"{printer.atom(factor.numerator * rest)} // {factor.denominator}"
+
+
+_PARTS: dict[str, Callable[[Printer, Expr], str]] = {
+    "attributes": lambda printer, node: ", ".join(_attributes(printer, node)),
+    "comma": _comma,
+    "operands": lambda printer, node: _sequence(printer, node.args),
+    "rest": lambda printer, node: _sequence(printer, node.args[1:]),
+}
 
 
 def _attributes(printer: Printer, node: Expr) -> list[str]:
@@ -132,7 +177,8 @@ def _shape_of_result(printer: Printer, node: Expr) -> str:
     # Every argument is a tensor of floats, which is no condition.
     floats = {n: symbol(name) if n.is_boolean else n for n, name in names.items()}
     conditions = {n: compare("ne", own, 0) for n, own in floats.items() if own is not n}
-    inner = printer.anew({**numbers, **{own: names[n] for n, own in floats.items()}})
+    texts = {own: f"{names[n]}.long()" if is_integer(n) else names[n] for n, own in floats.items()}
+    inner = printer.anew({**numbers, **texts})
     shapes = ", ".join(print_shape(printer, n) for n in names)
     return f"rt.shape_of(lambda {', '.join(names.values())}: {inner(substitute(node, conditions))}, {shapes})"
 
@@ -232,8 +278,10 @@ def _indexed(node: Expr) -> str:
 
 
 def _squeeze(printer: Printer, node: Expr) -> str:
-    dims = node["dim"]
-    return f"{printer.atom(node.args[0])}.squeeze({dims[0] if len(dims) == 1 else dims})"
+    dims, of = node["dim"], node.args[0]
+    if of.op == "slice" and of not in printer.names and dims == (of["dim"],):
+        return f"{printer.atom(of.args[0])}.select({of['dim']}, {of['start']})"
+    return f"{printer.atom(of)}.squeeze({dims[0] if len(dims) == 1 else dims})"
 
 
 def _restore(printer: Printer, node: Expr) -> str:
@@ -260,7 +308,7 @@ def _logsumexp(printer: Printer, node: Expr) -> str:
     """torch's needs a dimension."""
     keep, value = node["keepdim"], printer.atom(node.args[0])
     if node["dim"] is not None:
-        return _format(printer, node, TENSOR_OPS["logsumexp"].torch, [value])
+        return _formatted(printer, node)
     if keep is False:
         return f"{value}.flatten().logsumexp(dim=0)"
     return f"{value}.logsumexp(dim=tuple(range({value}.dim())), keepdim={attribute(printer, keep)})"
@@ -269,7 +317,7 @@ def _logsumexp(printer: Printer, node: Expr) -> str:
 def _prod(printer: Printer, node: Expr) -> str:
     keep, value = node["keepdim"], printer.atom(node.args[0])
     if node["dim"] is not None or keep is False:
-        return _format(printer, node, TENSOR_OPS["prod"].torch, [value])
+        return _formatted(printer, node)
     ones = f"[1] * {value}.dim()"
     return f"{value}.prod().reshape({ones if keep is True else f'{ones} if {attribute(printer, keep)} else []'})"
 
@@ -293,10 +341,46 @@ def _cumsum_back(printer: Printer, node: Expr) -> str:
     return f"{printer.atom(of)}.flip({dim}).cumsum({dim}).flip({dim})"
 
 
-def _put_along(printer: Printer, node: Expr) -> str:
-    value, index, like = node.args
-    dim = attribute(printer, node["dim"])
-    return f"rt.put_along({printer(value)}, {printer(index)}, {print_shape(printer, like)}, {dim})"
+# ------------------------------------------------------------------------------------------------ slices
+def _slice(printer: Printer, node: Expr) -> str:
+    """A subscript; by `narrow`, which refuses what is beyond the size, where that is not known."""
+    value, dim = printer.atom(node.args[0]), node["dim"]
+    start, stop, step = node["start"], node["stop"], node["step"]
+    of = extent(node.args[0])
+    known = of.dims[dim] if -len(of.dims) <= dim < len(of.dims) else None
+    if step == 1 and not isinstance(known, int):
+        if stop is not None and 0 <= start <= stop:
+            return f"{value}.narrow({dim}, {start}, {stop - start})"
+        if stop is None and start < 0:
+            return f"{value}.narrow({dim}, {start}, {-start})"
+    bounds = f"{start or ''}:{'' if stop is None else stop}{'' if step == 1 else f':{step}'}"
+    if dim < 0:
+        return f"{value}[..., {', '.join([bounds, *[':'] * (-1 - dim)])}]"
+    return f"{value}[{', '.join([*[':'] * dim, bounds])}]"
+
+
+def _part(printer: Printer, node: Expr) -> str:
+    """Of what was joined, the one at an index."""
+    value, *joined = node.args
+    dim, index = node["dim"], node["index"]
+    sizes = [_size_along(e, dim) for e in map(extent, joined)]
+    before = sizes[: index + 1]
+    if all(isinstance(size, int) for size in before):
+        start = sum(size for size in before[:-1] if isinstance(size, int))
+        return f"{printer.atom(value)}.narrow({dim}, {start}, {before[-1]})"
+    shapes = ", ".join(print_shape(printer, e) for e in joined[: index + 1])
+    return f"rt.part({printer(value)}, {dim}, {shapes})"
+
+
+def _size_along(of: Extent, dim: int) -> Dim | None:
+    return of.dims[dim] if -len(of.dims) <= dim < len(of.dims) else None
+
+
+def _device(printer: Printer, like: Expr) -> str:
+    """The device of a tensor that is at hand."""
+    lender = _lender(printer, like)
+    assert lender is not None, like
+    return f"{printer.atom(lender)}.device"
 
 
 # ------------------------------------------------------------------------------------------------ products
@@ -338,7 +422,7 @@ def _conv_slope(printer: Printer, node: Expr) -> str:
     return f"rt.{node.op}({', '.join([*parts, *_attributes(printer, node)])})"
 
 
-_SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
+SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
     "expand": _expand,
     "sum_to": _sum_to,
     "conform": _conform,
@@ -355,10 +439,11 @@ _SPECIAL: dict[str, Callable[[Printer, Expr], str]] = {
     "others": _helper("rt.others"),
     "others_slope": _helper("rt.others_slope"),
     "cumsum_back": _cumsum_back,
-    "put_along": _put_along,
+    "slice": _slice,
+    "part": _part,
     "matmul_left": _matmul_left,
     "matmul_right": _matmul_right,
     "einsum": _einsum,
-    **dict.fromkeys(("conv1d", "conv2d"), _conv),
-    **dict.fromkeys((f"conv{n}d_{of}" for n in (1, 2) for of in ("input", "weight")), _conv_slope),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
+    **dict.fromkeys((f"conv{n}d_{of}" for n in (1, 2, 3) for of in ("input", "weight")), _conv_slope),
 }

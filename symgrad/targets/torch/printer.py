@@ -22,7 +22,7 @@ from symgrad.targets.torch.operations import print_operation, print_shape
 # Binding strength of Python's operators, weakest first.
 _CONDITIONAL, _OR, _XOR, _AND, _COMPARE, _BIT_OR, _BIT_AND, _SUM, _PRODUCT, _UNARY, _POWER, ATOM = range(12)
 
-_INFIX = {
+INFIX = {
     "add": ("+", _SUM),
     "sub": ("-", _SUM),
     "mul": ("*", _PRODUCT),
@@ -100,7 +100,7 @@ class Printer:
         special = _TENSOR.get(node.op)
         if special is not None:
             return special(self, node)
-        if node.op in _INFIX:
+        if node.op in INFIX:
             return self._infix(node)
         if node.op in COMPARISONS:
             return self._comparison(node)
@@ -131,7 +131,7 @@ class Printer:
         return self._at(value if len(named) != 1 else named[0], ATOM)
 
     def _infix(self, node: Expr) -> tuple[str, int]:
-        symbol, strength = _INFIX[node.op]
+        symbol, strength = INFIX[node.op]
         left, right = node.args
         if node.op == "mul" and _is_name(left) and _is_name(right):
             left, right = sorted(node.args, key=lambda a: a.order)

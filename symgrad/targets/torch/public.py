@@ -96,6 +96,11 @@ def method_signature(layout: Layout) -> str:
     tensors = [
         f"{layout.arguments[t.name]}: Tensor{' | None' if t.default is not None else ''}" for t in layout.spec.tensors
     ]
+    if not layout.spec.hyperparameters:  # apply() may be called without what may be absent
+        tensors = [
+            f"{text} = None" if may_be_left_out(t, layout) else text
+            for t, text in zip(layout.spec.tensors, tensors, strict=True)
+        ]
     return ", ".join([*tensors, *(f"{layout.arguments[h.name]}: {h.type}" for h in layout.spec.hyperparameters)])
 
 

@@ -13,18 +13,13 @@ from symgrad.ops.tensors import TENSOR_OPS
 # Powers that torch rounds once; others are products of rounded products.
 _ONE_ROUNDING = (Fraction(2), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 
-# Operations on half precision of which torch rounds intermediate values, on some device.
-_SEVERAL_ROUNDINGS = frozenset(
-    {"log_softmax", "logsumexp", "prod", "cumsum", "conv1d_weight", "conv2d_weight", "xlogy", "xlog1py"}
-)
+# Functions on half precision of which torch rounds intermediate values, on some device.
+_SEVERAL_ROUNDINGS = frozenset({"xlogy", "xlog1py"})
 
 # Operations that do not round: applied to half precision they need no wider type.
 _EXACT = frozenset({"relu", "where", "abs", "neg", "sign", "clamp", "maximum", "minimum", "floor", "ceil", "round"})
 
 _INTEGERS = 256  # in bfloat16
-
-# Operations on whole tensors that do not, beside the views, which cost nothing.
-_MOVES = frozenset({"sum_to", "conform", "amax", "amin", "max_values", "min_values", "sort_values", "take_along"})
 
 
 def roundings(form: Expr, at_hand: frozenset[Expr] = frozenset()) -> int:
@@ -42,7 +37,12 @@ def _rounds_inside(node: Expr) -> bool:
     """Whether torch's operation on half precision rounds more than its result."""
     if node.op == "pow":
         return node.args[1].number not in _ONE_ROUNDING
-    return node.op in _SEVERAL_ROUNDINGS or (node.op == "einsum" and len(node.args) > 2)
+    row = TENSOR_OPS.get(node.op)
+    return (
+        node.op in _SEVERAL_ROUNDINGS
+        or (row is not None and row.rounds_inside)
+        or (node.op == "einsum" and len(node.args) > 2)
+    )
 
 
 def _is_narrow(scalar: Expr) -> bool:
@@ -62,7 +62,8 @@ def _is_exact(node: Expr) -> bool:
         return all(a.is_boolean or _is_narrow(a) for a in node.args if a.is_static)
     if node.op == "sum_to" and is_product(node.args[0]):
         return False
-    if node.op in _MOVES or (node.op in TENSOR_OPS and TENSOR_OPS[node.op].cost == 0):
+    row = TENSOR_OPS.get(node.op)
+    if row is not None and (row.exact or row.cost == 0):
         return True
     if node.op != "mul":
         return False

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from symgrad.accuracy.cost import is_product
 from symgrad.accuracy.evaluate import exact
+from symgrad.analysis.places import places
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.workbench import hyperparameter_values
 from symgrad.differentiate.modes import is_tensor_op
@@ -23,7 +24,16 @@ from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.torch.dtypes import floated_in
 from symgrad.targets.torch.layout import Layout, references
 
-__all__ = ["bad_shapes", "large_shapes", "refused", "sampled_range", "settings", "shapes", "shapes_beside", "variant_at"]
+__all__ = [
+    "bad_shapes",
+    "large_shapes",
+    "refused",
+    "sampled_range",
+    "settings",
+    "shapes",
+    "shapes_beside",
+    "variant_at",
+]
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 Shapes: TypeAlias = "tuple[Shape, ...]"
@@ -149,10 +159,23 @@ def shapes(layout: Layout) -> tuple[list[Shapes], list[Shapes]]:
         for s, of in sized
         if not any(_is_narrow(r, of) for r in roots) and not any(_is_clamped_apart(n, of) for n in nodes)
     ] or found[:1]
+    found = [s for s in found if _has_places(layout, s)] or found[:1]
+    empty = [s for s in empty if _has_places(layout, s)]
     optional = [i for i, t in enumerate(spec.tensors) if t.default is not None]
     for i in optional:
         found.append(tuple(None if k == i else s for k, s in enumerate(found[0])))
     return list(dict.fromkeys(found)), list(dict.fromkeys(empty))
+
+
+def _has_places(layout: Layout, shapes: Shapes) -> bool:
+    """Whether dimensions are so large that what is drawn of integers names places in them."""
+    spec = layout.spec
+    bound: dict[object, int] = {}
+    for t, shape in zip(spec.tensors, shapes, strict=True):
+        bound |= dict(zip(reversed(t.shape or ()), reversed(shape or ()), strict=False))
+    named = places(f for v in layout.variants for f in v.formulas.values())
+    drawn = {layout.symbol(t.name): sampled_range(t, spec)[1] for t in spec.tensors if layout.symbol(t.name) in named}
+    return all(drawn[s] <= bound.get(d, math.inf) for s, dims in named.items() for d in dims if isinstance(d, str))
 
 
 def _is_narrow(root: Expr, shapes: Mapping[Expr, Shape]) -> bool:

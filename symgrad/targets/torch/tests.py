@@ -37,7 +37,9 @@ from symgrad.targets.torch.special import in_domain, special
 __all__ = ["render_test"]
 
 _OF_FLOATS = frozenset(row.name for row in FUNCTIONS.values() if row.of_floats)
-_ONE_DTYPE = frozenset({"matmul", "einsum", "conv1d", "conv2d"})  # which torch refuses of tensors of different types
+_ONE_DTYPE = frozenset(
+    {"matmul", "einsum", "conv1d", "conv2d", "conv3d"}
+)  # which torch refuses of tensors of different types
 _TAKEN = frozenset({"torch", "math", "F", "Any", "Accuracy", "FunctionTests", "Input", "collections", "functools"})
 _WIDE = 1e-5  # where the composite computes functions of whole numbers in float32
 
@@ -52,9 +54,7 @@ def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     template = environment().get_template("torch/test.py.j2")
     context = _Facts(layout, kept).context() | {"package": package}
     draft = template.render(**context, imports="", runtime=False)
-    return format_python(
-        template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft))
-    )
+    return format_python(template.render(**context, imports=test_imports(draft), runtime="rt" in free_names(draft)))
 
 
 class _Facts:

@@ -2,122 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 import torch
+from derivatives import Shape, check, evaluate, rand
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symgrad.accuracy.machine import machine
-from symgrad.differentiate.modes import jvp, vjp
+from symgrad.differentiate.modes import vjp
 from symgrad.differentiate.symbols import cotangent
-from symgrad.ir.expr import Expr, make, symbol
-from symgrad.ir.traversal import substitute
-from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.ir.expr import make, symbol
 from symgrad.parse import FormulaError, parse_expression
-from symgrad.targets.constants import constant_value
-from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.runtime import _runtime
-
-torch.set_num_threads(1)
-
-Shape = tuple[int, ...]
-
-
-HELPERS: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime}
-
-
-def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:
-    """The value of an expression, as printed for torch."""
-    (lowered,) = machine([root])
-    names = {s: s.name for s in (*root.symbols, *values)}
-    constants: dict[Expr, str] = {}
-    text = Printer(names, constants)(lowered)
-    known = {name: constant_value(node) for node, name in constants.items()}
-    return eval(text, {**HELPERS, **known, **{s.name: v for s, v in values.items()}})
-
-
-def build(text: str, tensors: Mapping[str, Any], numbers: Mapping[str, Any], declared: bool) -> tuple[Expr, list[Expr]]:
-    """The expression of a formula; with declared shapes, every dimension has a name or its size."""
-    symbols = []
-    for name, t in tensors.items():
-        shape = tuple(f"d{size}" if size > 1 else size for size in t.shape) if declared else None
-        symbols.append(symbol(name, "tensor", shape))
-    scalars = [symbol(name, "bool" if isinstance(v, bool) else "int") for name, v in numbers.items()]
-    return parse_expression(text, [*symbols, *scalars]), symbols
-
-
-def equal(found: Any, expected: Any, what: str) -> None:
-    """Equal to rounding; NaN equals NaN."""
-    torch.testing.assert_close(found, expected, equal_nan=True, msg=lambda m: f"{what}: {m}")
-
-
-def check(text: str, tensors: Mapping[str, Any], numbers: Mapping[str, Any] = {}, *, order: int = 2) -> None:
-    """Value, vjp, jvp and second derivatives of a formula, with and without declared shapes."""
-    for declared in (False, True):
-        root, symbols = build(text, tensors, numbers, declared)
-        xs = [t.clone().requires_grad_() for t in tensors.values()]
-        values: dict[Expr, Any] = dict(zip(symbols, xs, strict=True))
-        values |= {s: numbers[s.name] for s in root.symbols if s.name in numbers}
-        values |= {symbol(n, "bool" if isinstance(v, bool) else "int"): v for n, v in numbers.items()}
-        y = evaluate(root, values)
-        cotangent = symbol("grad", "cotangent")
-        g = torch.rand_like(y).requires_grad_()
-        pulled = vjp({root: cotangent}, symbols)
-        found = [evaluate(pulled[s], {**values, cotangent: g}) for s in symbols]
-        expected = torch.autograd.grad(y, xs, g, create_graph=True)
-        for x, a, b in zip(xs, found, expected, strict=True):
-            a = a.expand(x.shape) if a.dim() < x.dim() else a
-            equal(a, b, f"vjp of {text}")
-        if order > 0:
-            _check_jvp(text, root, symbols, values, xs, y)
-        if order > 1:
-            _check_second(text, symbols, pulled, values, cotangent, xs, g, expected)
-
-
-def _check_jvp(text: str, root: Expr, symbols: list[Expr], values: dict[Expr, Any], xs: list[Any], y: Any) -> None:
-    tangents = {s: symbol(f"tangent_{s.name}", "tangent") for s in symbols}
-    pushed = [torch.rand_like(x) for x in xs]
-    own = evaluate(jvp([root], tangents)[root], {**values, **dict(zip(tangents.values(), pushed, strict=True))})
-
-    def plain(*primals: Any) -> Any:
-        return evaluate(root, {**values, **dict(zip(symbols, primals, strict=True))})
-
-    _, expected = torch.func.jvp(plain, tuple(x.detach() for x in xs), tuple(pushed))
-    equal(own.expand(y.shape), expected, f"jvp {text}")
-
-
-def _check_second(
-    text: str, symbols: list[Expr], pulled: Any, values: Any, cotangent: Expr, xs: list[Any], g: Any, expected: Any
-) -> None:
-    """vjp applied to the vjp, and torch's autograd through the printed vjp."""
-    stand_in = symbol("h", "cotangent")
-    for s, b in zip(symbols, expected, strict=True):
-        h = torch.rand_like(b)
-        wanted = torch.autograd.grad(b, [*xs, g], h, allow_unused=True, retain_graph=True) if b.requires_grad else []
-        first = evaluate(pulled[s], {**values, cotangent: g}).expand(b.shape)
-        through = torch.autograd.grad(first, [*xs, g], h, allow_unused=True, retain_graph=True)
-        # A cotangent that is differentiated is a tensor like any other.
-        plain = symbol("grad", "tensor")
-        again = vjp({substitute(pulled[s], {cotangent: plain}): stand_in}, [*symbols, plain])
-        for k, (x, want, auto) in enumerate(zip([*xs, g], wanted, through, strict=True)):
-            want = torch.zeros_like(x) if want is None else want
-            auto = torch.zeros_like(x) if auto is None else auto
-            equal(auto, want, f"autograd of vjp {text}")
-            target = [*symbols, plain][k]
-            if target in again:
-                own = evaluate(again[target], {**values, plain: g, stand_in: h})
-                own = own.sum_to_size(x.shape) if own.dim() > x.dim() else own.expand(x.shape)
-            else:
-                own = torch.zeros_like(x)
-            equal(own, want, f"vjp of vjp {text}")
-
-
-def rand(*shape: int) -> torch.Tensor:
-    return torch.rand(shape, dtype=torch.float64) * 4 - 2
 
 
 @pytest.fixture(autouse=True)
@@ -378,10 +272,3 @@ def test_compositions(steps: list[str]) -> None:
     except FormulaError:
         return  # such as a dimension that was reduced already
     check(text, tensors)
-
-
-def test_every_row_is_complete() -> None:
-    for row in TENSOR_OPS.values():
-        if row.differentiable and not row.fields and row.name != "others_slope":
-            assert row.vjp is not None, row.name
-            assert row.jvp is not None, row.name

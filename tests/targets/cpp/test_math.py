@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import re
 import subprocess
 import sys
 from functools import cache
@@ -18,8 +17,8 @@ import torch
 from fused import needs_compiler
 from once import once
 
-from symgrad.resources import template_folder
 from symgrad.targets.cpp.plumbing import plumbing
+from symgrad.targets.torch.runtime import _kernels
 
 pytestmark = [
     needs_compiler,
@@ -106,11 +105,10 @@ def _library(without):
             f"        store(y + i, {name}(widen(load<Lanes<float>>(x + i)) * widen(load<Lanes<float>>(z + i))));\n}}\n"
         )
     text += 'extern "C" bool streamed(void* start, int64_t bytes) { return is_streamed(start, bytes); }\n'
-    flags = (template_folder() / "torch" / "plumbing" / "17a_flags.py").read_text()
     with TemporaryDirectory() as folder:
         source, target = Path(folder, "math.cpp"), Path(folder, "math.so")
         source.write_text(text)
-        command = ["g++", *re.findall(r'"(-[^"]+)"', flags), *without.split(), str(source), "-o", str(target)]
+        command = ["g++", *_kernels._FLAGS, *without.split(), str(source), "-o", str(target)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode and without:
             return None

@@ -135,7 +135,9 @@ def test_passes_over_few_elements_keep_to_vectors_of_256_bits(modules, monkeypat
     generator = torch.Generator().manual_seed(0)
     agree(*both(module, [0.5 + torch.rand(s, generator=generator) for s in shapes]))
     elements = torch.broadcast_shapes(*shapes).numel()
-    assert {narrow for _, _, narrow in module._kernels.libraries} == {elements <= 2048 and module._has_wide_vectors()}
+    assert {narrow for _, _, narrow in module._kernels.libraries} == {
+        elements <= 2048 and module._kernels.has_wide_vectors()
+    }
     module._kernels.forget()
 
 

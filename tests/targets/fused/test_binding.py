@@ -23,7 +23,8 @@ def layout(text):
 def test_every_language_has_a_file_and_a_runner():
     found = fused(layout(GATE), (CPP, TRITON))
     assert list(found.files) == ["gate_cpu.cpp", "gate_cuda.py"]
-    assert [runner for runner, _, _ in found.context["runners"]] == ["_Kernels", "_CudaKernels"]
+    assert 'Library(__file__, "gate_cpu.cpp"' in found.definitions[0]
+    assert 'CudaLibrary(__file__, "gate_cuda.py"' in found.definitions[0]
 
 
 @pytest.mark.parametrize("text", [GAMMA, MEAN], ids=["a function", "a sum over the middle"])

@@ -66,7 +66,7 @@ def test_a_docstring_is_complete(path: Path) -> None:
     assert " ".join(spec.reference.split()) in flat
     for binding in (*spec.let, *(o.formula for o in spec.outputs)):
         assert re.search(rf"^ +{re.escape(binding.name)} *= ", documentation, re.MULTILINE)
-    assert "Saved for backward:" in flat
+    assert "Residuals:" in flat
     assert all(len(line) <= 110 for line in documentation.splitlines())
     for doc in (*(t.doc for t in spec.tensors), *(h.doc for h in spec.hyperparameters)):
         assert " ".join(doc.split()) in " ".join((item.function.__doc__ or "").split())
@@ -92,7 +92,7 @@ def test_what_is_said_to_be_saved_is_saved() -> None:
         item = compiled(path)
         text = " ".join((item.module.__doc__ or "").split())
         if not any(v.plan.base for _, v in item.operation.variants()):
-            assert "Saved for backward: nothing" in text
+            assert "Residuals: nothing" in text
         if Layout(item.operation).keeps:
             assert "where nothing differentiates the backward" in text
 
@@ -128,7 +128,7 @@ def test_what_is_kept_is_told_in_the_words_of_the_spec() -> None:
     text = "\nop: f\ntensors: {x: , t: {grad: false}}\noutputs: {y: 'sqrt((x - t)**2 + 4)'}\n"
     for let, kept in (("", "x - t"), ("let: {error: x - t}\n", "error")):
         documentation = compiled_text(text + let).module.__doc__ or ""
-        assert f"Saved for backward: {kept}." in documentation
+        assert f"Residuals: {kept}." in documentation
 
 
 def test_an_argument_is_told_with_its_domain_and_a_class_with_what_is_differentiable() -> None:

@@ -25,9 +25,3 @@ def test_the_rows_of_a_variant_lead_to_it() -> None:
     )
     settings = [{row.strip("()").split(", ")[1] for row in f.rows} for f in figures(Layout(item.operation))]
     assert all(len(found) == 1 for found in settings), settings
-
-
-def test_no_table_has_a_name_that_the_generated_test_has() -> None:
-    outputs = "{f: 2*x, full: 3*x, cases: x, plain: -x}"
-    found = figures(Layout(compiled_text(f"\nop: clash\ntensors: {{x: }}\noutputs: {outputs}\n").operation))
-    assert [f.name for f in found if f.tensor is None] == ["F_", "FULL_", "CASES_", "PLAIN"]

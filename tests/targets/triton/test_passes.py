@@ -277,7 +277,7 @@ def test_what_passes_decline(paths, interpret):
 def serving_cpu_tensors(path):
     """A module whose passes for CUDA tensors are asked for CPU tensors."""
     module = imported(path)
-    module._kernels = module._kernels.elsewhere
+    module._kernels = module._passes.library = module._kernels.elsewhere
     module._kernels.kind = "cpu"
     return module
 
@@ -304,7 +304,7 @@ def test_an_old_triton(paths, monkeypatch):
 
 
 def test_a_source_that_was_changed(paths, tmp_path):
-    for name in ("gate.py", "gate_cuda.py"):
+    for name in ("gate.py", "gate_cuda.py", "_runtime.py", "_kernels.py"):
         text = paths["gate"].with_name(name).read_text()
         (tmp_path / name).write_text(text + "# more\n" * (name == "gate_cuda.py"))
     with pytest.warns(RuntimeWarning, match="gate_cuda.py is not the file that this module was generated with"):

@@ -677,6 +677,79 @@ def put_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
     return value.new_zeros(shape).scatter(dim, index, value)
 
 
+def add_along(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
+    """Return zeros of ``shape`` to which ``value`` is added at ``index`` along ``dim``."""
+    return value.new_zeros(shape).scatter_add(dim, index, value)
+
+
+def lookup(x: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return the slices of ``x`` that ``index`` names along ``dim``, in whose place the dimensions of it stand."""
+    place = dim % x.dim()
+    found = x.index_select(place, index.reshape(-1))
+    return found if index.dim() == 1 else found.reshape((*x.shape[:place], *index.shape, *x.shape[place + 1 :]))
+
+
+def add_slices(value: Tensor, index: Tensor, shape: Any, dim: int) -> Tensor:
+    """Return zeros of ``shape`` to which the slices of ``value`` are added at ``index`` along ``dim``."""
+    place = dim % len(shape)
+    rows = value.reshape((*shape[:place], index.numel(), *shape[place + 1 :]))
+    return value.new_zeros(shape).index_add(place, index.reshape(-1), rows)
+
+
+def segment_sum(x: Tensor, index: Tensor, size: int, dim: int) -> Tensor:
+    """Sum the slices of ``x`` along ``dim`` that have the same number in ``index``, of ``size`` numbers."""
+    place = dim % x.dim()
+    return x.new_zeros((*x.shape[:place], size, *x.shape[place + 1 :])).index_add(place, index, x)
+
+
+def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str) -> Tensor:
+    """Return the extrema of the slices of ``x`` along ``dim`` with the same number in ``index``; 0 where there is none."""
+    place = dim % x.dim()
+    zeros = x.new_zeros((*x.shape[:place], size, *x.shape[place + 1 :]))
+    where = index.reshape([-1 if k == place else 1 for k in range(x.dim())]).expand(x.shape)
+    return zeros.scatter_reduce(place, where, x, reduce, include_self=False)
+
+
+def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None, step: int) -> Tensor:
+    """Return zeros of ``shape`` with ``value`` in a slice along ``dim``."""
+    return value.new_zeros(shape).slice_scatter(value, dim, start, stop, step)
+
+
+def chunk(x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
+    """Return equal parts along ``dim``. Raises ValueError where there are none."""
+    size = x.shape[dim]
+    if size % chunks:
+        raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
+    return x.split(size // chunks, dim) if size else (x,) * chunks
+
+
+def chunk_back(value: Tensor, shape: Any, chunks: int, dim: int, index: int) -> Tensor:
+    """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``dim``."""
+    size = shape[dim] // chunks
+    return value.new_zeros(shape).slice_scatter(value, dim, index * size, (index + 1) * size)
+
+
+def part(value: Tensor, dim: int, *shapes: Any) -> Tensor:
+    """Return the part of ``value`` along ``dim`` that is of the last one of ``shapes``, after the others."""
+    *before, own = (shape[dim] for shape in shapes)
+    return value.narrow(dim, sum(before), own)
+
+
+def avg_pool_back(value: Tensor, shape: Any, kernel: Any, stride: Any, padding: Any, dims: int) -> Tensor:
+    """Return the transposed of a mean over windows: each element, spread over its window, in a tensor of ``shape``."""
+    sizes, steps, edges = (
+        k if isinstance(k, tuple) else (k,) * dims for k in (kernel, kernel if stride is None else stride, padding)
+    )
+    conv = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[dims - 1]
+    more = [
+        n - (m - 1) * s + 2 * p - k
+        for n, m, k, s, p in zip(shape[-dims:], value.shape[-dims:], sizes, steps, edges, strict=True)
+    ]
+    weight = value.new_full((1, 1, *sizes), 1 / math.prod(sizes))
+    planes = value.reshape((-1, 1, *value.shape[-dims:]))
+    return conv(planes, weight, stride=steps, padding=edges, output_padding=more).reshape(shape)
+
+
 def others(x: Tensor, dim: int | None) -> Tensor:
     """Return the product of all other elements along ``dim``, also right where one is 0."""
     if dim is None:
@@ -784,6 +857,16 @@ def conv2d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
 def conv2d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
     """Return the gradient of a convolution in its weight; torch's own takes batches only."""
     return _conv_weight(_nn_grad.conv2d_weight, x, shape, grad, how)
+
+
+def conv3d_input(shape: Any, weight: Tensor, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its input; torch's own takes batches only."""
+    return _conv_input(_nn_grad.conv3d_input, shape, weight, grad, how)
+
+
+def conv3d_weight(x: Tensor, shape: Any, grad: Tensor, **how: Any) -> Any:
+    """Return the gradient of a convolution in its weight; torch's own takes batches only."""
+    return _conv_weight(_nn_grad.conv3d_weight, x, shape, grad, how)
 
 
 def _conv_input(derivative: Any, shape: Any, weight: Tensor, grad: Tensor, how: Any) -> Any:

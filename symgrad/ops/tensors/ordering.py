@@ -1,0 +1,132 @@
+"""What depends on the order of elements: the largest so far, the largest few, medians; and questions of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make, power
+from symgrad.ir.truth import compare, where
+from symgrad.ops.tensors.along import fields
+from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, along, positions, reduced, unknown
+from symgrad.ops.tensors.indexing import put, take
+from symgrad.ops.tensors.reductions import DIMS, KEEPDIM, Tangents, total, var
+from symgrad.ops.tensors.row import Attribute, TensorOp
+from symgrad.ops.tensors.shaping import drop, restore
+
+DIM = Attribute("dim", "dim", required=True)
+LAST = Attribute("dim", "dim", -1)
+
+
+def _indices(node: Expr) -> Expr:
+    """The indices that belong to a node of values."""
+    return make(node.op.replace("values", "indices"), *node.args, **dict(node.attrs))
+
+
+# ------------------------------------------------------------------------------------------------ largest so far
+def _running_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    """Each element has the cotangents of all places at which it is the largest so far."""
+    return (make("add_along", g, _indices(node), node.args[0], dim=node["dim"]),)
+
+
+def _running_jvp(node: Expr, t: Tangents) -> Expr | None:
+    return None if t[0] is None else make("gather", t[0], _indices(node), dim=node["dim"])
+
+
+_RUNNING = {"vjp": _running_vjp, "jvp": _running_jvp}
+
+
+# ------------------------------------------------------------------------------------------------ largest few
+def _top_shape(node: Expr, operands: tuple[Extent, ...]) -> Extent:
+    (of,) = operands
+    places, k = positions(node["dim"], of, "topk"), node["k"]
+    if places is None or not of.dims:
+        return unknown(node)
+    size = of.dims[places[0]]
+    if isinstance(size, int) and isinstance(k, int) and k > size:
+        raise ShapeConflict(f"topk of {k} among {size} elements")
+    dims: list[Dim] = list(of.dims)
+    dims[places[0]] = k if isinstance(k, int) else ("size", k)
+    return Extent(tuple(dims), of.lead)
+
+
+_TOP = {
+    "vjp": lambda node, g: (put(g, _indices(node), node.args[0], node["dim"]),),
+    "jvp": lambda node, t: None if t[0] is None else take(t[0], _indices(node), node["dim"]),
+}
+
+
+# ------------------------------------------------------------------------------------------------ one element
+def _one_vjp(node: Expr, g: Expr) -> tuple[Expr]:
+    return (put(restore(g, node), restore(_indices(node), node), node.args[0], node["dim"]),)
+
+
+def _one_jvp(node: Expr, t: Tangents) -> Expr | None:
+    return None if t[0] is None else drop(take(t[0], restore(_indices(node), node), node["dim"]), node)
+
+
+_ONE = {"vjp": _one_vjp, "jvp": _one_jvp}
+
+
+def _place(values: str) -> Any:
+    def definition(x: Expr, dim: Any = None, keepdim: Any = False) -> Expr:
+        if dim is None:
+            if keepdim is not False:
+                raise ValueError("keepdim needs a dimension beside it")
+            x, dim = make("flatten", x, start_dim=0, end_dim=-1), 0
+        return make(values, x, dim=dim, keepdim=keepdim)
+
+    return definition
+
+
+# ------------------------------------------------------------------------------------------------ questions
+def _count(condition: Expr, dim: Any, keepdim: Any) -> Expr:
+    return total(where(condition, ONE, ZERO), dim, keepdim)
+
+
+def _std(x: Expr, dim: Any = None, correction: Any = 1, keepdim: Any = False, unbiased: Any = None) -> Expr:
+    return power(var(x, dim, correction, keepdim, unbiased), HALF)
+
+
+CUMMAX = fields("cummax", (DIM,), _RUNNING, extent=along, cost=4.0)
+CUMMIN = fields("cummin", (DIM,), _RUNNING, extent=along, cost=4.0)
+TOPK = fields(
+    "topk",
+    (Attribute("k", "int", required=True, least=1), LAST, Attribute("largest", "bool", True)),
+    _TOP,
+    extent=_top_shape,
+    cost=20.0,
+    recompute=False,
+)
+MEDIAN = fields("median", (DIM, KEEPDIM), _ONE, extent=reduced, cost=20.0, recompute=False)
+
+ROWS = (
+    CUMMAX[0],
+    CUMMIN[0],
+    TOPK[0],
+    MEDIAN[0],
+    TensorOp("argmax", attributes=(Attribute("dim", "dim"), KEEPDIM), definition=_place("max_indices")),
+    TensorOp("argmin", attributes=(Attribute("dim", "dim"), KEEPDIM), definition=_place("min_indices")),
+    TensorOp(
+        "any",
+        attributes=DIMS,
+        definition=lambda x, dim, keepdim: compare("gt", _count(compare("ne", x, ZERO), dim, keepdim), ZERO),
+    ),
+    TensorOp(
+        "all",
+        attributes=DIMS,
+        definition=lambda x, dim, keepdim: compare("eq", _count(compare("eq", x, ZERO), dim, keepdim), ZERO),
+    ),
+    TensorOp(
+        "count_nonzero",
+        attributes=DIMS,
+        definition=lambda x, dim, keepdim: _count(compare("ne", x, ZERO), dim, keepdim),
+    ),
+    TensorOp(
+        "std",
+        attributes=(DIMS[0], Attribute("correction", "int", 1), KEEPDIM, Attribute("unbiased", "bool")),
+        floats=True,
+        definition=_std,
+    ),
+)
+
+INTERNAL = (*CUMMAX[1:], *CUMMIN[1:], *TOPK[1:], *MEDIAN[1:])

@@ -1,0 +1,111 @@
+"""Sizes that are calculated from named ones: those of slices, of joined and of reshaped tensors.
+
+A size is a number, a name, or a tuple: `("linear", ((name, factor), ...), constant)` for what slices and joins make of
+names, `("product", sizes)` for dimensions that were flattened, and any other tuple for a size that is not known. Equal
+tuples are equal sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import prod
+
+from symgrad.ir.expr import Expr
+from symgrad.ops.tensors.extent import Dim, extent
+
+__all__ = ["difference", "divided", "number_of", "plus", "product", "quotient", "total"]
+
+
+def _terms(dim: Dim) -> tuple[dict[Dim, Fraction], Fraction]:
+    """A size as a sum of multiples of sizes and a constant."""
+    if isinstance(dim, int):
+        return {}, Fraction(dim)
+    if isinstance(dim, tuple) and dim[0] == "linear":
+        return dict(dim[1]), dim[2]
+    return {dim: Fraction(1)}, Fraction(0)
+
+
+def _size(terms: dict[Dim, Fraction], constant: Fraction) -> Dim:
+    left = {dim: factor for dim, factor in terms.items() if factor}
+    if not left and constant.denominator == 1:
+        return int(constant)
+    if not constant and list(left.values()) == [1]:
+        return next(iter(left))
+    return ("linear", tuple(sorted(left.items(), key=repr)), constant)
+
+
+def total(dims: Iterable[Dim]) -> Dim:
+    """The sum of sizes."""
+    terms: dict[Dim, Fraction] = {}
+    constant = Fraction(0)
+    for dim in dims:
+        own, number = _terms(dim)
+        constant += number
+        for part, factor in own.items():
+            terms[part] = terms.get(part, Fraction(0)) + factor
+    return _size(terms, constant)
+
+
+def plus(dim: Dim, number: int) -> Dim:
+    """A size and so many more."""
+    return total([dim, number])
+
+
+def divided(dim: Dim, parts: int) -> Dim:
+    """One of so many equal parts of a size."""
+    terms, constant = _terms(dim)
+    return _size({part: factor / parts for part, factor in terms.items()}, constant / parts)
+
+
+def difference(left: Dim, right: Dim) -> int | None:
+    """How much larger the first size is; None where that is not known."""
+    (one, number), (other, less) = _terms(left), _terms(right)
+    return int(number - less) if one == other and (number - less).denominator == 1 else None
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes."""
+    parts: list[Dim] = []
+    for dim in dims:
+        parts += dim[1] if isinstance(dim, tuple) and dim[0] == "product" else [dim]
+    constant = prod(d for d in parts if isinstance(d, int))
+    rest: list[Dim] = sorted((d for d in parts if not isinstance(d, int)), key=repr)
+    if not rest or constant == 0:
+        return constant
+    if constant != 1:
+        rest.append(constant)
+    return rest[0] if len(rest) == 1 else ("product", tuple(rest))
+
+
+def quotient(whole: Dim, part: Dim) -> Dim | None:
+    """The size with which `part` makes `whole`; None where that is not known."""
+    over, under = (list(d[1]) if isinstance(d, tuple) and d[0] == "product" else [d] for d in (whole, part))
+    numbers = [prod(d for d in dims if isinstance(d, int)) for dims in (over, under)]
+    rest = [d for d in over if not isinstance(d, int)]
+    for dim in (d for d in under if not isinstance(d, int)):
+        if dim not in rest:
+            return None
+        rest.remove(dim)
+    if not numbers[1] or numbers[0] % numbers[1]:
+        return None
+    return product([*rest, numbers[0] // numbers[1]])
+
+
+def number_of(value: Expr) -> Dim:
+    """The size that a Python number in a formula is: a number, the size of a named dimension, or a product of these."""
+    if value.number is not None and value.number.denominator == 1:
+        return int(value.number)
+    if value.op == "count" and isinstance(value["dim"], tuple) and len(value["dim"]) == 1:
+        dims, place = extent(value.args[0]).dims, value["dim"][0]
+        return dims[place] if -len(dims) <= place < 0 else ("size", value)
+    if value.op == "mul":
+        numbers = [a.number for a in value.args if a.number is not None]
+        parts = [a for a in value.args if a.number is None]
+        if all(n.denominator == 1 for n in numbers):
+            return product([number_of(a) for a in value.args])
+        if len(numbers) == 1 and numbers[0].numerator == 1 and all(a.op != "pow" for a in parts):
+            return divided(product([number_of(a) for a in parts]), numbers[0].denominator)
+    if value.op == "add":
+        return total(number_of(a) for a in value.args)
+    return ("size", value)

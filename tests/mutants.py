@@ -1,0 +1,252 @@
+"""Mistakes that the suite must notice: ``python -m tests.mutants`` makes each of them in a generated module, and fails if
+one survives.
+
+Mistakes of modules are made on their syntax trees: every arithmetic operator, comparison, constant and sign of every
+method in turn, every gradient that is returned, every term that is added, every helper that is left out. Those of what modules
+share are listed one by one, with the operation in which they must be noticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from symgrad.importing import import_generated
+from symgrad.pipeline import Compiled, compile_spec
+from symgrad.spec import load_spec
+from symgrad.testing import CHECKS, Subject
+from symgrad.testing.checks import applicable, run
+
+ROOT = Path(__file__).parent.parent
+RUNTIME = "_runtime.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake: in a file of an operation, made by a function of its text."""
+
+    op: str
+    file: str
+    mistake: str
+    make: Callable[[str], str]
+
+    def __str__(self) -> str:
+        return f"{self.op}: {self.mistake}"
+
+
+# ------------------------------------------------------------------------------------------ of modules
+MODULES = ("swish", "huber", "softshrink", "split_signs", "linear_relu", "smooth_l1", "clamp", "mean", "log_sum_exp_dim")
+
+# Mistakes that change nothing that anyone could notice, each with its reason.
+EQUIVALENT: dict[str, str] = {
+    "huber: HuberFunction.forward: `magnitude_d < delta` for `magnitude_d <= delta`": "both branches meet there",
+    "softshrink: SoftshrinkFunction.forward: `x <= -threshold` for `x < -threshold`": "both branches are 0 there",
+    "softshrink: SoftshrinkFunction.backward: no fit: `rt.masked(grad_y, outside)`": "it has the shape and dtype of x",
+}
+
+_SWAPPED: dict[type[ast.AST], ast.AST] = {
+    ast.Add: ast.Sub(),
+    ast.Sub: ast.Add(),
+    ast.Mult: ast.Div(),
+    ast.Div: ast.Mult(),
+    ast.Pow: ast.Mult(),
+    ast.Lt: ast.LtE(),
+    ast.LtE: ast.Lt(),
+    ast.Gt: ast.GtE(),
+    ast.GtE: ast.Gt(),
+    ast.BitAnd: ast.BitOr(),
+    ast.BitOr: ast.BitAnd(),
+}
+_OF_ONE = frozenset({"sigmoid", "tanh", "exp", "log", "log1p", "expm1", "abs", "sqrt", "relu", "neg", "sign", "square"})
+_METHODS = frozenset({"forward", "setup_context", "backward", "jvp"})
+
+
+def of_module(op: str, text: str) -> Iterator[Mutant]:
+    """The mistakes that can be made in the Function and the nn.Module of a module."""
+    for place, mistake in _sites(ast.parse(text)):
+        yield Mutant(op, f"{op}.py", mistake, lambda text, place=place: _made(text, place))
+
+
+def _sites(tree: ast.Module) -> Iterator[tuple[tuple[int, int], str]]:
+    """The nodes at which there is a mistake to make, by number, with the number of the mistake and what it is."""
+    for k, node, method in _numbered(tree):
+        for m, (mistake, _) in enumerate(_mistakes(node)):
+            yield (k, m), f"{method}: {mistake}"
+
+
+def _numbered(tree: ast.Module) -> Iterator[tuple[int, ast.AST, str]]:
+    """The nodes inside of the methods that compute, numbered over the whole tree."""
+    inside: dict[int, str] = {}
+    for holder in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+        for method in (n for n in holder.body if isinstance(n, ast.FunctionDef) and n.name in _METHODS):
+            inside |= {id(n): f"{holder.name}.{method.name}" for b in method.body for n in ast.walk(b)}
+    return ((k, n, inside[id(n)]) for k, n in enumerate(ast.walk(tree)) if id(n) in inside)
+
+
+def _made(text: str, place: tuple[int, int]) -> str:
+    tree = ast.parse(text)
+    node = next(n for k, n, _ in _numbered(tree) if k == place[0])
+    _, put = list(_mistakes(node))[place[1]]
+    if put is None:
+        class Dropper(ast.NodeTransformer):
+            def visit(self, n: ast.AST) -> Any:
+                return ast.Pass() if n is node else self.generic_visit(n)
+
+        tree = Dropper().visit(tree)
+    else:
+        fields = vars(put).copy()
+        node.__class__ = put.__class__
+        vars(node).clear()
+        vars(node).update(fields)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _mistakes(node: ast.AST) -> Iterator[tuple[str, ast.AST | None]]:
+    """What can be done wrong at a node, and what stands there then; None where it is dropped."""
+    shown = ast.unparse(node) if isinstance(node, (ast.expr, ast.stmt)) else ""
+    if isinstance(node, ast.BinOp) and type(node.op) in _SWAPPED:
+        changed = copy.deepcopy(node)
+        changed.op = _SWAPPED[type(node.op)]  # type: ignore[assignment]
+        yield f"`{ast.unparse(changed)}` for `{shown}`", changed
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in _SWAPPED:
+        changed_ = copy.deepcopy(node)
+        changed_.ops = [_SWAPPED[type(node.ops[0])]]  # type: ignore[list-item]
+        yield f"`{ast.unparse(changed_)}` for `{shown}`", changed_
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+        yield f"no sign in `{shown}`", copy.deepcopy(node.operand)
+    if isinstance(node, ast.Constant) and type(node.value) is float:
+        yield f"{node.value + 0.5} for {node.value}", ast.Constant(node.value + 0.5)
+    if isinstance(node, ast.AugAssign):
+        yield f"no `{shown}`", None
+    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+        for k, element in enumerate(node.value.elts):
+            if isinstance(element, ast.Name):
+                less = copy.deepcopy(node)
+                less.value.elts[k] = ast.Constant(None)  # type: ignore[union-attr]
+                yield f"None for {element.id} in `{shown}`", less
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        owner, name = ast.unparse(node.func.value), node.func.attr
+        if (owner, name) == ("rt", "fit"):
+            yield f"no fit: `{ast.unparse(node.args[2])}`", copy.deepcopy(node.args[2])
+        if (owner, name) == ("rt", "narrow"):
+            yield f"no rounding of `{ast.unparse(node.args[0])}`", copy.deepcopy(node.args[0])
+        if owner == "torch" and name in _OF_ONE:
+            yield f"no {name} of `{ast.unparse(node.args[0])}`", copy.deepcopy(node.args[0])
+        if (owner, name) == ("torch", "where") and len(node.args) == 3:
+            other = copy.deepcopy(node)
+            other.args[1:] = other.args[:0:-1]
+            yield f"`{ast.unparse(other)}` for `{shown}`", other
+        if (owner, name) == ("rt", "save"):
+            more = copy.deepcopy(node)
+            more.args.append(ast.parse("inputs[0] + 1", mode="eval").body)
+            yield "one tensor more is saved", more
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id.startswith("needs_"):
+        always = copy.deepcopy(node)
+        always.test = ast.Constant(True)
+        yield f"`if True` for `if {node.test.id}`", always
+
+
+# ------------------------------------------------------------------------------------------ of what modules share
+@dataclass(frozen=True)
+class _Text:
+    """A piece of text and what is put in its place."""
+
+    found: str
+    put: str
+
+    def __call__(self, text: str) -> str:
+        if self.found not in text:
+            raise LookupError(f"there is no {self.found!r} to change")
+        return text.replace(self.found, self.put)
+
+
+_SHARED: tuple[tuple[str, str, str, str], ...] = (
+    ("swish", "second derivatives lost through residuals", "return torch.is_grad_enabled() or forward_mode()", "return False"),
+    ("swish", "residuals read in forward over reverse", "return torch.is_grad_enabled() or forward_mode()", "return torch.is_grad_enabled()"),
+    ("swish", "cotangents are materialised", "    ctx.set_materialize_grads(False)\n", ""),
+    ("swish", "a tensor is kept on ctx", "    ctx.residuals = len(residuals)\n", "    ctx.residuals = len(residuals)\n    ctx.kept = saved\n"),
+    ("swish", "forward mode is off inside jvp", "with _set_forward_mode(True):", "with _set_forward_mode(False):"),
+    ("swish", "primals keep this level's tangent", "return _forward_ad.unpack_dual(t, level=0).primal", "return t"),
+    ("swish", "vmap does not see through primals", "if not (_CAN_LOOK_INSIDE and _is_batched(t)):", "if True:"),
+    ("swish", "gradients keep the arithmetic's dtype", "return grad if grad.dtype == kind else grad.to(kind)", "return grad"),
+    ("swish", "gradients are not summed", "    return grad.sum_to_size(shape) if shape else grad.sum()", "    return grad"),
+    ("swish", "gradients are rounded before they are summed", "    grad = _summed(grad, shape(ctx, place))\n    kind", "    grad = _summed(grad.to(dtype(ctx, place)), shape(ctx, place))\n    kind"),
+    ("swish", "half precision is not widened", "if len(dtypes) == 1 and not dtypes & _HALF:", "if len(dtypes) == 1:"),
+    ("swish", "mixed dtypes are widened to the wrong one", "kind = torch.promote_types(dtype, torch.float32)", "kind = torch.float32"),
+    ("swish", "results are not rounded", "    return value.to(dtype)\n", "    return value\n"),
+    ("split_signs", "zeros without a device", "torch.zeros(shape, dtype=kind, device=device)", "torch.zeros(shape, dtype=kind)"),
+    ("split_signs", "zeros in the default dtype", "torch.zeros(shape, dtype=kind, device=device)", "torch.zeros(shape, device=device)"),
+    ("swish", "complex numbers are taken", "if not isinstance(value, Tensor) or value.is_complex():\n            break", "if not isinstance(value, Tensor):\n            break"),
+    ("swish", "a number decides the dtype", "dtype = result_dtype(*beside)\n", "dtype = torch.float64\n"),
+    ("huber", "hyperparameters of any type are taken", '    raise TypeError(f"{op}: {name} must be of type', '    return value\n    raise TypeError(f"{op}: {name} must be of type'),
+    ("linear_relu", "a size of 1 stands for any", "if size != known and where:", "if size != known and 1 not in (size, known) and where:"),
+    ("linear_relu", "ranks are not checked", "if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(dims)):", "if False:"),
+)  # fmt: skip
+
+
+
+@cache
+def compiled(op: str) -> Compiled:
+    """A spec of the repository, compiled."""
+    return compile_spec(load_spec(ROOT / "specs" / f"{op}.yaml"))
+
+
+def subject(folder: Path, item: Compiled, changed: dict[str, str]) -> Subject:
+    """What the generated test states, of a package with some files changed."""
+    folder.mkdir()
+    texts = {"__init__.py": "", f"{item.spec.op}.py": item.module, f"test_{item.spec.op}.py": item.test}
+    for name, text in {**texts, **item.shared, **item.passes, **changed}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    module = import_generated(folder / f"test_{item.spec.op}.py")
+    found = next(v for k, v in vars(module).items() if k.startswith("Test"))
+    stated: Subject = found.subject()
+    return stated
+
+
+def mutants() -> list[Mutant]:
+    """All mistakes."""
+    found = [m for op in MODULES for m in of_module(op, compiled(op).module)]
+    found += [Mutant(op, RUNTIME, mistake, _Text(found_, put)) for op, mistake, found_, put in _SHARED]
+    return [m for m in found if str(m) not in EQUIVALENT]
+
+
+def killer(mutant: Mutant, folder: Path) -> str | None:
+    """The first check that notices a mistake, with what it says; None where all pass."""
+    item = compiled(mutant.op)
+    texts = {f"{mutant.op}.py": item.module, **item.shared}
+    try:
+        broken = subject(folder, item, {mutant.file: mutant.make(texts[mutant.file])})
+    except Exception as error:
+        return f"import: {error}"
+    for check in sorted(applicable(broken), key=lambda c: c.slow):
+        found = run(check, broken)
+        if found:
+            return str(found[0])
+    return None
+
+
+def main() -> int:
+    """Make every mistake; print those that survive."""
+    assert CHECKS
+    wanted = sys.argv[1:]
+    chosen = [m for m in mutants() if not wanted or any(w in str(m) for w in wanted)]
+    survivors, start = [], time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        for k, mutant in enumerate(chosen):
+            found = killer(mutant, Path(folder) / f"m{k}")
+            print(f"{'survived' if found is None else 'killed':9}{mutant}  [{(found or '')[:60]}]", flush=True)
+            survivors += [mutant] * (found is None)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mistakes were noticed in {time.monotonic() - start:.0f} s")
+    return bool(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

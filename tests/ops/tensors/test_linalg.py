@@ -1,0 +1,42 @@
+"""Linear algebra against torch's own operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from derivatives import check, rand
+
+from symgrad.ir.expr import symbol
+from symgrad.parse import FormulaError, parse_expression
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "inverse(x)": torch.linalg.inv,
+    "det(x)": torch.linalg.det,
+    "logabsdet(x)": lambda x: torch.linalg.slogdet(x).logabsdet,
+    "logdet(x @ x.mT)": lambda x: torch.logdet(x @ x.mT),
+    "cholesky(x @ x.mT)": lambda x: torch.linalg.cholesky(x @ x.mT),
+}
+
+
+@pytest.mark.parametrize("text", CALLS)
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3)])
+def test_is_torchs(text: str, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    check(text, {"x": rand(*shape) + 4 * torch.eye(3)}, like=CALLS[text])
+
+
+def test_solutions() -> None:
+    torch.manual_seed(0)
+    a = rand(3, 3) + 4 * torch.eye(3)
+    for b in (rand(3, 2), rand(3)):
+        check("solve(a, b)", {"a": a, "b": b}, like=torch.linalg.solve, declare=(True,))
+
+
+@pytest.mark.parametrize("text", ["inverse(x)", "cholesky(x)", "logdet(x)", "solve(x, x)"])
+def test_a_matrix_that_is_not_square_is_refused(text: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_expression(text, [symbol("x", "tensor", ("N", "M"))])
+    assert "square" in str(caught.value) or "do not align" in str(caught.value)
