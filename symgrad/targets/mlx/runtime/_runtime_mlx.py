@@ -746,6 +746,6 @@ def _polygamma_value(n: int, x: Array) -> Array:
     return mx.where(x > 0, positive, mx.where(x == 0, (-1) ** (n + 1) * math.inf, math.nan))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _polygamma(n: int) -> Function:
     return _elementary("polygamma", functools.partial(_polygamma_value, n), lambda x, y: _polygamma(n + 1)(x))
