@@ -61,10 +61,10 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
 def load(spec: str | PathLike[str] | Spec, *, target: str = "torch") -> ModuleType:
     """Generate the module of ``spec`` in memory and import it; takes and raises what generate() does.
 
-    It is for ``target``: torch, jax or mlx. For torch the module is ``symgrad.loaded.<op>`` in ``sys.modules``, so its classes can be pickled (another
-    process has to load the spec before it unpickles them). Tracebacks, debuggers and
-    ``inspect.getsource`` show the generated source. Loading what is loaded already gives the same
-    module; after a change of the spec, a new one.
+    It is for ``target``: torch, jax or mlx. For torch the module is ``symgrad.loaded.<op>`` in
+    ``sys.modules``, so its classes can be pickled (another process has to load the spec before it
+    unpickles them). Tracebacks, debuggers and ``inspect.getsource`` show the generated source.
+    Loading what is loaded already gives the same module; after a change of the spec, a new one.
     """
     generated = generate(_read(spec).with_targets((target,)))
     name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
