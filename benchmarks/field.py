@@ -1,6 +1,6 @@
 """The operations of `specs/field` as a table: what each stands for, and what it takes to write it.
 
-    python benchmarks/field.py > docs/field.md
+python benchmarks/field.py > docs/field.md
 """
 
 from __future__ import annotations
