@@ -40,6 +40,7 @@ __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
 _SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
+_WHOLE = 12  # regions that may spend as much; then each a little less, so that all together grow with the logarithm
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class Slope:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the variants of a program share: sample points, the forms that were chosen, and what searches may spend."""
+    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend."""
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[Expr, Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
 
@@ -119,10 +121,17 @@ class Workbench:
         return any(n.op == "pow" and n.args[1].tensors and n.args[0].tensors for n in nodes)
 
     def judge(self, region: Expr) -> Judge:
-        """A judge for a region whose leaves are symbols."""
+        """The judge of a region whose leaves are symbols."""
+        judges = self._memory.judges
+        if region not in judges:
+            judges[region] = self._new_judge(region)
+        return judges[region]
+
+    def _new_judge(self, region: Expr) -> Judge:
         variables = len(region.tensors)
         size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
-        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, _BUDGET // size))))
+        budget = _BUDGET * min(1.0, _WHOLE / (1 + len(self._memory.choices)))
+        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size))))
 
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""
