@@ -23,7 +23,7 @@ def layout(text):
 def test_every_language_has_a_file_and_a_runner():
     found = fused(layout(GATE), (CPP, TRITON))
     assert list(found.files) == ["gate.cpp", "gate_triton.py"]
-    assert '= Library(__file__, "gate.cpp"' in found.definitions[0]
+    assert '= rtk.Library(__file__, "gate.cpp"' in found.definitions[0]
     assert 'CudaLibrary(__file__, "gate_triton.py"' in found.definitions[0]
     assert "least" not in found.definitions[0]
 

@@ -90,10 +90,10 @@ class Common:
         symbols = layout.symbols()
         return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
-    def _needs_line(self, source: str, wants: Sequence[str]) -> str:
+    def _needs_line(self, source: str, tensors: Sequence[str]) -> str:
         """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
         layout = self.layout
-        return unpacking([f"needs_{a}" for a in layout.argument_names], source, [f"needs_{t}" for t in wants])
+        return unpacking([f"needs_{a}" for a in layout.argument_names], source, [f"needs_{t}" for t in tensors])
 
     def _wanted_tensors(self, variant: Variant) -> list[str]:
         """The tensors with a gradient other than zero."""
