@@ -187,7 +187,7 @@ class _Text:
         return text.replace(self.found, self.put)
 
 
-_SHARED: tuple[tuple[str, str, str, str], ...] = (
+SHARED: tuple[tuple[str, str, str, str], ...] = (
     (
         "swish",
         "second derivatives lost through residuals",
@@ -292,7 +292,7 @@ def subject_of(
 def mutants(ops: Sequence[str] = MODULES) -> list[Mutant]:
     """All mistakes in some operations."""
     found = [m for op in ops for m in of_module(op, generated(op).module)]
-    found += [Mutant(op, RUNTIME, mistake, _Text(was, put)) for op, mistake, was, put in _SHARED if op in ops]
+    found += [Mutant(op, RUNTIME, mistake, _Text(was, put)) for op, mistake, was, put in SHARED if op in ops]
     return [m for m in found if str(m) not in EQUIVALENT]
 
 
