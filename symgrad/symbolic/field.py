@@ -279,7 +279,9 @@ class Field:
         return self._times(result, way)
 
     def _leads_negative(self, value: _Fraction) -> bool:
-        return value.over != 0 and (value.over.leading_coefficient() < 0) != (value.under.leading_coefficient() < 0)
+        if value.over == 0:
+            return False
+        return bool((value.over.leading_coefficient() < 0) != (value.under.leading_coefficient() < 0))
 
     def _exp(self, value: _Fraction) -> _Fraction:
         """The product of the exponentials of the terms, each a power of one generator."""
