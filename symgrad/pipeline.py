@@ -39,7 +39,7 @@ class Compiled:
         return {f"{self.spec.op}.py": self.module, f"test_{self.spec.op}.py": self.test, **self.passes}
 
 
-_LANGUAGES = (CPP, TRITON)
+_LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
 def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
@@ -49,14 +49,16 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
     """
     program = parse_formulas(spec)
     operation = compile_operation(program)
-    passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels else None
-    if spec.options.kernels and passes is None:  # what a pass would compute once more is kept for eager operations
+    written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if spec.options.fused else None
+    passes = written if written and written.files else None
+    if spec.options.fused and passes is None:  # what a pass would compute once more is kept for eager operations
         operation = compile_operation(parse_formulas(spec.without_kernels()))
+    module = render_module(operation, passes)
     return Compiled(
         spec,
-        render_module(operation, passes),
+        module,
         render_test(operation, passes.kept if passes else 0, package),
-        derivation(operation),
+        derivation(operation, written.missing if written else ()),
         passes.files if passes else {},
-        shared_files(kernels=passes is not None),
+        {**shared_files(module, kernels=passes is not None), **(passes.shared if passes else {})},
     )

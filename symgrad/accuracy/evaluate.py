@@ -44,6 +44,9 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "E": lambda: +mp.e,
     "oo": lambda: mp.inf,
     "nan": lambda: mp.nan,
+    "EulerGamma": lambda: +mp.euler,
+    "GoldenRatio": lambda: +mp.phi,
+    "Catalan": lambda: +mp.catalan,
 }
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {

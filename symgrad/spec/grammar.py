@@ -186,7 +186,10 @@ OPTIONS = Record(
         "accumulate": Key(
             OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
         ),
-        "kernels": Key(BOOLEAN, "true: also write fused passes, in C++ and in Triton."),
+        "kernels": Key(
+            OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
+            "all: also write fused passes, in C++ and in Triton; auto: in C++, for calls of 65536 elements or more.",
+        ),
     },
     "a mapping of keys such as 'save' or 'inplace'",
     model=Options,

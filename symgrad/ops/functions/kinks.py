@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath as mp
@@ -35,6 +36,11 @@ def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
     below = truth.logical("and", compare("lt", x, low), compare("lt", low, high))
     above = truth.logical("or", compare("gt", x, high), compare("gt", low, high))
     return _indicator(inside), _indicator(below), _indicator(above)
+
+
+def _tensors_first(name: str) -> Callable[[Expr, Expr], Expr]:
+    """A symmetric function, of a number last: SymPy writes it first, where rules and masks do not know it."""
+    return lambda a, b: make(name, b, a) if a.is_static and not b.is_static else make(name, a, b)
 
 
 def _heaviside(x: Expr, values: Expr) -> Expr:
@@ -124,6 +130,7 @@ ROWS = (
         python="max({0}, {1})",
         partials=lambda a, b: _extremum_partials(a, b, "lt"),
         meaning=max,
+        definition=_tensors_first("maximum"),
         tensor_args=True,
         sympy="Max",
     ),
@@ -134,6 +141,7 @@ ROWS = (
         python="min({0}, {1})",
         partials=lambda a, b: _extremum_partials(a, b, "gt"),
         meaning=min,
+        definition=_tensors_first("minimum"),
         tensor_args=True,
         sympy="Min",
     ),
