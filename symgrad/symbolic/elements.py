@@ -112,7 +112,7 @@ def _along(function: Callable[[list[Expr]], list[Expr]]) -> Callable[..., Any]:
         result = np.empty(moved.shape, dtype=object)
         for place in np.ndindex(*moved.shape[:-1]):
             for k, value in enumerate(function(list(moved[place]))):
-                result[(*place, k)] = value
+                result[place + (k,)] = value  # noqa: RUF005 (a star in an index is newer than Python 3.10)
         return np.moveaxis(result, -1, dim)
 
     return apply
@@ -152,7 +152,7 @@ def _variance(np: Any, attributes: dict[str, Any], x: Any) -> Any:
 
     def own(values: list[Expr]) -> Expr:
         mean = _mean(values)
-        return _sum([(v - mean) ** 2 for v in values]) / (len(values) - correction)
+        return _sum([(v - mean) ** 2 for v in values]) / int(len(values) - correction)
 
     return _reduced(own)(np, attributes, x)
 
@@ -203,7 +203,7 @@ def _einsum(np: Any, attributes: dict[str, Any], *args: Any) -> Any:
     order = [*output, *letters]
     grids = []
     for term, x in zip(terms, args, strict=True):
-        moved = np.transpose(x, sorted(range(x.ndim), key=lambda k, t=term: order.index(t[k])))
+        moved = np.transpose(x, [term.index(letter) for letter in order if letter in term])
         shape = iter(moved.shape)
         grids.append(moved.reshape([next(shape) if letter in term else 1 for letter in order]))
     product = reduce(lambda a, b: a * b, np.broadcast_arrays(*grids))

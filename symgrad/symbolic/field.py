@@ -27,6 +27,7 @@ __all__ = ["Field", "Undecided"]
 
 _MOST_GENERATORS = 40
 _MOST_TERMS = 2_000  # of a polynomial: bounds the work
+_MOST_PRODUCTS = 20_000  # of terms, in one product of polynomials
 _MOST_POWER = 200
 _MOST_RESTARTS = 20
 
@@ -103,10 +104,16 @@ class Field:
     def _add(self, a: _Fraction, b: _Fraction) -> _Fraction:
         if a.under == b.under:
             return self._make(a.over + b.over, a.under)
-        return self._make(a.over * b.under + b.over * a.under, a.under * b.under)
+        over = self._product(a.over, b.under) + self._product(b.over, a.under)
+        return self._make(over, self._product(a.under, b.under))
 
     def _mul(self, a: _Fraction, b: _Fraction) -> _Fraction:
-        return self._make(a.over * b.over, a.under * b.under)
+        return self._make(self._product(a.over, b.over), self._product(a.under, b.under))
+
+    def _product(self, p: Any, q: Any) -> Any:
+        if len(p) * len(q) > _MOST_PRODUCTS:
+            raise Undecided(f"more than {_MOST_PRODUCTS} products of terms")
+        return p * q
 
     def _int_power(self, a: _Fraction, n: int) -> _Fraction:
         if abs(n) > _MOST_POWER:
@@ -115,6 +122,8 @@ class Field:
             if a.over == 0:
                 raise Undecided("a division by 0")
             a, n = _Fraction(a.under, a.over), -n
+        if n * max(len(a.over), len(a.under)) > _MOST_POWER and max(len(a.over), len(a.under)) > 1:
+            raise Undecided(f"a power of {n} of a sum")
         return _Fraction(self._checked(a.over**n), self._checked(a.under**n))
 
     def _constant(self, value: Any) -> _Fraction:
@@ -279,7 +288,9 @@ class Field:
         return self._times(result, way)
 
     def _leads_negative(self, value: _Fraction) -> bool:
-        return value.over != 0 and (value.over.leading_coefficient() < 0) != (value.under.leading_coefficient() < 0)
+        if value.over == 0:
+            return False
+        return bool((value.over.leading_coefficient() < 0) != (value.under.leading_coefficient() < 0))
 
     def _exp(self, value: _Fraction) -> _Fraction:
         """The product of the exponentials of the terms, each a power of one generator."""

@@ -284,7 +284,7 @@ def _on_kink(decisions: Mapping[Expr, int]) -> bool:
 def _sign(value: Any) -> int:
     if isinstance(value, bool):
         return 1 if value else 0
-    return (value > 0) - (value < 0)
+    return int(value > 0) - int(value < 0)
 
 
 def _opened(root: Expr, decisions: Mapping[Expr, int], steps: dict[Expr, Expr]) -> Expr:

@@ -137,7 +137,7 @@ def _witnesses(symbols: list[Expr], program: Program) -> list[Environment]:
     """Points: for every element a value that its domain allows, and that no other has."""
     domains: Mapping[str, Interval | None] = {t.name: t.domain for t in program.spec.tensors}
     scalars = {program.symbols[h.name]: hyperparameter_values(program.spec, h)[0] for h in program.spec.hyperparameters}
-    points = []
+    points: list[Environment] = []
     for k in range(_WITNESSES):
         point: dict[Expr, Any] = dict(scalars)
         for j, s in enumerate(symbols):
