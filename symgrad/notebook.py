@@ -31,7 +31,7 @@ class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
     ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``;
-    ``shared`` what the modules of a folder have in common.
+    ``shared`` what the modules of a folder have in common, ``others`` the files for targets beside torch.
     """
 
     op: str
@@ -39,6 +39,7 @@ class Generated:
     test: str
     passes: dict[str, str] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
 
 
 def generate(spec: Source) -> Generated:
@@ -56,27 +57,28 @@ def generate(spec: Source) -> Generated:
     compiled = compile_spec(spec_of(spec))
     source = compiled.spec
     texts = render(compiled.files, spec_path=source.path, source=spec_hash(source), shared=compiled.shared)
-    module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
-    return Generated(source.op, module, test, texts, compiled.shared)
+    module, test = (texts.pop(name, "") for name in (f"{source.op}.py", f"test_{source.op}.py"))
+    others = {name: texts.pop(name) for name in compiled.others}
+    return Generated(source.op, module, test, texts, compiled.shared, others)
 
 
-def load(spec: Source) -> ModuleType:
+def load(spec: Source, *, target: str = "torch") -> ModuleType:
     """Generate the module of ``spec`` in memory and import it; takes and raises what generate() does.
 
-    The module is ``symgrad.loaded.<op>`` in ``sys.modules``, so its classes can be pickled (another
-    process has to load the spec before it unpickles them). Tracebacks, debuggers and
-    ``inspect.getsource`` show the generated source. Loading what is loaded already gives the same
-    module; after a change of the spec, a new one.
+    It is for ``target``: torch, jax or mlx. For torch the module is ``symgrad.loaded.<op>`` in
+    ``sys.modules``, so its classes can be pickled (another process has to load the spec before it
+    unpickles them). Tracebacks, debuggers and ``inspect.getsource`` show the generated source.
+    Loading what is loaded already gives the same module; after a change of the spec, a new one.
     """
-    generated = generate(spec)
-    name = f"{_PACKAGE}.{generated.op}"
+    generated = generate(spec_of(spec).with_targets((target,)))
+    name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
     before = sys.modules.get(name)
     _package()
-    for shared in ("_runtime.py", "_kernels.py"):
-        if shared not in generated.shared:
+    for shared in sorted(generated.shared, key=lambda name: name != "_runtime.py"):  # which others import
+        if not shared.endswith(".py"):
             continue
         _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
-    module = _load(name, generated.module)
+    module = _load(name, generated.module or generated.others[f"{name.rpartition('.')[2]}.py"])
     if generated.passes and module is not before:
         folder = _on_disk(generated)
         kernels = vars(module)["_kernels"]

@@ -112,6 +112,7 @@ _ARITHMETIC: dict[str, Any] = {
     "false": lambda: False,
     WIDEN: lambda a: a,
     "held": lambda a: a,
+    "boundary": lambda a: a,
     **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
     **COMPARE,
 }

@@ -16,6 +16,7 @@ from symgrad import __version__
 from symgrad.cli.audit import audit
 from symgrad.cli.terminal import Terminal
 from symgrad.errors import SymgradError
+from symgrad.resources import TARGETS
 
 if TYPE_CHECKING:
     from symgrad.cli.config import Config
@@ -141,6 +142,7 @@ def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more
 
     config = _config()
     more["kernels"] = more.get("kernels") or config.kernels
+    more["targets"] = more.get("targets") or config.targets
     whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
     # Who names a folder for modules alone keeps their tests with them.
     tests = tests if out is not None else tests or config.tests
@@ -175,6 +177,14 @@ _jobs_option = click.option(
 _kernels_option = click.option(
     "--kernels", is_flag=True, help="With fused passes, as if each spec had `options: {kernels: true}`."
 )
+_target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    type=click.Choice(TARGETS),
+    help=f"Write for this framework ({', '.join(TARGETS)}); may be given several times.  [default: the spec's own]",
+)
 
 
 @click.group(
@@ -201,6 +211,7 @@ def main() -> None:
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @_full_option
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def gen(
@@ -213,6 +224,7 @@ def gen(
     diff: bool,
     full: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Generate the module and the test of every SPEC.
@@ -225,7 +237,7 @@ def gen(
     """
     from symgrad.cli.specs import Writing, generate
 
-    asked = _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs)
+    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs)
     return generate(_terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
 
 
@@ -236,6 +248,7 @@ def gen(
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def watch(
@@ -245,6 +258,7 @@ def watch(
     force: bool,
     prune: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Generate, and again whenever a SPEC changes, until Ctrl-C.
@@ -255,7 +269,7 @@ def watch(
     from symgrad.cli.specs import watch as watch_specs
 
     def ask() -> Request:
-        return _request(specs, out, tests, kernels=kernels, jobs=jobs)
+        return _request(specs, out, tests, kernels=kernels, targets=targets, jobs=jobs)
 
     return watch_specs(_terminal(), ask, Writing(force, prune))
 
@@ -268,6 +282,7 @@ def watch(
 @click.option("--prune", is_flag=True, help="Accepted as by gen; no file is removed either way.")
 @_full_option
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def check(
@@ -278,6 +293,7 @@ def check(
     prune: bool,
     full: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Tell which files are stale, hand-edited, missing or left over.
@@ -286,7 +302,7 @@ def check(
     """
     from symgrad.cli.specs import check as check_files
 
-    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs))
+    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs))
 
 
 @main.command()

@@ -37,6 +37,7 @@ class Request:
     out: Path
     tests: Path | None = None
     kernels: bool = False
+    targets: tuple[str, ...] = ()
     whole: bool = False
     full: bool = False
     jobs: int | None = None
@@ -75,6 +76,7 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
         else:
             terminal.detail(f"{outcome.path}: unchanged")
         if isinstance(outcome, Ready):
+            run.refuse(outcome)
             for note in outcome.derivation.notes:
                 terminal.remark(f"{outcome.path}: note: {note}")
         written[f"{would}{'change' if how.dry else 'generated'}" if changed else "unchanged"] += 1
@@ -147,6 +149,7 @@ def check(terminal: Terminal, asked: Request) -> int:
         if isinstance(outcome, Known):
             note(outcome.states)
         else:
+            run.refuse(outcome)
             note(run.folder.check(run.texts(outcome), outcome.shared))
 
     def note(states: Sequence[FileState]) -> None:
@@ -233,7 +236,7 @@ class _Run:
         self.terminal = terminal
         self.asked = asked
         self.folder = Folder(asked.out, asked.tests)
-        self.specs = load_all(asked.specs, kernels=asked.kernels)
+        self.specs = load_all(asked.specs, kernels=asked.kernels, targets=asked.targets)
         self.package = self.folder.package
         self.failed = 0
         self._failures: list[str] = []
@@ -260,6 +263,12 @@ class _Run:
     def texts(self, ready: Ready) -> dict[str, str]:
         """The files of a spec with their headers."""
         return files.render(ready.files, spec_path=ready.path, source=self.source(ready.spec), shared=ready.shared)
+
+    def refuse(self, ready: Ready) -> None:
+        """Tell of the targets that cannot have a spec; the others go on."""
+        if ready.refused:
+            self.terminal.problem(ready.refused)
+            self.failed += 1
 
     def left_over(self) -> list[FileState]:
         """Files that no spec gives any more; nothing is said of those whose specs failed."""

@@ -38,6 +38,7 @@ class Ready:
     files: Mapping[str, str]
     shared: Mapping[str, str]
     derivation: Derivation
+    refused: str = ""  # why there is nothing for some of the targets
 
     @property
     def path(self) -> str:
@@ -96,10 +97,18 @@ def _below(folder: Path) -> Iterator[Path | Failed]:
         yield Failed(name, f"{name}: no spec (*.yaml, *.yml) in this folder; name one that holds some, or a file")
 
 
-def load_all(paths: Sequence[str | Failed], *, kernels: bool = False) -> list[Spec | Failed]:
-    """The specs of ``paths``, in order; with ``kernels`` all get fused passes, else those that ask for them."""
+def load_all(
+    paths: Sequence[str | Failed], *, kernels: bool = False, targets: tuple[str, ...] = ()
+) -> list[Spec | Failed]:
+    """The specs of ``paths``, in order; with ``kernels`` all get fused passes, else those that ask for them.
+
+    They are for these ``targets``, or else for those that each names.
+    """
     specs = [spec for path in paths for spec in ([path] if isinstance(path, Failed) else load(path))]
-    return [spec if isinstance(spec, Failed) else spec.with_kernels(kernels) for spec in _without_rivals(specs)]
+    return [
+        spec if isinstance(spec, Failed) else spec.with_kernels(kernels).with_targets(targets)
+        for spec in _without_rivals(specs)
+    ]
 
 
 def compile_all(
@@ -197,7 +206,8 @@ def _compile_one(spec: Spec, package: str) -> Outcome:
         return Failed(spec.path, f"{spec.path}: {error}")
     except Exception as error:
         return _crash(spec.path, error)
-    return Ready(spec, compiled.files, compiled.shared, compiled.derivation)
+    refused = "\n".join(mistake.render() for mistake in compiled.mistakes)
+    return Ready(spec, compiled.files, compiled.shared, compiled.derivation, refused)
 
 
 def _crash(path: str, error: Exception) -> Failed:

@@ -140,6 +140,7 @@ class Options:
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
     kernels: Literal["auto", "all", "none"] = "none"
+    targets: tuple[str, ...] = ("torch",)
 
     @property
     def fused(self) -> bool:
@@ -182,6 +183,10 @@ class Spec:
     def without_kernels(self) -> Spec:
         """The same operation without fused passes."""
         return replace(self, options=replace(self.options, kernels="none"))
+
+    def with_targets(self, targets: tuple[str, ...]) -> Spec:
+        """The same operation for these targets, or for its own if there are none."""
+        return replace(self, options=replace(self.options, targets=targets)) if targets else self
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

@@ -45,7 +45,7 @@ def module_docstring(layout: Layout, note: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
     facts = "\n".join(filter(None, [_residuals(layout), _accuracy(layout)]))
-    parts = [summary(layout), equations(layout), _derivatives(layout), facts]
+    parts = [summary(layout), equations(layout), derivatives_text(layout), facts]
     if note:
         parts.append(wrapped(note))
     if spec.doc:
@@ -104,7 +104,7 @@ def _places(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _derivatives(layout: Layout) -> str:
+def derivatives_text(layout: Layout) -> str:
     blocks = []
     for path, variant in layout.operation.derivative_variants():
         rows = derivatives(variant, layout.operation.program)

@@ -195,7 +195,7 @@ class Printer:
             return self._at(branch, _OR)
         read = _broadcast_from(other)
         differential = [s for s in other.tensors if s.is_differential]
-        named = [s for s in differential or other.tensors if s in read]
+        named = [s for s in differential or other.tensors if s in read and s in self.names]
         like = self.names[min(named, key=lambda s: s.name)] if named else self(other)
         return f"torch.zeros_like({like})" if branch is ZERO else f"torch.full_like({like}, {self(branch)})"
 
