@@ -11,8 +11,9 @@ import symgrad
 PACKAGE = Path(symgrad.__file__).parent
 LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
-    *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
-    *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
+    *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
+    "symbolic",
+    *("rules", "accuracy", "parse", "plan", "compiler", "symbolic.whole", "symbolic.certify", "explain"),
     *("targets", "targets.torch", "targets.arrays", "targets.jax", "targets.mlx", "targets.fused"),
     *("targets.cpp", "targets.triton", "targets.target"),
     *("pipeline", "files", "importing", "notebook", "testing", "bench", "cli", "__main__"),

@@ -451,6 +451,30 @@ def new(name: str, out: Path) -> int:
 
 
 @main.command()
+@click.argument("name", required=False)
+@click.option("--markdown", is_flag=True, help="All of them, as tables of a page.")
+@_verbosity
+def functions(name: str | None, markdown: bool) -> int:
+    """List the functions and tensor operations that formulas may have.
+
+    With NAME, one: what it means, its derivative, its domain, the convention at a kink, and whether
+    kernels have it.
+    """
+    from symgrad.cli import functions as known
+
+    try:
+        if markdown:
+            click.echo(known.markdown(), nl=False)
+            return 0
+        for found in known.named(name) if name else known.entries():
+            click.echo("\n".join(found.lines()) if name else found.signature)
+    except SymgradError as error:
+        _terminal().problem(str(error))
+        return 1
+    return 0
+
+
+@main.command()
 @_verbosity
 def schema() -> int:
     """Print the JSON schema of specs, for editors."""

@@ -21,6 +21,7 @@ from symgrad.spec import Spec
 
 __all__ = ["Request", "Writing", "check", "explain", "generate", "start_spec", "watch"]
 
+_SCHEMA = ".symgrad.schema.json"
 _EVERY = 0.3  # seconds between two looks at the specs
 
 
@@ -179,10 +180,17 @@ def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | No
 
 
 def start_spec(terminal: Terminal, op: str, out: Path) -> int:
-    """Write a spec to start from."""
-    path = out / f"{op}.yaml"
+    """Write a spec to start from, and beside it the schema by which editors complete it."""
+    import json
+
+    from symgrad.spec.schema import json_schema
+
+    path, schema = out / f"{op}.yaml", out / _SCHEMA
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     try:
-        files.create(path, environment().get_template("new.yaml.j2").render(op=op))
+        files.create(path, environment().get_template("new.yaml.j2").render(op=op, schema=_SCHEMA))
+        if (files.read(schema) or b"").decode("utf-8", "replace") != text:
+            files.write({schema: text})
     except files.FileError as error:
         terminal.problem(str(error))
         return 1

@@ -439,6 +439,8 @@ def test_new_writes_a_spec_once():
     path = Path("specs/my_op.yaml")
     text = path.read_text()
     assert parse_spec(text).op == "my_op"
+    assert text.startswith("# yaml-language-server: $schema=.symgrad.schema.json\n")
+    assert json.loads(Path("specs/.symgrad.schema.json").read_text())["title"] == "symgrad spec"
     assert all(len(line) <= 100 and line == line.rstrip() for line in text.splitlines())
     again = run("new", "my_op")
     assert (again.exit_code, again.stderr) == (1, "specs/my_op.yaml: exists already\n")

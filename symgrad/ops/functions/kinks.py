@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath as mp
 
 from symgrad.analysis.integers import is_integer
+from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
@@ -41,6 +44,13 @@ def _heaviside(x: Expr, values: Expr) -> Expr:
     return where(compare("eq", x, ZERO), values, make("heaviside", x, ZERO))
 
 
+def _opened_round(x: Expr) -> Expr:
+    """To the nearest whole number; of two as near, the even one."""
+    up = make("floor", x + HALF)
+    to_even = compare("eq", x / 2 - make("floor", x / 2), ex.num(Fraction(1, 4)))  # such as 2.5, between 2 and 3
+    return up - _indicator(to_even)
+
+
 ROWS = (
     Function(
         "abs",
@@ -51,6 +61,7 @@ ROWS = (
         meaning=abs,
         cost=0.75,
         aliases=("Abs",),
+        sympy="Abs",
     ),
     Function(
         "sign",
@@ -62,6 +73,7 @@ ROWS = (
         cost=0.6,
         aliases=("sgn",),
         saves="",
+        sympy="sign",
     ),
     Function(
         "floor",
@@ -71,6 +83,7 @@ ROWS = (
         partials=lambda x: (ZERO,),
         meaning=mp.floor,
         saves="",
+        sympy="floor",
     ),
     Function(
         "ceil",
@@ -81,6 +94,7 @@ ROWS = (
         meaning=mp.ceil,
         aliases=("ceiling",),
         saves="",
+        sympy="ceiling",
     ),
     Function(
         "round",
@@ -90,6 +104,7 @@ ROWS = (
         partials=lambda x: (ZERO,),
         meaning=mp.nint,
         saves="",
+        opened=_opened_round,
     ),
     Function(
         "relu",
@@ -100,6 +115,7 @@ ROWS = (
         meaning=real.relu,
         cost=0.65,
         saves="y",
+        opened=lambda x: make("maximum", x, ZERO),
     ),
     Function(
         "maximum",
@@ -109,6 +125,7 @@ ROWS = (
         partials=lambda a, b: _extremum_partials(a, b, "lt"),
         meaning=max,
         tensor_args=True,
+        sympy="Max",
     ),
     Function(
         "minimum",
@@ -118,6 +135,7 @@ ROWS = (
         partials=lambda a, b: _extremum_partials(a, b, "gt"),
         meaning=min,
         tensor_args=True,
+        sympy="Min",
     ),
     Function(
         "clamp",
@@ -128,6 +146,7 @@ ROWS = (
         meaning=real.clamp,
         cost=0.7,
         aliases=("clip",),
+        opened=lambda x, low, high: make("minimum", make("maximum", x, low), high),
     ),
     Function(  # 1e30 in place of an infinity: limits are reached there, and cotangents do not overflow it
         "finite",
@@ -138,6 +157,7 @@ ROWS = (
         meaning=real.finite,
         cost=1.2,
         internal=True,
+        opened=lambda x: x,
     ),
     Function(
         "heaviside",
@@ -150,5 +170,6 @@ ROWS = (
         aliases=("Heaviside",),
         tensor_args=True,
         saves="m",
+        sympy="Heaviside",
     ),
 )

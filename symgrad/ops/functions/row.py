@@ -33,6 +33,8 @@ class Function:
         of_floats: whether torch has it for no integers.
         definition: builds the expression where it is made of other functions, always or for some arguments.
         internal: whether only the compiler writes it, and no spec.
+        sympy: name of the SymPy class of the same meaning and the same arguments.
+        opened: the function by more elementary ones, for SymPy, where SymPy has no class for it.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Function:
     of_floats: bool = False
     definition: Callable[..., Expr] | None = None
     internal: bool = False
+    sympy: str = ""
+    opened: Callable[..., Expr] | None = None
 
     @property
     def required(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from symgrad.analysis.places import places
 from symgrad.compiler.operation import Body, Operation, Variant
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import absent
@@ -202,6 +203,13 @@ class Layout:
     def lets(self) -> dict[Expr, str]:
         """The names that the spec gives to intermediates, by their forms."""
         return {form: name for variant in self.variants for form, name in variant.lets.items()}
+
+    @cached_property
+    def places(self) -> dict[Expr, str]:
+        """The tensors of integers that name places, which stay integers, with their local names."""
+        named = places(f for variant in self.variants for f in variant.formulas.values())
+        pairs = zip(self.spec.tensors, self.tensors, strict=True)
+        return {self.symbol(t.name): local for t, local in pairs if self.symbol(t.name) in named}
 
     @property
     def optional(self) -> bool:

@@ -165,6 +165,9 @@ class Common:
     def _widened(self, names: Sequence[str]) -> list[str]:
         """Widen what a derivative is computed from, as far as it needs that."""
         layout = self.layout
+        names = [name for name in names if name not in layout.places.values()]
+        if not names:
+            return []
         if layout.mixes and not layout.wide_slopes:
             return alike(names, "float32" if layout.widens_slopes else "bool")
         return widening(names, "_", layout.wide_slopes) if layout.widens_slopes else []

@@ -703,7 +703,7 @@ def segment_sum(x: Tensor, index: Tensor, size: int, dim: int) -> Tensor:
 
 
 def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str) -> Tensor:
-    """Return the extrema of the slices of ``x`` along ``dim`` with the same number in ``index``; 0 where there is none."""
+    """Return the extrema of the slices along ``dim`` with the same number in ``index``; 0 where there is none."""
     place = dim % x.dim()
     zeros = x.new_zeros((*x.shape[:place], size, *x.shape[place + 1 :]))
     where = index.reshape([-1 if k == place else 1 for k in range(x.dim())]).expand(x.shape)
@@ -712,7 +712,26 @@ def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str)
 
 def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None, step: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` in a slice along ``dim``."""
-    return value.new_zeros(shape).slice_scatter(value, dim, start, stop, step)
+    place = dim % len(shape)
+    first, last, _ = slice(start, stop, step).indices(shape[place])
+    if step == 1:
+        edges = [0, 0] * (len(shape) - 1 - place)
+        return torch.constant_pad_nd(value, [*edges, first, shape[place] - max(first, last)])
+    return value.new_zeros(shape).slice_scatter(value, place, first, last, step)
+
+
+def flatten(x: Tensor, start: int, end: int) -> Tensor:
+    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
+    if not x.dim():
+        return x.reshape((1,))
+    first, last = start % x.dim(), end % x.dim() + 1
+    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+
+
+def unflatten(x: Tensor, dim: int, *sizes: int) -> Tensor:
+    """Return ``x`` with a dimension divided into several."""
+    place = dim % x.dim()
+    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
 
 
 def chunk(x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
@@ -726,7 +745,7 @@ def chunk(x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
 def chunk_back(value: Tensor, shape: Any, chunks: int, dim: int, index: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``dim``."""
     size = shape[dim] // chunks
-    return value.new_zeros(shape).slice_scatter(value, dim, index * size, (index + 1) * size)
+    return slice_back(value, shape, dim, index * size, (index + 1) * size, 1)
 
 
 def part(value: Tensor, dim: int, *shapes: Any) -> Tensor:
