@@ -293,6 +293,4 @@ class OperationTests(Facts):
         else:
             made(*given)
 
-    sizes: ClassVar[
-        Mapping[str, tuple[str, int]]
-    ] = {}  # of the module's constructor: of which argument, which dimension
+    sizes: ClassVar[Sequence[tuple[str, tuple[str, int]]]] = ()  # of the module's constructor: of which argument, which dimension
