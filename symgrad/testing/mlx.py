@@ -293,4 +293,5 @@ class OperationTests(Facts):
         else:
             made(*given)
 
-    sizes: ClassVar[Sequence[tuple[str, tuple[str, int]]]] = ()  # of the module's constructor: of which argument, which dimension
+    # Of the constructor of the module: of which argument, which dimension.
+    sizes: ClassVar[Sequence[tuple[str, tuple[str, int]]]] = ()
