@@ -45,7 +45,7 @@ class Compiled:
         return {**own, **self.passes, **self.others}
 
 
-_LANGUAGES = (CPP, TRITON)
+_LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
 def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
@@ -57,24 +57,24 @@ def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
     program = parse_formulas(spec)
     operation = compile_operation(program)
     for_torch = "torch" in spec.options.targets
-    passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels and for_torch else None
-    if spec.options.kernels and passes is None:  # what a pass would compute once more is kept for eager operations
+    written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if spec.options.fused and for_torch else None
+    passes = written if written and written.files else None
+    if spec.options.fused and passes is None:  # what a pass would compute once more is kept for eager operations
         operation = compile_operation(parse_formulas(spec.without_kernels()))
     wanted = [TARGETS[name] for name in spec.options.targets if name in TARGETS]
     mistakes = {target.name: refusals(operation, target) for target in wanted}
     fine = [target for target in wanted if not mistakes[target.name]]
     if not for_torch and not fine:
         raise SpecError(m for own in mistakes.values() for m in own)
+    module = render_module(operation, passes) if for_torch else ""
+    shared = shared_files(module, kernels=passes is not None) if for_torch else {}
     return Compiled(
         spec,
-        render_module(operation, passes) if for_torch else "",
+        module,
         render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
-        derivation(operation),
+        derivation(operation, written.missing if written else ()),
         passes.files if passes else {},
         {name: text for target in fine for name, text in target.files(operation, package).items()},
-        {
-            **(shared_files(kernels=passes is not None) if for_torch else {}),
-            **{target.runtime: target.shared() for target in fine},
-        },
+        {**shared, **(passes.shared if passes else {}), **{target.runtime: target.shared() for target in fine}},
         tuple(m for own in mistakes.values() for m in own),
     )

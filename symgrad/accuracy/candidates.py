@@ -14,7 +14,7 @@ from symgrad.ir.expr import Expr
 __all__ = ["ACCEPTABLE", "LENIENT", "Candidate", "Choice", "Effort", "graded"]
 
 ACCEPTABLE = 4.0  # ulp: beyond this a formula is evaluated wide
-_MOST_EFFORT = 20_000_000  # operations times points for all formulas of an operation: about as many microseconds
+_MOST_EFFORT = 8_000_000  # operations times points for all formulas of an operation: some ten seconds of a core
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,9 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "E": lambda: +mp.e,
     "oo": lambda: mp.inf,
     "nan": lambda: mp.nan,
+    "EulerGamma": lambda: +mp.euler,
+    "GoldenRatio": lambda: +mp.phi,
+    "Catalan": lambda: +mp.catalan,
 }
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -109,6 +112,7 @@ _ARITHMETIC: dict[str, Any] = {
     "false": lambda: False,
     WIDEN: lambda a: a,
     "held": lambda a: a,
+    "boundary": lambda a: a,
     **{narrow: FUNCTIONS[name].meaning for narrow, name in NARROW.items()},
     **COMPARE,
 }

@@ -276,4 +276,4 @@ def _held(node: Expr, lowered: Lowered) -> Expr:
     return lowered[node.args[0]]
 
 
-_LOWER = {"add": _sum, "mul": _product, "pow": _power, "held": _held}
+_LOWER = {"add": _sum, "mul": _product, "pow": _power, "held": _held, "boundary": _held}

@@ -229,10 +229,11 @@ def gen(
 ) -> int:
     """Generate the module and the test of every SPEC.
 
-    A SPEC is a file, a folder with all specs below it, or - for the standard input; without any, those of
-    [tool.symgrad] in pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is
-    written for it; the others go on. Files that are up to date are left alone, and nothing is compiled for
-    them; files that were edited by hand are not overwritten without --force.
+    A SPEC is a YAML file, a Python file with functions under @symgrad.op (which is read and not run), a folder
+    with all YAML specs below it, or - for the standard input; without any, those of [tool.symgrad] in
+    pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is written for it; the
+    others go on. Files that are up to date are left alone, and nothing is compiled for them; files that were
+    edited by hand are not overwritten without --force.
     """
     from symgrad.cli.specs import Writing, generate
 
@@ -319,6 +320,23 @@ def explain(specs: tuple[Path, ...], jobs: int | None) -> int:
     return explain_specs(_terminal(), _found(specs), jobs=jobs)
 
 
+@main.command()
+@_specs_argument
+@click.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for a file of each operation; without it they are printed.",
+)
+@_verbosity
+def convert(specs: tuple[Path, ...], out: Path | None) -> int:
+    """Write every SPEC as YAML: functions of Python files, and specs in their canonical form."""
+    from symgrad.cli.specs import convert as convert_specs
+
+    return convert_specs(_terminal(), _found(specs), out)
+
+
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
@@ -343,7 +361,7 @@ def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
     from symgrad.cli.kernels import build as build_modules
 
     files = [file for path in modules for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-    with_passes = [f for f in files if f.with_name(f"{f.stem}_cpu.cpp").exists()]
+    with_passes = [f for f in files if f.with_name(f"{f.stem}.cpp").exists()]
     if not with_passes:
         raise click.UsageError("No module with fused passes: generate them with `symgrad gen --kernels`.")
     return build_modules(_terminal(), with_passes, dtypes)

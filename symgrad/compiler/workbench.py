@@ -40,6 +40,7 @@ __all__ = ["Memory", "Slope", "Workbench", "hyperparameter_values", "isolate"]
 _MODERATE = 25.0  # beyond this a guard in forward, which costs a pass, would be for what overflows alone
 _SIZES = [64, 1, 7, 1000]  # of dimensions, at which forms are measured
 _BUDGET = 60_000  # point evaluations of one node: bounds the time spent on a large formula
+_WHOLE = 12  # regions that may spend as much; then each a little less, so that all together grow with the logarithm
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,8 @@ class Workbench:
     def _new_judge(self, region: Expr) -> Judge:
         variables = len(region.tensors)
         size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
-        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, _BUDGET // size))))
+        budget = _BUDGET * min(1.0, _WHOLE / (1 + len(self._memory.choices)))
+        return Judge(region, self._sample(region, max(4, min(192 + 32 * variables, int(budget) // size))))
 
     def _sample(self, region: Expr, most: int) -> Sample:
         """The points for a region; regions of the same variables share them, and the values that they share there."""

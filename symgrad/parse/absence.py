@@ -7,11 +7,10 @@ counts elements needs the shape, which is that of the declared dimensions, read 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from symgrad.ir import expr as ex
 from symgrad.ir.branches import absent, first_condition
-from symgrad.ir.expr import Expr, make, num
+from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number
 from symgrad.ops.tensors.extent import ShapeConflict
@@ -21,13 +20,13 @@ from symgrad.ops.tensors.shaping import unsqueeze
 __all__ = ["whether_given", "without"]
 
 
-def whether_given(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
+def whether_given(root: Expr, tensor: Expr, default: Expr, given: Sequence[Expr]) -> Expr:
     """`root` as a choice by whether `tensor` was given. Raises ShapeConflict as `without` does."""
     return make("where", absent(tensor.name), without(root, tensor, default, given), root)
 
 
-def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) -> Expr:
-    """`root` where `tensor` is the number `default`; `given` are the tensors that are surely there.
+def without(root: Expr, tensor: Expr, default: Expr, given: Sequence[Expr]) -> Expr:
+    """`root` where `tensor` is the constant `default`; `given` are the tensors that are surely there.
 
     Raises ShapeConflict where the value depends on a shape that nothing tells.
     """
@@ -41,7 +40,7 @@ def without(root: Expr, tensor: Expr, default: Fraction, given: Sequence[Expr]) 
     def like(value: Expr) -> Expr:
         return _like(value, tensor, given)
 
-    mapped: dict[Expr, Expr] = {tensor: num(default)}
+    mapped: dict[Expr, Expr] = {tensor: default}
     for node in topological(root):
         if node not in mapped:
             mapped[node] = _mapped(node, [mapped[a] for a in node.args], like)

@@ -311,6 +311,7 @@ _WRITE: Mapping[str, Callable[[Expr, Known], _Text]] = {
     "mul": _product,
     "pow": _power,
     "held": lambda node, known: known[node.args[0]],  # a mark of the compiler, and no operation
+    "boundary": lambda node, known: known[node.args[0]],
     **dict.fromkeys(COMPARISONS, _comparison),
     "and": _logical("and", _AND),
     "or": _logical("or", _OR),

@@ -10,6 +10,7 @@ from symgrad.analysis.integers import is_integer
 from symgrad.analysis.places import places
 from symgrad.differentiate.symbols import cotangent
 from symgrad.errors import Mistake, SpecError
+from symgrad.ir import expr as ex
 from symgrad.ir.branches import ends, split
 from symgrad.ir.expr import Expr, make, symbol
 from symgrad.ops.tensors import TENSOR_OPS
@@ -22,9 +23,10 @@ from symgrad.parse.build import Builder
 from symgrad.parse.comparisons import is_text
 from symgrad.parse.faults import Fault, FormulaError
 from symgrad.parse.fitting import Fitting
+from symgrad.parse.regions import divided
 from symgrad.parse.scope import Bound, Scope, sources_of, with_shape
 from symgrad.parse.text import names_in, read
-from symgrad.spec.model import Formula, Output, Spec
+from symgrad.spec.model import Formula, Output, Spec, Tensor
 from symgrad.spec.names import CONSTANTS
 
 __all__ = ["Program", "parse_expression", "parse_formulas"]
@@ -66,9 +68,9 @@ class Program:
         return frozenset(self.symbols[t.name] for t in self.spec.tensors if not t.grad)
 
     @property
-    def optional(self) -> dict[Expr, Fraction]:
-        """The tensors that may be absent, with the numbers that stand for them."""
-        return {self.symbols[t.name]: Fraction(str(t.default)) for t in self.spec.tensors if t.default is not None}
+    def optional(self) -> dict[Expr, Expr]:
+        """The tensors that may be absent, with the constants that stand for them: truth values for one of these."""
+        return {self.symbols[t.name]: _constant(t) for t in self.spec.tensors if t.default is not None}
 
     @property
     def unread(self) -> list[str]:
@@ -121,7 +123,7 @@ class _Parser:
         sizes = _sizes(spec, symbols, {*names, *elsewhere})
         scope = Scope({**names, **sizes}, self._choices(symbols), elsewhere)
         lets = self._lets(scope)
-        outputs = {output.name: self._formula(output.formula, scope) for output in spec.outputs}
+        outputs = {output.name: _divided(self._formula(output.formula, scope)) for output in spec.outputs}
         shaped = {o.name: self._output(o, outputs[o.name], scope) for o in spec.outputs}
         cotangents = {o.name: cotangent(o.name, shaped[o.name]) for o in spec.outputs if o.grad}
         gradients = self._gradients(scope, outputs, cotangents)
@@ -175,7 +177,7 @@ class _Parser:
         lets: dict[str, Expr] = {}
         for formula in self.spec.let:
             own = {formula.name: f"{formula.name!r} is what is defined here"}
-            bound = self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own}))
+            bound = _divided(self._formula(formula, replace(scope, elsewhere={**scope.elsewhere, **own})))
             scope.names[formula.name] = bound
             for name, part in (bound.fields or {}).items():
                 if part.expr is not None and f"{formula.name}_{name}" not in scope.names:
@@ -268,6 +270,18 @@ def _sizes(spec: Spec, symbols: Mapping[str, Expr], taken: Collection[str]) -> d
             if isinstance(dim, str) and dim not in ("...", *CONSTANTS, *taken):
                 sizes.setdefault(dim, Bound(make("count", symbols[tensor.name], dim=(-place,))))
     return sizes
+
+
+def _divided(bound: Bound) -> Bound:
+    """What a name stands for, with its regions of bounded size: at once, for what is built of it merges with it."""
+    return bound if bound.expr is None else replace(bound, expr=divided(bound.expr))
+
+
+def _constant(tensor: Tensor) -> Expr:
+    """The default of an optional tensor."""
+    if tensor.dtype == "bool":
+        return ex.TRUE if tensor.default else ex.FALSE
+    return ex.num(Fraction(str(tensor.default)))
 
 
 def _with_places(spec: Spec, formulas: Iterable[Expr]) -> Spec:

@@ -52,9 +52,9 @@ _KIND_OF: Mapping[frozenset[type], Kind] = {
 
 # Per dtype of a tensor: the same for its default.
 _DTYPES: Mapping[str, tuple[str, Callable[[int | float], bool]]] = {
-    "float": ("a number", lambda number: True),
+    "float": ("a number", lambda number: not isinstance(number, bool)),
     "int": ("an integer of 64 bits", lambda number: integer(number) is not None),
-    "bool": ("0 or 1", lambda number: number in (0, 1)),
+    "bool": ("true, false, 0 or 1", lambda number: number in (0, 1)),
 }
 
 

@@ -50,6 +50,10 @@ def _literal(scalar: yaml.Scalar) -> bool | int | float | str | None:
     return value if isinstance(value, (bool, str)) or finite(value) is not None else None
 
 
+def _number_or_truth(value: object) -> int | float | None:
+    return value if isinstance(value, bool) else finite(value)
+
+
 def _formula(scalar: yaml.Scalar) -> yaml.Scalar | None:
     empty = scalar.value is None or not scalar.text.strip()
     return None if empty or len(scalar.text) > MAX_FORMULA else scalar
@@ -94,6 +98,9 @@ _SCALAR_TYPES = ["string", "number", "boolean"]
 TEXT = Plain("a text", {"type": "string"}, _text)
 BOOLEAN = Plain("true or false", {"type": "boolean"}, _boolean)
 NUMBER = Plain("a finite number", {"type": "number"}, lambda scalar: finite(scalar.value))
+NUMBER_OR_TRUTH = Plain(
+    "a finite number, true or false", {"type": ["number", "boolean"]}, lambda scalar: _number_or_truth(scalar.value)
+)
 LITERAL = Plain("a finite number, true, false or a text", {"type": _SCALAR_TYPES}, _literal)
 FORMULA = Plain(f"a formula of at most {MAX_FORMULA} characters", {"type": _SCALAR_TYPES}, _formula)
 NAME = Plain("the name of a tensor", {"type": "string"}, lambda scalar: normal(scalar.text))
@@ -117,7 +124,8 @@ TENSOR = Record(
     {
         "grad": Key(BOOLEAN, "false: the tensor is never differentiated (labels, masks, indices)."),
         "default": Key(
-            NUMBER, "The tensor may be None; the formula then holds with this number, and there is no gradient."
+            NUMBER_OR_TRUTH,
+            "The tensor may be None; the formula then holds with this number or truth value, and there is no gradient.",
         ),
         "shape": Key(
             ListOf(DIM, "a list of dimensions"),
@@ -187,7 +195,10 @@ OPTIONS = Record(
         "accumulate": Key(
             OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
         ),
-        "kernels": Key(BOOLEAN, "true: also write fused passes, in C++ and in Triton."),
+        "kernels": Key(
+            OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
+            "all: also write fused passes, in C++ and in Triton; auto: in C++, for calls of 65536 elements or more.",
+        ),
         "targets": Key(
             ListOf(OneOf(TARGETS), "a list of targets, such as [torch, jax]", least=1),
             "The frameworks that modules are written for; torch alone if it is left out.",

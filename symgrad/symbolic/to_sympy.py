@@ -77,6 +77,8 @@ def _converted(node: Expr, args: list[Any], outside: Outside | None) -> Any:
     row = FUNCTIONS.get(node.op)
     if row is not None and row.sympy:
         return getattr(sympy, row.sympy)(*args)
+    if row is not None and row.in_sympy is not None:
+        return row.in_sympy(sympy, *args)
     if row is not None and row.opened is not None:
         holes = [symbol(f"_{index}") for index in range(len(args))]
         return to_sympy(row.opened(*holes), dict(zip(holes, args, strict=True)), outside=outside)

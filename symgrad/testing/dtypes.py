@@ -31,6 +31,7 @@ from symgrad.testing.samples import (
 )
 
 _HALF = (torch.float16, torch.bfloat16)
+_ALIKE = 203  # terms: no power of two, which would round as one term does
 
 
 def _of_composite(subject: Subject, tensors: Sequence[Any]) -> list[Tensor]:
@@ -74,12 +75,13 @@ def result_dtypes(subject: Subject, device: str) -> Iterator[str]:
 
 def _digits(subject: Subject, outputs: Sequence[Tensor], tensors: Sequence[Any], case: str) -> Iterator[str]:
     """A result in float64 has its digits, or as many as the composite's, whatever else is among the tensors."""
+    given = [t for t in tensors if isinstance(t, Tensor) and t.is_floating_point()]
     exact = listed(subject, composite(subject, subject.settings[0])(*_cast(tensors, torch.float64)))
     for k, (name, one, true) in enumerate(zip(subject.outputs, outputs, exact, strict=True)):
-        if one.dtype != torch.float64 or not one.numel():
+        if one.dtype != torch.float64 or not one.numel() or any(t.dim() == 0 for t in given):
             continue
         error, size = float((one - true).abs().max()), 1 + float(true.abs().max())
-        if error > 1e-7 * size:
+        if error > 1e-12 * size:
             theirs = _of_composite(subject, tensors)[k]
             lost = 0.0 if theirs.is_meta else float((theirs.double() - true).abs().max())
             if error > 2 * lost:
@@ -194,7 +196,7 @@ def _alike(subject: Subject, settings: Any, place: int, device: str) -> Iterator
     """A sum of terms that are all alike shows whether they were rounded: their errors add up."""
     for seed in range(8):
         drawn = draw(subject, ((1,),) * len(subject.inputs), torch.float16, device, seed)
-        x = [t.reshape(()) if i == place else t.expand(256).contiguous() for i, t in enumerate(drawn)]
+        x = [t.reshape(()) if i == place else t.expand(_ALIKE).contiguous() for i, t in enumerate(drawn)]
         calls = (
             (subject.call, x),
             (subject.call, _cast(x, torch.float32)),
@@ -205,9 +207,10 @@ def _alike(subject: Subject, settings: Any, place: int, device: str) -> Iterator
             continue
         ulp = torch.finfo(torch.float16).eps * 2.0 ** max(math.frexp(true)[1] - 1, -14)
         error = abs(got - true)
-        if not error <= 0.52 * ulp + 1e-6 * abs(true) + 8 * abs(single - true):
+        if not error <= 0.7 * ulp + 1e-6 * abs(true) + 8 * abs(single - true):
             name = gradient_names(subject, [place])[0]
-            yield f"{name}, a sum of 256 equal terms in float16, is {got!r}, in truth {true!r}: {error / ulp:.3g} ulp off"
+            off = f"{error / ulp:.3g} ulp off"
+            yield f"{name}, a sum of {_ALIKE} equal terms in float16, is {got!r}, in truth {true!r}: {off}"
 
 
 def _gradient_of_sum(subject: Subject, function: Any, tensors: Sequence[Any], place: int) -> float:

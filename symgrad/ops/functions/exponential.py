@@ -20,6 +20,10 @@ def _softplus(x: Expr, beta: Expr = ONE, threshold: Expr | None = None) -> Expr:
     return smooth if threshold is None else where(compare("gt", beta * x, threshold), x, smooth)
 
 
+def _log(x: Expr, base: Expr | None = None) -> Expr:
+    return make("log", x) if base is None else make("log", x) / make("log", base)
+
+
 ROWS = (
     Function(
         "exp",
@@ -47,7 +51,8 @@ ROWS = (
     ),
     Function(
         "log",
-        ("x",),
+        ("x", "base"),
+        definition=_log,
         torch="torch.log({0})",
         python="math.log({0})",
         partials=lambda x: (1 / x,),

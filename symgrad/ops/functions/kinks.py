@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath as mp
@@ -20,9 +21,15 @@ def _indicator(condition: Expr) -> Expr:
 
 
 def _extremum_partials(a: Expr, b: Expr, a_loses: str) -> tuple[Expr, Expr]:
-    """1/2 for both where they are equal, 0 for the one that loses, and 1 for both beside NaN, as in torch."""
+    """1/2 for both where they are equal, 0 for the one that loses, and 1 for both beside NaN, as in torch.
+
+    Where one is a number, the other has 0 at the kink, as relu has at 0: `max(x, 0)` and `relu(x)` are one function.
+    """
     if a is b:
         return HALF, HALF
+    if a.is_static or b.is_static:
+        a_fails, b_fails = ("le", "ge") if a_loses == "lt" else ("ge", "le")
+        return where(compare(a_fails, a, b), ZERO, ONE), where(compare(b_fails, a, b), ZERO, ONE)
     b_loses = truth.MIRRORED[a_loses]
     first, second = (where(compare(loses, a, b), ZERO, ONE) for loses in (a_loses, b_loses))
     tie = compare("eq", a, b)
@@ -35,6 +42,11 @@ def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
     below = truth.logical("and", compare("lt", x, low), compare("lt", low, high))
     above = truth.logical("or", compare("gt", x, high), compare("gt", low, high))
     return _indicator(inside), _indicator(below), _indicator(above)
+
+
+def _tensors_first(name: str) -> Callable[[Expr, Expr], Expr]:
+    """A symmetric function, of a number last: SymPy writes it first, where rules and masks do not know it."""
+    return lambda a, b: make(name, b, a) if a.is_static and not b.is_static else make(name, a, b)
 
 
 def _heaviside(x: Expr, values: Expr) -> Expr:
@@ -124,6 +136,7 @@ ROWS = (
         python="max({0}, {1})",
         partials=lambda a, b: _extremum_partials(a, b, "lt"),
         meaning=max,
+        definition=_tensors_first("maximum"),
         tensor_args=True,
         sympy="Max",
     ),
@@ -134,6 +147,7 @@ ROWS = (
         python="min({0}, {1})",
         partials=lambda a, b: _extremum_partials(a, b, "gt"),
         meaning=min,
+        definition=_tensors_first("minimum"),
         tensor_args=True,
         sympy="Min",
     ),

@@ -55,6 +55,7 @@ ROWS = (
         sample=(-2, 6),
         safe=Fraction(0),
         opened=lambda x: make("exp", x**2) * make("erfc", x),
+        in_half=False,
     ),
     Function(
         "log_ndtr",
@@ -66,6 +67,7 @@ ROWS = (
         cost=34.0,
         saves="xy",
         opened=lambda x: make("log", HALF * make("erfc", -x * sqrt(HALF))),
+        in_half=False,
     ),
     Function(
         "erfinv",

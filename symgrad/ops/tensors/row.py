@@ -143,8 +143,16 @@ def is_index(node: Expr) -> bool:
 
 def is_number(node: Expr) -> bool:
     """Whether a value is a Python number: of hyperparameters and of sizes."""
-    inner = node.op not in TENSOR_OPS and node.args != () and all(map(is_number, node.args))
-    return node.is_static or node.op == "count" or inner
+    pending, seen = [node], {node}
+    while pending:
+        part = pending.pop()
+        if part.is_static or part.op == "count":
+            continue
+        if part.op in TENSOR_OPS or not part.args:
+            return False
+        pending += [a for a in part.args if a not in seen]
+        seen.update(part.args)
+    return True
 
 
 def is_size(node: Expr) -> bool:

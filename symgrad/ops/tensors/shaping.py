@@ -336,6 +336,15 @@ INTERNAL = (
         linear=True,
         cost=0.0,
     ),
+    TensorOp(  # where a large pointwise formula is divided: see parse/regions.py
+        "boundary",
+        torch="{0}",
+        vjp=lambda node, g: (g,),
+        jvp=lambda node, t: t[0],
+        shape_of=0,
+        linear=True,
+        cost=0.0,
+    ),
     TensorOp(  # whole numbers as floats, which a float beside them makes them in torch
         "floated",
         view=True,

@@ -57,8 +57,8 @@ def module_docstring(layout: Layout, note: str = "") -> str:
 
 def equations(layout: Layout) -> str:
     """The formula as the spec writes it."""
-    rows = [(b.name, " ".join(b.text.split())) for b in layout.spec.let]
-    rows += [(o.name, " ".join(o.formula.text.split())) for o in layout.spec.outputs]
+    rows = [(b.name, b.line) for b in layout.spec.let]
+    rows += [(o.name, o.formula.line) for o in layout.spec.outputs]
     return _table(rows)
 
 
@@ -162,7 +162,7 @@ def class_docstring(layout: Layout) -> str:
     names = listed([o.name for o in spec.outputs])
     text = f"{names} of {spec.op}"
     if len(spec.outputs) == 1:
-        only = " ".join(spec.outputs[0].formula.text.split())
+        only = spec.outputs[0].formula.line
         if len(only) < 50 and "\n" not in only:
             text = f"{names} = {only}"
     subject = "," if len(smooth) == len(spec.outputs) else f"; {listed(smooth)} {'is' if len(smooth) == 1 else 'are'}"

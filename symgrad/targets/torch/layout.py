@@ -313,7 +313,7 @@ class Layout:
     @cached_property
     def absences_on_ctx(self) -> list[str]:
         """Optional tensors whose absence backward and jvp must know: their fused passes are those of each variant."""
-        used = conditions(self.operation.body if self.spec.options.kernels else self.operation.derivative_body)
+        used = conditions(self.operation.body if self.spec.options.fused else self.operation.derivative_body)
         return [t.name for t in self.spec.tensors if absent(t.name) in used]
 
 

@@ -54,13 +54,31 @@ class Common:
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         known = symbols if symbols is not None else self.layout.symbols()
-        return Scope(self.layout.names(), known, lets=self.layout.lets)
+        return Scope(self.layout.names(), known, lets=self._names_of_forms)
+
+    @cached_property
+    def _names_of_forms(self) -> dict[Expr, str]:
+        """Names that a value has in all methods: that of the spec, or the one that forward gives to a residual."""
+        fullest = self._fullest
+        own = zip(
+            (s.value for s in self.layout.kept(fullest)), self._kept_names(self._first_scope, fullest), strict=True
+        )
+        return {value: name for value, name in own if value not in fullest.outputs.values()} | self.layout.lets
+
+    @property
+    def _first_scope(self) -> Scope:
+        return Scope(self.layout.names(), self.layout.symbols(), lets=self.layout.lets)
+
+    @property
+    def _fullest(self) -> Variant:
+        """The variant that has most residuals."""
+        return max(self.layout.variants, key=lambda variant: len(self.layout.returned(variant)))
 
     @cached_property
     def residual_names(self) -> list[str]:
         """What forward and setup_context call the intermediates: as in the variant that has most."""
-        fullest = max(self.layout.variants, key=lambda variant: len(self.layout.returned(variant)))
-        names = self._kept_names(self._scope(), fullest)
+        fullest = self._fullest
+        names = self._kept_names(self._first_scope, fullest)
         returned = self.layout.returned(fullest)
         return [n for n, s in zip(names, self.layout.kept(fullest), strict=True) if s in returned]
 

@@ -189,9 +189,15 @@ def widen(*values: Any) -> Any:
 
     That is None where nothing had to be widened. Tensors may be None.
     """
-    dtypes = {t.dtype for t in values if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
-        return *values, None
+    first = None
+    for t in values:
+        if t is not None and t.dtype is not first:
+            if first is not None:
+                break
+            first = t.dtype
+    else:
+        if first not in _HALF:
+            return *values, None
     given = [t for t in values if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == given[0].dtype and t.dtype not in _HALF for t in given):
         return *values, None
@@ -295,7 +301,8 @@ def save(
     derivative.
     """
     own = [r for r in residuals if r is not None]
-    _mark_fixed(ctx, (*fixed, *own))
+    if own or fixed:
+        _mark_fixed(ctx, (*fixed, *own))
     if own:
         kinds = [y.dtype for y in outputs]
         if any(r.dtype not in kinds or r.dtype in _HALF for r in own if r.dtype.is_floating_point):
@@ -319,8 +326,6 @@ def save(
 
 def _mark_fixed(ctx: Any, outputs: tuple[Tensor, ...]) -> None:
     """Mark outputs as not differentiable, under vmap too, where they wrap the results."""
-    if not outputs:
-        return
     if in_functorch() and _unwrap is not None and not torch.compiler.is_compiling():
         outputs = tuple(_unbatched(y) for y in outputs)
     ctx.mark_non_differentiable(*outputs)
@@ -536,6 +541,13 @@ def _batch_levels(t: Any) -> frozenset[int]:
     return frozenset(found)
 
 
+def overwrite(target: Tensor, value: Tensor) -> Tensor:
+    """Copy a result over a tensor. Raises RuntimeError, as torch does, where its dtype cannot hold it."""
+    if not torch.can_cast(value.dtype, target.dtype):
+        raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {target.dtype}")
+    return target.copy_(value)
+
+
 # --------------------------------------------------------------------------- rules that specs give
 def straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
     """Return the value with the derivative of the surrogate."""
@@ -739,7 +751,7 @@ def chunk(x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
     size = x.shape[dim]
     if size % chunks:
         raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
-    return x.split(size // chunks, dim) if size else (x,) * chunks
+    return torch.split(x, size // chunks, dim) if size else (x,) * chunks
 
 
 def chunk_back(value: Tensor, shape: Any, chunks: int, dim: int, index: int) -> Tensor:

@@ -1,0 +1,98 @@
+"""Large pointwise formulas are divided: what is derived and searched grows with the formula, and nothing else changes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.machine import machine_form
+from symgrad.differentiate.modes import vjp
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make, symbol
+from symgrad.ir.traversal import topological
+from symgrad.ir.truth import compare, where
+from symgrad.ops.tensors import TENSOR_OPS, is_number
+from symgrad.parse.regions import divided
+
+X, W = symbol("x"), symbol("w")
+
+
+def chain(length: int) -> Expr:
+    value = X
+    for k in range(length):
+        value = make("tanh", value * W + k)
+    return value
+
+
+def product(length: int) -> Expr:
+    return ex.mul(*(X + k for k in range(1, length)))
+
+
+def total(length: int) -> Expr:
+    return ex.add(*(symbol(f"x{k}") * make("exp", -1 * symbol(f"x{k}")) for k in range(length)))
+
+
+def choices(length: int) -> Expr:
+    value = X
+    for k in range(length):
+        value = where(compare("gt", value, k), value * W, make("sin", value + k))
+    return value
+
+
+FORMULAS = [chain, product, total, choices]
+
+
+def largest_region(root: Expr) -> int:
+    """The most operations between tensor operations."""
+    roots = [root, *(a for n in topological(root) if n.op in TENSOR_OPS for a in n.args)]
+
+    def size(part: Expr) -> int:
+        leaves = frozenset(n for n in topological(part) if n.op in TENSOR_OPS)
+        return sum(1 for n in topological(part, leaves=leaves) if n.args and n not in leaves)
+
+    return max(size(part) for part in roots if part.op not in TENSOR_OPS)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_small_formula_is_one_region(formula: object) -> None:
+    root = formula(5)  # type: ignore[operator]
+    assert divided(root) is root
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_region_of_a_large_formula_is_large(formula: object) -> None:
+    root = divided(formula(150))  # type: ignore[operator]
+    assert largest_region(root) <= 40
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_divided_formula_has_its_value(formula: object) -> None:
+    root = formula(60)  # type: ignore[operator]
+    generator = random.Random(0)
+    for _ in range(5):
+        point = {s: generator.uniform(0.1, 1.5) for s in root.symbols}
+        assert float(exact(divided(root), point)) == pytest.approx(float(exact(root, point)), rel=1e-14)
+
+
+def test_boundaries_are_gone_from_what_is_computed() -> None:
+    assert all(n.op != "boundary" for n in topological(machine_form(divided(chain(60)))))
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_the_derivative_grows_with_the_formula(formula: object) -> None:
+    def size(length: int) -> int:
+        root = divided(formula(length))  # type: ignore[operator]
+        leaves = sorted(root.tensors, key=lambda s: s.name)
+        return len(topological(*vjp({root: symbol("g", "cotangent")}, leaves).values()))
+
+    assert size(320) <= 2.5 * size(160)
+
+
+def test_whether_a_deep_formula_is_a_number_is_known_without_recursion() -> None:
+    deep = X
+    for _ in range(3000):
+        deep = make("tanh", deep)
+    assert not is_number(deep)
+    assert is_number(make("count", deep, dim=0) * 2)
