@@ -44,7 +44,7 @@ class Facts:
     composite: ClassVar[Callable[..., Any]]
     inputs: ClassVar[Sequence[Input]]
     cases: ClassVar[Sequence[tuple[Mapping[str, Any], Shapes]]]
-    rules: ClassVar[Mapping[str, Callable[..., Any]]] = {}
+    rules: ClassVar[Sequence[tuple[str, Callable[..., Any]]]] = ()
     linear: ClassVar[bool] = True
     smooth: ClassVar[Sequence[bool]] = (True,)
     refused: ClassVar[Sequence[tuple[str, Any, type[Exception]]]] = ()

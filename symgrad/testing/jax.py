@@ -92,7 +92,7 @@ class OperationTests(Facts):
         """The derivatives at a point by name, with those of derivatives if they are to be `nested`."""
         f = self.at(function, settings, args)
         places = self.wanted(args)
-        given = [self.inputs[k].name in self.rules for k in places]
+        given = [self.inputs[k].name in dict(self.rules) for k in places]
         is_composite = function is type(self).composite
 
         def everything(*own: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class OperationTests(Facts):
         whole = [next(cotangents) if smooth else None for smooth in self.smooth]
         found = list(gradient)
         for k, place in enumerate(self.wanted(args)):
-            rule = self.rules.get(self.inputs[place].name)
+            rule = dict(self.rules).get(self.inputs[place].name)
             if rule is not None:
                 given = jnp.asarray(rule(*args, *whole, **settings))
                 found[k] = jnp.broadcast_to(fitted(given, args[place].shape), args[place].shape).astype(

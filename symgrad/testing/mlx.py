@@ -105,7 +105,7 @@ class OperationTests(Facts):
         f = self.at(function, settings, args)
         is_composite = function is type(self).composite
         places = self.wanted(args)
-        given = [self.inputs[k].name in self.rules for k in places]
+        given = [self.inputs[k].name in dict(self.rules) for k in places]
 
         def everything(*own: Any) -> dict[str, Any]:
             weights = _varied(f(*own), 1)
@@ -147,7 +147,7 @@ class OperationTests(Facts):
         whole = [next(cotangents) if smooth else None for smooth in self.smooth]
         found = list(gradient)
         for k, place in enumerate(self.wanted(args)):
-            rule = self.rules.get(self.inputs[place].name)
+            rule = dict(self.rules).get(self.inputs[place].name)
             if rule is not None:
                 given = rule(*args, *whole, **settings)
                 given = given if isinstance(given, mx.array) else mx.array(float(given))
@@ -282,7 +282,7 @@ class OperationTests(Facts):
         kind, owned = self.module
         settings, shapes = self.cases[0]
         arguments = _floats(self.sample(shapes), mx.float32)
-        sizes = {n: arguments[[i.name for i in self.inputs].index(t)].shape[k] for n, (t, k) in self.sizes.items()}
+        sizes = {n: arguments[[i.name for i in self.inputs].index(t)].shape[k] for n, (t, k) in self.sizes}
         made = kind(**sizes, **settings)
         given = [a for a, i in zip(arguments, self.inputs, strict=True) if i.name not in owned]
         assert len(tree_flatten(made.parameters())) == len(owned)
@@ -293,6 +293,5 @@ class OperationTests(Facts):
         else:
             made(*given)
 
-    sizes: ClassVar[
-        Mapping[str, tuple[str, int]]
-    ] = {}  # of the module's constructor: of which argument, which dimension
+    # Of the constructor of the module: of which argument, which dimension.
+    sizes: ClassVar[Sequence[tuple[str, tuple[str, int]]]] = ()

@@ -68,7 +68,7 @@ def render_module(operation: Operation) -> str:
 
 def _imports(text: str, runtime_name: str) -> str:
     standard = [f"import {name}\n" for name in ("functools", "math") if f"{name}." in text]
-    lines = [*standard, "\nimport jax\n"]
+    lines = [*standard, *(["\n"] if standard else []), "import jax\n"]
     lines += ["import jax.numpy as jnp\n"] if "jnp." in text else []
     lines += ["from jax import Array\n"]
     lines += ["from jax.scipy import special\n"] if "special." in text else []

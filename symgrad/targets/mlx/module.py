@@ -74,8 +74,9 @@ def render_module(operation: Operation) -> str:
 
 def _imports(text: str, runtime_name: str) -> str:
     lines = [f"import {name}\n" for name in ("functools", "math") if f"{name}." in text]
-    lines += ["\nimport mlx.core as mx\n"]
-    lines += ["import mlx.nn as nn\n"] if "nn.Module" in text else []
+    lines += ["\n"] if lines else []
+    lines += ["import mlx.core as mx\n"]
+    lines += ["from mlx import nn\n"] if "nn.Module" in text else []
     lines += ["\nfrom . import _runtime_mlx as rt\n"]
     lines += ["from . import _runtime_mlx\n"] if runtime_name != "rt" else []
     return "".join(lines)

@@ -41,7 +41,7 @@ def render_test(operation: Operation, package: str = "") -> str:
         "golden": list(golden(layout)),
         "owner": spec.module is not None,
         "owned": literal(owned),
-        "sizes": f"{{{', '.join(f'{literal(d)}: {literal(place)}' for d, place in sizes.items())}}}" if sizes else "",
+        "sizes": literal(tuple(sizes.items())) if sizes else "",
         "only_reverse": convolves,
         "package": package,
     }
