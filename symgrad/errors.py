@@ -14,7 +14,7 @@ __all__ = ["Location", "Mistake", "SpecError", "SymgradError", "shown", "suggest
 _WINDOW = 120  # characters of a long source line that a message shows
 _CLIP = 60  # characters of quoted user text in a message
 _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
-_COMPARED = 100  # names that a suggestion is chosen from
+_COMPARED = 500  # names that a suggestion is chosen from
 # Letters of other alphabets by the Latin ones that they look like.
 _LATIN = str.maketrans("аеорсухіјѕԁАВЕКМНОРСТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "aeopcyxijsdABEKMHOPCTXABEZHIKMNOPTYXo")  # noqa: RUF001
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
-from os import PathLike
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
+from symgrad.ways.sources import spec_of
+
 if TYPE_CHECKING:
-    from symgrad.spec import Spec
+    from symgrad.ways.sources import Source
 
 __all__ = ["Generated", "generate", "load"]
 
@@ -30,7 +31,7 @@ class Generated:
     """The texts of an operation's files: exactly what ``symgrad gen`` writes.
 
     ``passes`` are the files of the fused passes by name, none for a spec without the option ``kernels``;
-    ``shared`` what the modules of a folder have in common.
+    ``shared`` what the modules of a folder have in common, ``others`` the files for targets beside torch.
     """
 
     op: str
@@ -38,10 +39,14 @@ class Generated:
     test: str
     passes: dict[str, str] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
 
 
-def generate(spec: str | PathLike[str] | Spec) -> Generated:
-    """Generate the files of ``spec``: a path, the YAML text itself (it has a line break), or a Spec.
+def generate(spec: Source) -> Generated:
+    """Generate the files of ``spec``.
+
+    It is a path, the YAML text itself (it has a line break), a formula, a mapping of the keys of a spec whose formulas
+    are texts or SymPy expressions, a SymPy expression, or a Spec.
 
     Raises SpecError, whose message shows every mistake, and SymgradError for a spec that symgrad
     cannot compile.
@@ -49,28 +54,31 @@ def generate(spec: str | PathLike[str] | Spec) -> Generated:
     from symgrad.files import render, spec_hash
     from symgrad.pipeline import compile_spec
 
-    compiled = compile_spec(_read(spec))
+    compiled = compile_spec(spec_of(spec))
     source = compiled.spec
     texts = render(compiled.files, spec_path=source.path, source=spec_hash(source), shared=compiled.shared)
-    module, test = (texts.pop(name) for name in (f"{source.op}.py", f"test_{source.op}.py"))
-    return Generated(source.op, module, test, texts, compiled.shared)
+    module, test = (texts.pop(name, "") for name in (f"{source.op}.py", f"test_{source.op}.py"))
+    others = {name: texts.pop(name) for name in compiled.others}
+    return Generated(source.op, module, test, texts, compiled.shared, others)
 
 
-def load(spec: str | PathLike[str] | Spec) -> ModuleType:
+def load(spec: Source, *, target: str = "torch") -> ModuleType:
     """Generate the module of ``spec`` in memory and import it; takes and raises what generate() does.
 
-    The module is ``symgrad.loaded.<op>`` in ``sys.modules``, so its classes can be pickled (another
-    process has to load the spec before it unpickles them). Tracebacks, debuggers and
-    ``inspect.getsource`` show the generated source. Loading what is loaded already gives the same
-    module; after a change of the spec, a new one.
+    It is for ``target``: torch, jax or mlx. For torch the module is ``symgrad.loaded.<op>`` in
+    ``sys.modules``, so its classes can be pickled (another process has to load the spec before it
+    unpickles them). Tracebacks, debuggers and ``inspect.getsource`` show the generated source.
+    Loading what is loaded already gives the same module; after a change of the spec, a new one.
     """
-    generated = generate(spec)
-    name = f"{_PACKAGE}.{generated.op}"
+    generated = generate(spec_of(spec).with_targets((target,)))
+    name = f"{_PACKAGE}.{generated.op}" if target == "torch" else f"{_PACKAGE}.{generated.op}_{target}"
     before = sys.modules.get(name)
     _package()
-    for shared in sorted(generated.shared, reverse=True):  # _runtime before _kernels
+    for shared in sorted(generated.shared, key=lambda name: name != "_runtime.py"):  # which others import
+        if not shared.endswith(".py"):
+            continue
         _load(f"{_PACKAGE}.{shared.removesuffix('.py')}", generated.shared[shared])
-    module = _load(name, generated.module)
+    module = _load(name, generated.module or generated.others[f"{name.rpartition('.')[2]}.py"])
     if generated.passes and module is not before:
         folder = _on_disk(generated)
         kernels = vars(module)["_kernels"]
@@ -107,7 +115,7 @@ def _on_disk(generated: Generated) -> Path:
     """A folder with the passes of a module in memory, for compilers; it goes when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="symgrad_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, text in generated.passes.items():
+    for name, text in (generated.passes | generated.shared).items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
 
@@ -130,18 +138,6 @@ class _TextLoader(importlib.abc.InspectLoader):
     def is_package(self, fullname: str) -> bool:
         """Never."""
         return False
-
-
-def _read(spec: str | PathLike[str] | Spec) -> Spec:
-    from symgrad.spec import Spec, load_spec, parse_spec
-
-    if isinstance(spec, Spec):
-        return spec
-    if isinstance(spec, str) and "\n" in spec:
-        return parse_spec(spec)
-    if isinstance(spec, (str, PathLike)):
-        return load_spec(spec)
-    raise TypeError(f"a spec is a path, a YAML text or a Spec, not {type(spec).__name__}")
 
 
 def _remember(filename: str, text: str) -> None:

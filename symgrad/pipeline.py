@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from symgrad.compiler.compile import compile_operation
+from symgrad.errors import Mistake, SpecError
 from symgrad.explain.derivation import Derivation
 from symgrad.explain.derive import derivation
 from symgrad.parse import parse_formulas
 from symgrad.spec import Spec
 from symgrad.targets.cpp.language import CPP
 from symgrad.targets.fused.binding import fused
+from symgrad.targets.target import TARGETS, refusals
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.module import render_module
 from symgrad.targets.torch.shared import shared_files
@@ -22,8 +24,9 @@ from symgrad.targets.triton.language import TRITON
 class Compiled:
     """A compiled spec: the texts of its files, without their headers, and how they came about.
 
-    `passes` are the files of the fused passes, none where there are no such passes; `shared` is what all modules of a
-    folder have in common.
+    `module` and `test` are those for torch, empty where it is no target. `passes` are the files of the fused passes,
+    none where there are no such passes; `others` those of other targets; `shared` is what all modules of a folder have
+    in common. `mistakes` say why there is nothing for some of the targets.
     """
 
     spec: Spec
@@ -31,32 +34,47 @@ class Compiled:
     test: str
     derivation: Derivation
     passes: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
+    mistakes: tuple[Mistake, ...] = ()
 
     @property
     def files(self) -> dict[str, str]:
         """The operation's own files by name."""
-        return {f"{self.spec.op}.py": self.module, f"test_{self.spec.op}.py": self.test, **self.passes}
+        own = {f"{self.spec.op}.py": self.module, f"test_{self.spec.op}.py": self.test} if self.module else {}
+        return {**own, **self.passes, **self.others}
 
 
-_LANGUAGES = (CPP, TRITON)
+_LANGUAGES = {"auto": (CPP,), "all": (CPP, TRITON)}
 
 
 def compile_spec(spec: Spec, *, package: str = "") -> Compiled:
-    """Compile one spec; its test imports the module from `package`, from beside itself if that is empty.
+    """Compile one spec for its targets; its tests import modules from `package`, from beside themselves if that is
+    empty.
 
-    Raises SpecError with every mistake in its formulas.
+    Raises SpecError with every mistake in its formulas, or if no target can have it.
     """
     program = parse_formulas(spec)
     operation = compile_operation(program)
-    passes = fused(Layout(operation), _LANGUAGES) if spec.options.kernels else None
-    if spec.options.kernels and passes is None:  # what a pass would compute once more is kept for eager operations
+    for_torch = "torch" in spec.options.targets
+    written = fused(Layout(operation), _LANGUAGES[spec.options.kernels]) if spec.options.fused and for_torch else None
+    passes = written if written and written.files else None
+    if spec.options.fused and passes is None:  # what a pass would compute once more is kept for eager operations
         operation = compile_operation(parse_formulas(spec.without_kernels()))
+    wanted = [TARGETS[name] for name in spec.options.targets if name in TARGETS]
+    mistakes = {target.name: refusals(operation, target) for target in wanted}
+    fine = [target for target in wanted if not mistakes[target.name]]
+    if not for_torch and not fine:
+        raise SpecError(m for own in mistakes.values() for m in own)
+    module = render_module(operation, passes) if for_torch else ""
+    shared = shared_files(module, kernels=passes is not None) if for_torch else {}
     return Compiled(
         spec,
-        render_module(operation, passes),
-        render_test(operation, passes.kept if passes else 0, package),
-        derivation(operation),
+        module,
+        render_test(operation, passes.kept if passes else 0, package) if for_torch else "",
+        derivation(operation, written.missing if written else ()),
         passes.files if passes else {},
-        shared_files(kernels=passes is not None),
+        {name: text for target in fine for name, text in target.files(operation, package).items()},
+        {**shared, **(passes.shared if passes else {}), **{target.runtime: target.shared() for target in fine}},
+        tuple(m for own in mistakes.values() for m in own),
     )

@@ -1,4 +1,4 @@
-"""Where the templates are, and how they are filled in."""
+"""Where the templates are, how they are filled in, and for which frameworks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from symgrad.errors import SymgradError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["environment", "template_folder"]
+__all__ = ["TARGETS", "environment", "template_folder"]
+
+TARGETS = ("torch", "jax", "mlx")
 
 _PACKAGE = Path(__file__).resolve().parent
 _LANDMARK = "new.yaml.j2"  # tells our templates from another project's folder of the same name

@@ -11,10 +11,13 @@ import symgrad
 PACKAGE = Path(symgrad.__file__).parent
 LAYERS = (
     *("errors", "text", "__init__", "resources", "ir", "spec", "ops", "ops.tensors", "analysis", "ops.functions"),
-    *("differentiate", "accuracy.widening", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
-    *("rules", "accuracy", "parse", "plan", "compiler", "explain"),
-    *("targets", "targets.torch", "targets.fused", "targets.cpp", "targets.triton"),
-    *("pipeline", "files", "importing", "notebook", "testing", "bench", "cli", "__main__"),
+    *("differentiate", "accuracy.widening", "accuracy.balls", "accuracy.evaluate", "accuracy.machine", "accuracy.cost"),
+    "symbolic",
+    *("rules", "accuracy", "parse", "symbolic.display", "ways", "plan", "compiler"),
+    *("symbolic.whole", "symbolic.certify", "explain"),
+    *("targets", "targets.torch", "targets.arrays", "targets.jax", "targets.mlx", "targets.fused"),
+    *("targets.cpp", "targets.triton", "targets.target"),
+    *("pipeline", "files", "importing", "notebook", "operation", "testing", "bench", "cli", "__main__"),
 )
 UPWARD = {("ir.expr", "parse.formula"), ("spec.load", "parse")}  # inside of functions, each with its reason
 

@@ -75,10 +75,15 @@ def test_generate_takes_text_and_spec():
     assert "# spec: <spec>\n" in from_text.module
 
 
-@pytest.mark.parametrize("spec", [None, {"op": "doubled"}, 3])
+@pytest.mark.parametrize("spec", [None, 3, b"op: x"])
 def test_what_is_no_spec(spec):
-    with pytest.raises(TypeError, match="a path, a YAML text or a Spec"):
+    with pytest.raises(TypeError, match="a spec is a path, a YAML text"):
         symgrad.generate(spec)
+
+
+def test_a_mapping_without_outputs_has_a_mistake():
+    with pytest.raises(symgrad.SpecError, match="outputs"):
+        symgrad.generate({"op": "doubled"})
 
 
 def test_mistakes_are_the_message():

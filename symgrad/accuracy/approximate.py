@@ -14,7 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 import mpmath as mp
+from flint import arb_mat
 
+from symgrad.accuracy.balls import ball, precision, to_mpf
 from symgrad.accuracy.evaluate import Exact
 from symgrad.ir import expr as ex
 from symgrad.ir import truth
@@ -204,20 +206,19 @@ def _fit(target: Target, shape: _Shape, interval: Interval, order: tuple[int, in
     values = _scaled(target, shape, nodes)
     if values is None:
         return None
-    matrix, right = mp.matrix(count, count), mp.matrix(count, 1)
-    for row, (v, y) in enumerate(zip(nodes, values, strict=True)):
-        z = v * v if shape.even else v
-        for k in range(order[0]):
-            matrix[row, k] = z ** (k + 1)
-        for k in range(order[1]):
-            matrix[row, order[0] + k] = -y * z ** (k + 1)
-        right[row] = y - shape.limit
-    try:
-        solution = mp.lu_solve(matrix, right)
-    except (ZeroDivisionError, TypeError):  # singular; mpmath indexes with None where a column has no pivot
-        return None
-    over = [shape.limit, *(_double(solution[k]) for k in range(order[0]))]
-    under = [mp.mpf(1), *(_double(solution[order[0] + k]) for k in range(order[1]))]
+    rows, right = [], []
+    with precision(_SOLVE):
+        for v, y in zip(map(ball, nodes), map(ball, values), strict=True):
+            z = v * v if shape.even else v
+            powers = [z ** (k + 1) for k in range(max(order))]
+            rows.append([*powers[: order[0]], *(-y * p for p in powers[: order[1]])])
+            right.append([y - ball(shape.limit)])
+        try:
+            solution = [to_mpf(row[0]) for row in arb_mat(rows).solve(arb_mat(right)).tolist()]
+        except ZeroDivisionError:  # singular, as far as balls can tell
+            return None
+    over = [shape.limit, *map(_double, solution[: order[0]])]
+    under = [mp.mpf(1), *map(_double, solution[order[0] :])]
     checks = list(_chebyshev(2 * count + 10, interval, shape))  # an even number: not at the point itself
     truths = _scaled(target, shape, checks)
     if truths is None:
@@ -290,8 +291,13 @@ def is_readable(node: Expr) -> bool:
     return any(ex.split_power(function)[0] is not V for function in functions)
 
 
-def readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
+@lru_cache(maxsize=1024)  # a part stands in many forms
+def readings(node: Expr) -> tuple[tuple[Expr, Expr, Expr], ...]:
     """Readings of `node` as factor * function(variable): the factor, the variable, the function of V."""
+    return tuple(_readings(node))
+
+
+def _readings(node: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
     parts = [p for p in topological(node) if p.tensors and p is not node and not p.is_boolean]
     for part in parts[:_MOST_PARTS]:
         for symbol_, scale in _linear(part):

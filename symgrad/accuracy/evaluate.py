@@ -1,4 +1,7 @@
-"""What an expression is worth over the reals, in mpmath: the reference for every accuracy figure."""
+"""What an expression is worth over the reals: the reference for every accuracy figure.
+
+Functions are computed in Arb where it has them (`balls.py`), else in mpmath.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath as mp
+from flint import arb
 
+from symgrad.accuracy.balls import (
+    BALLS,
+    ball,
+    is_narrow,
+    midpoint,
+    precision,
+    quotient,
+    rounded,
+    rounded_product,
+    rounded_sum,
+    to_mpf,
+)
 from symgrad.accuracy.widening import NARROW, WIDEN
 from symgrad.ir.expr import COMPARISONS, Expr
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, real
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Environment = Mapping[Expr, Any]
 
@@ -25,6 +44,9 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "E": lambda: +mp.e,
     "oo": lambda: mp.inf,
     "nan": lambda: mp.nan,
+    "EulerGamma": lambda: +mp.euler,
+    "GoldenRatio": lambda: +mp.phi,
+    "Catalan": lambda: +mp.catalan,
 }
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -108,37 +130,124 @@ def leaf_value(node: Expr) -> Any:
     return node["value"] if node.op == "text" else node.op == "true"
 
 
+@cache
+def nearest(op: str) -> Callable[..., Any]:
+    """An operation on numbers, to nearly as many bits as the current precision; NaN where undefined."""
+    op = _MEANS_THE_SAME.get(op, op)
+    if op in _EXACT:
+        return _EXACT[op]
+    function = BALLS.get(op)
+    if function is None:
+        return lambda *arguments: undecided(op, arguments)
+    direct = _ARITHMETIC_OF_BALLS.get(op)
+
+    def apply(*arguments: Any) -> Any:
+        if direct is not None:
+            result = direct(*arguments)
+            if result.is_finite():
+                return result
+        elif all(isinstance(a, bool | str) or a.is_finite() for a in arguments):
+            result = midpoint(function, arguments)
+            if result is not None:
+                return result
+        return undecided(op, arguments)
+
+    return apply
+
+
+@cache
+def enclosing(op: str) -> Callable[..., Any]:
+    """An operation on balls; None where it is not told what holds its values."""
+    op = _MEANS_THE_SAME.get(op, op)
+    if op in _EXACT:
+        function = _EXACT[op]
+    elif op in BALLS:
+        function = BALLS[op]
+    else:
+        return lambda *arguments: None
+
+    def apply(*arguments: Any) -> Any:
+        if None in arguments:
+            return None
+        result = function(*arguments)
+        return result if result is None or isinstance(result, bool | str) or result.is_finite() else None
+
+    def chosen(condition: Any, a: Any, b: Any) -> Any:
+        return None if condition is None else a if condition else b
+
+    return chosen if op == "where" else apply
+
+
+_ARITHMETIC_OF_BALLS: dict[str, Callable[..., Any]] = {"add": rounded_sum, "mul": rounded_product}
+_MEANS_THE_SAME = {WIDEN: "held", **NARROW}
+_EXACT: dict[str, Callable[..., Any]] = {
+    "held": lambda x: x,
+    "where": lambda condition, a, b: a if condition else b,
+    "not": lambda a: not a,
+    "and": lambda *a: all(a),
+    "or": lambda *a: any(a),
+}
+
+
 class Exact:
     """Values of expressions at fixed points with `bits` of precision; every node is computed once.
 
-    NaN stands where a value is undefined over the reals. `moved` adds to one symbol's value at each point; what
-    does not depend on that symbol is read from `base`.
+    NaN stands where a value is undefined over the reals.
     """
+
+    _function: Callable[[str], Callable[..., Any]] = staticmethod(nearest)
 
     def __init__(self, points: Sequence[Environment], bits: int) -> None:
         self.points = points
         self.bits = bits
-        self._columns: dict[Expr, list[Any]] = {}
-        self._moved: dict[Expr, _Moved] = {}
+        self._balls: dict[Expr, list[Any]] = {}  # without radius
+        self._columns: dict[Expr, list[Any]] = {}  # the same in mpmath, where somebody asked for them
+        self._moved: dict[Expr, Self] = {}
+        self._base: Self | None = None
+        self._symbol: Expr | None = None
+        self.steps: list[Any] = []
+
+    def with_moved(self, symbol: Expr) -> Self:
+        """The values with one symbol moved a little; what does not depend on it is read from here."""
+        if symbol not in self._moved:
+            moved = self._moved[symbol] = type(self)(self.points, self.bits)
+            moved._base, moved._symbol = self, symbol
+            with precision(self.bits):
+                moved.steps = [abs(x) * _STEP for x in self.balls(symbol)]
+        return self._moved[symbol]
 
     def __call__(self, root: Expr) -> list[Any]:
         """The value of `root` at each point."""
-        columns = self._columns
+        if root not in self._columns:
+            column = self.balls(root)
+            # A constant stands at every point.
+            once = bool(column) and not root.symbols
+            self._columns[root] = [to_mpf(column[0])] * len(column) if once else [to_mpf(value) for value in column]
+        return self._columns[root]
+
+    def balls(self, root: Expr) -> list[Any]:
+        """The value of `root` at each point as a ball without radius, or a truth value or text."""
+        columns = self._balls
         if root not in columns:
-            with mp.workprec(self.bits):
+            with mp.workprec(self.bits), precision(self.bits):
                 for node in topological(root, leaves=columns.keys()):
                     if node not in columns:
                         columns[node] = self._column(node)
         return columns[root]
 
     def _column(self, node: Expr) -> list[Any]:
+        if self._base is not None and node is self._symbol:
+            return [x + step for x, step in zip(self._base.balls(node), self.steps, strict=True)]
+        if self._base is not None and self._symbol not in node.symbols:
+            return self._base.balls(node)
         if node.op == "sym":
-            return [_as_mpf(point[node]) for point in self.points]
+            return [ball(point[node]) for point in self.points]
+        if not node.args:
+            return [_leaf_ball(node)] * len(self.points)
+        apply = self._function(node.op)
         if not node.symbols and self.points:
-            value = _apply(node, [self._columns[a][0] for a in node.args]) if node.args else leaf_value(node)
-            return [value] * len(self.points)
-        arguments = [self._columns[a] for a in node.args]
-        return [_apply(node, values) for values in zip(*arguments, strict=True)]
+            return [apply(*(self._balls[a][0] for a in node.args))] * len(self.points)
+        return list(map(apply, *(self._balls[a] for a in node.args)))
 
     def saturated(self, root: Expr, index: int) -> bool:
         """Whether an operation of `root` is infinite at a point, so that a NaN there says nothing."""
@@ -171,46 +280,56 @@ class Exact:
         return True
 
     def slope(self, root: Expr, symbol: Expr) -> list[Any]:
-        """The size of the derivative of `root` with respect to `symbol` at each point, to a few digits."""
-        if symbol not in self._moved:
-            self._moved[symbol] = _Moved(self, symbol)
-        ahead, here = self._moved[symbol](root), self(root)
-        with mp.workprec(self.bits):
-            pairs = zip(ahead, here, self._moved[symbol].steps, strict=True)
-            return [abs(a - b) / step if step else mp.mpf(0) for a, b, step in pairs]
+        """The size of the derivative of `root` with respect to `symbol` at each point, to a few digits.
+
+        NaN where an enclosure cannot be told.
+        """
+        moved = self.with_moved(symbol)
+        ahead, here = moved.balls(root), self.balls(root)
+        with precision(self.bits):
+            return [_slope(a, b, step) for a, b, step in zip(ahead, here, moved.steps, strict=True)]
 
 
-_STEP = mp.mpf(2) ** -70  # relative
+class Enclosed(Exact):
+    """Balls that hold the values of expressions at points; None where they could not be told."""
+
+    _function = staticmethod(enclosing)
 
 
-class _Moved(Exact):
-    """The values of `base` with one symbol moved a little; what does not depend on it is read from there."""
-
-    def __init__(self, base: Exact, symbol: Expr) -> None:
-        super().__init__(base.points, base.bits)
-        self._base = base
-        self._symbol = symbol
-        self.steps = [abs(value) * _STEP for value in base(symbol)]
-
-    def _column(self, node: Expr) -> list[Any]:
-        if node is self._symbol:
-            return [value + step for value, step in zip(self._base(node), self.steps, strict=True)]
-        return super()._column(node) if self._symbol in node.symbols else self._base(node)
+_STEP = arb(2) ** -70  # of a symbol's value, by which it is moved
 
 
-def _as_mpf(value: Any) -> Any:
-    return value if isinstance(value, bool | str) else mp.mpf(value)
-
-
-def _apply(node: Expr, arguments: Sequence[Any]) -> Any:
-    """The value of a node from those of its arguments; NaN where undefined."""
-    if node.op in COMPARISONS and any(mp.isnan(a) for a in arguments if isinstance(a, mp.mpf)):
-        return node.op == "ne"
-    try:
-        result = meaning(node.op)(*arguments)
-    except UNDEFINED:
+def _slope(ahead: Any, here: Any, step: Any) -> Any:
+    if ahead is None or here is None:
         return mp.nan
-    return mp.nan if isinstance(result, mp.mpc) else result
+    if step == 0 or isinstance(here, bool | str):
+        return mp.mpf(0)
+    difference = ahead - here
+    if 0 in difference:
+        return mp.mpf(0)
+    slope = abs(difference.mid() / step)
+    size = float(slope)
+    return mp.mpf(size) if size == 0 or 1e-290 < size < 1e290 else to_mpf(slope)
+
+
+def _leaf_ball(node: Expr) -> Any:
+    """The value of a constant, at Arb's current precision, without radius."""
+    if node.op == "num":
+        fraction: Fraction = node["value"]
+        return quotient(fraction.numerator, fraction.denominator)
+    return ball(leaf_value(node))
+
+
+def undecided(op: str, arguments: Sequence[Any]) -> Any:
+    """The value of an operation on balls without radius by mpmath, at the current precision of both."""
+    values = [to_mpf(a) for a in arguments]
+    if op in COMPARISONS and any(mp.isnan(a) for a in values if isinstance(a, mp.mpf)):
+        return op == "ne"
+    try:
+        result = meaning(op)(*values)
+    except UNDEFINED:
+        return ball(mp.nan)
+    return ball(mp.nan if isinstance(result, mp.mpc) else result)
 
 
 def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[Any]:
@@ -220,6 +339,9 @@ def exact(roots: Sequence[Expr], environment: Environment, bits: int) -> list[An
 
 
 _PRECISIONS = (120, 240, 600, 1500)
+_ENCLOSED = 288  # bits in which enclosures are computed
+_ENOUGH = 230  # bits that an enclosure must tell
+_TOLD = 224  # bits that are kept of its midpoint, so that a value is 1 and not a little less
 
 
 @dataclass(frozen=True)
@@ -228,6 +350,11 @@ class Truth:
 
     value: Any
     slopes: Mapping[Expr, Any]
+
+
+def _told(value: Any) -> Any:
+    """The value that a narrow enclosure tells."""
+    return value if isinstance(value, bool | str) else to_mpf(rounded(value, _TOLD))
 
 
 class Table:
@@ -239,12 +366,35 @@ class Table:
     def __init__(self, points: Sequence[Environment], limits: bool = False) -> None:
         self.points = points
         self.limits = limits
-        self._coarse = [Exact(points, bits) for bits in _PRECISIONS[:2]]
+        self._balls = Enclosed(points, _ENCLOSED)
+        self._exacts: dict[tuple[tuple[int, ...], int], Exact] = {}
 
     @property
     def values(self) -> Exact:
         """Values in a precision that is high enough at most points."""
-        return self._coarse[1]
+        return self._exact(range(len(self.points)), _PRECISIONS[1])
+
+    def _exact(self, indices: Sequence[int], bits: int) -> Exact:
+        """Values at some of the points; those of the low precisions are kept for other formulas."""
+        key = tuple(indices), bits
+        if key in self._exacts:
+            return self._exacts[key]
+        found = Exact([self.points[i] for i in indices], bits)
+        if bits <= _PRECISIONS[1]:
+            self._exacts[key] = found
+        return found
+
+    def _enclosed(self, formula: Expr, symbols: Sequence[Expr]) -> list[Truth | None]:
+        """The truth where an enclosure is narrow enough; None where another way must be gone."""
+        column = self._balls.balls(formula)
+        slopes = {s: self._balls.slope(formula, s) for s in symbols}
+        found: list[Truth | None] = []
+        for k, value in enumerate(column):
+            own = {s: sizes[k] for s, sizes in slopes.items()}
+            known = isinstance(value, bool | str) or (value is not None and is_narrow(value, _ENOUGH))
+            sure = known and not any(map(_is_nan, own.values()))
+            found.append(Truth(_told(value), own) if sure else None)
+        return found
 
     def __call__(self, formula: Expr, symbols: Sequence[Expr] = ()) -> list[Truth | None]:
         """The truth at each point; None where 1500 bits do not decide it, or where it is not finite.
@@ -252,15 +402,12 @@ class Table:
         A value too small for any format is as good as 0. Where terms cancel altogether a 0 is believed at the last
         precision only, for it may be what lower ones lose. `symbols` are those whose derivatives are wanted.
         """
-        found: list[Truth | None] = [None] * len(self.points)
-        pending = list(range(len(self.points)))
-        tables, rows = self._coarse, pending
+        found = self._enclosed(formula, symbols)
+        pending = [k for k, truth in enumerate(found) if truth is None]
         for coarse, fine in pairwise(_PRECISIONS):
-            if fine > _PRECISIONS[1]:
-                if not pending:
-                    break
-                points = [self.points[i] for i in pending]
-                tables, rows = [Exact(points, coarse), Exact(points, fine)], list(range(len(points)))
+            if not pending:
+                break
+            tables, rows = [self._exact(pending, bits) for bits in (coarse, fine)], range(len(pending))
             earlier, later = (table(formula) for table in tables)
             last = fine == _PRECISIONS[-1]
             agreed = [k for k in rows if _agree(earlier[k], later[k])]

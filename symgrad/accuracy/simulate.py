@@ -14,15 +14,15 @@ from typing import Any
 
 import mpmath as mp
 
+from symgrad.accuracy.balls import ball, precision
 from symgrad.accuracy.evaluate import (
     COMPARE,
     FLOAT64,
-    UNDEFINED,
     Environment,
     Format,
     exact,
     leaf_value,
-    meaning,
+    nearest,
     product_of,
     sum_of,
 )
@@ -56,7 +56,7 @@ class Simulation:
         """The value of `root` at each point: a float, or a truth value or text."""
         columns = self._columns
         if root not in columns:
-            with mp.workprec(_BITS):
+            with mp.workprec(_BITS), precision(_BITS):
                 for node in topological(root, leaves=columns.keys()):
                     if node not in columns:
                         columns[node] = self._column(node)
@@ -174,8 +174,8 @@ def _native(node: Expr) -> Elementwise | None:
 
 
 def _exactly(node: Expr, target: Format) -> Elementwise:
-    """Any function of the table, by mpmath and one rounding."""
-    function = meaning(node.op)
+    """Any function of the table, in high precision and with one rounding."""
+    function = nearest(node.op)
     limits = _AT_INFINITY.get(node.op)
 
     def apply(*arguments: Any) -> float:
@@ -183,11 +183,7 @@ def _exactly(node: Expr, target: Format) -> Elementwise:
             return math.nan
         if limits is not None and len(arguments) == 1 and math.isinf(arguments[0]):
             return target.round(limits[arguments[0] > 0])
-        try:
-            result = function(*(mp.mpf(a) for a in arguments))
-        except UNDEFINED:
-            return math.nan
-        return math.nan if isinstance(result, mp.mpc) else target.round(result)
+        return target.round(function(*map(ball, arguments)))
 
     return apply
 

@@ -15,7 +15,7 @@ Domains = Mapping[Expr, Interval]
 # Functions that are positive everywhere, and that have the sign of their argument.
 _POSITIVE = frozenset({"exp", "sigmoid", "softplus", "cosh", "erfc", "erfcx"})
 _ODD = frozenset({"expm1", "log1p", "sinh", "tanh", "asinh", "atan", "atanh", "asin", "erf", "erfinv", "sign"})
-_CONSTANTS = {"pi", "E"}
+_CONSTANTS = {"pi", "E", "EulerGamma", "GoldenRatio", "Catalan"}
 
 
 def positive(node: Expr, domains: Domains) -> bool:

@@ -48,8 +48,8 @@ def audit(
 ) -> int:
     """Review a hand-written torch.autograd.Function.
 
-    Holds it against its formula: values, derivatives of every order and mode, dtypes, compilers, memory. The exit status
-    is 1 if a result is wrong, or something raises that should not.
+    Holds it against its formula: values, derivatives of every order and mode, dtypes, compilers, memory. The exit
+    status is 1 if a result is wrong, or something raises that should not.
     """
     from symgrad.errors import SymgradError
 

@@ -16,6 +16,7 @@ from symgrad import __version__
 from symgrad.cli.audit import audit
 from symgrad.cli.terminal import Terminal
 from symgrad.errors import SymgradError
+from symgrad.resources import TARGETS
 
 if TYPE_CHECKING:
     from symgrad.cli.config import Config
@@ -141,6 +142,7 @@ def _request(paths: Sequence[Path], out: Path | None, tests: Path | None, **more
 
     config = _config()
     more["kernels"] = more.get("kernels") or config.kernels
+    more["targets"] = more.get("targets") or config.targets
     whole = any(path.is_dir() for path in paths) or tuple(paths) == config.specs
     # Who names a folder for modules alone keeps their tests with them.
     tests = tests if out is not None else tests or config.tests
@@ -175,6 +177,14 @@ _jobs_option = click.option(
 _kernels_option = click.option(
     "--kernels", is_flag=True, help="With fused passes, as if each spec had `options: {kernels: true}`."
 )
+_target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    type=click.Choice(TARGETS),
+    help=f"Write for this framework ({', '.join(TARGETS)}); may be given several times.  [default: the spec's own]",
+)
 
 
 @click.group(
@@ -201,6 +211,7 @@ def main() -> None:
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @_full_option
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def gen(
@@ -213,18 +224,20 @@ def gen(
     diff: bool,
     full: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Generate the module and the test of every SPEC.
 
-    A SPEC is a file, a folder with all specs below it, or - for the standard input; without any, those of
-    [tool.symgrad] in pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is
-    written for it; the others go on. Files that are up to date are left alone, and nothing is compiled for
-    them; files that were edited by hand are not overwritten without --force.
+    A SPEC is a YAML file, a Python file with functions under @symgrad.op (which is read and not run), a folder
+    with all YAML specs below it, or - for the standard input; without any, those of [tool.symgrad] in
+    pyproject.toml. A spec that fails is reported with all its mistakes, and nothing is written for it; the
+    others go on. Files that are up to date are left alone, and nothing is compiled for them; files that were
+    edited by hand are not overwritten without --force.
     """
     from symgrad.cli.specs import Writing, generate
 
-    asked = _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs)
+    asked = _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs)
     return generate(_terminal(), asked, Writing(force, prune, dry=dry_run or diff, diff=diff))
 
 
@@ -235,6 +248,7 @@ def gen(
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
 @click.option("--prune", is_flag=True, help="Remove generated files that no spec gives any more.")
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def watch(
@@ -244,6 +258,7 @@ def watch(
     force: bool,
     prune: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Generate, and again whenever a SPEC changes, until Ctrl-C.
@@ -254,7 +269,7 @@ def watch(
     from symgrad.cli.specs import watch as watch_specs
 
     def ask() -> Request:
-        return _request(specs, out, tests, kernels=kernels, jobs=jobs)
+        return _request(specs, out, tests, kernels=kernels, targets=targets, jobs=jobs)
 
     return watch_specs(_terminal(), ask, Writing(force, prune))
 
@@ -267,6 +282,7 @@ def watch(
 @click.option("--prune", is_flag=True, help="Accepted as by gen; no file is removed either way.")
 @_full_option
 @_kernels_option
+@_target_option
 @_jobs_option
 @_verbosity
 def check(
@@ -277,6 +293,7 @@ def check(
     prune: bool,
     full: bool,
     kernels: bool,
+    targets: tuple[str, ...],
     jobs: int | None,
 ) -> int:
     """Tell which files are stale, hand-edited, missing or left over.
@@ -285,7 +302,7 @@ def check(
     """
     from symgrad.cli.specs import check as check_files
 
-    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, full=full, jobs=jobs))
+    return check_files(_terminal(), _request(specs, out, tests, kernels=kernels, targets=targets, full=full, jobs=jobs))
 
 
 @main.command()
@@ -301,6 +318,23 @@ def explain(specs: tuple[Path, ...], jobs: int | None) -> int:
     from symgrad.cli.specs import explain as explain_specs
 
     return explain_specs(_terminal(), _found(specs), jobs=jobs)
+
+
+@main.command()
+@_specs_argument
+@click.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for a file of each operation; without it they are printed.",
+)
+@_verbosity
+def convert(specs: tuple[Path, ...], out: Path | None) -> int:
+    """Write every SPEC as YAML: functions of Python files, and specs in their canonical form."""
+    from symgrad.cli.specs import convert as convert_specs
+
+    return convert_specs(_terminal(), _found(specs), out)
 
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -327,7 +361,7 @@ def build(modules: tuple[Path, ...], dtypes: tuple[str, ...]) -> int:
     from symgrad.cli.kernels import build as build_modules
 
     files = [file for path in modules for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-    with_passes = [f for f in files if f.with_name(f"{f.stem}_cpu.cpp").exists()]
+    with_passes = [f for f in files if f.with_name(f"{f.stem}.cpp").exists()]
     if not with_passes:
         raise click.UsageError("No module with fused passes: generate them with `symgrad gen --kernels`.")
     return build_modules(_terminal(), with_passes, dtypes)
@@ -432,6 +466,30 @@ def new(name: str, out: Path) -> int:
     if fault is not None:
         raise click.BadParameter(f"{fault}.", param_hint="'NAME'")
     return start_spec(_terminal(), name, out)
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--markdown", is_flag=True, help="All of them, as tables of a page.")
+@_verbosity
+def functions(name: str | None, markdown: bool) -> int:
+    """List the functions and tensor operations that formulas may have.
+
+    With NAME, one: what it means, its derivative, its domain, the convention at a kink, and whether
+    kernels have it.
+    """
+    from symgrad.cli import functions as known
+
+    try:
+        if markdown:
+            click.echo(known.markdown(), nl=False)
+            return 0
+        for found in known.named(name) if name else known.entries():
+            click.echo("\n".join(found.lines()) if name else found.signature)
+    except SymgradError as error:
+        _terminal().problem(str(error))
+        return 1
+    return 0
 
 
 @main.command()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.errors import SymgradError, suggestion
+from symgrad.resources import TARGETS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,6 +32,7 @@ class Config:
     out: Path | None = None
     tests: Path | None = None
     kernels: bool = False
+    targets: tuple[str, ...] = ()
 
 
 def read_config(start: Path | None = None) -> Config:
@@ -74,12 +76,18 @@ def _flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
+def _targets(value: Any) -> list[str] | None:
+    found = _texts(value)
+    return found if found and all(name in TARGETS for name in found) else None
+
+
 # What each key holds: in words, and read; None for anything else.
 _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "specs": ('a path, or a list of them, such as ["specs"]', _texts),
     "out": ('a folder, such as "mypkg/ops"', _text),
     "tests": ('a folder, such as "tests/ops"', _text),
     "kernels": ("true or false", _flag),
+    "targets": (f"a list of targets, of {', '.join(TARGETS)}", _targets),
 }
 
 
@@ -107,4 +115,5 @@ def _config(file: Path, table: dict[str, Any], folder: Path) -> Config:
         place(values["out"]) if "out" in values else None,
         place(values["tests"]) if "tests" in values else None,
         values.get("kernels", False),
+        tuple(values.get("targets", ())),
     )

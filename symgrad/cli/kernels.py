@@ -87,7 +87,7 @@ def bench(
     from symgrad.bench.contenders import contenders, own_of_torch
     from symgrad.bench.contenders import natives as read_natives
     from symgrad.bench.measure import Row, measure
-    from symgrad.spec import load_spec
+    from symgrad.spec import load_specs
 
     if threads:
         torch.set_num_threads(threads)
@@ -106,13 +106,14 @@ def bench(
         for path in specs:
             if isinstance(path, Failed):
                 raise SymgradError(path.message)
-            spec = load_spec(path)
-            with tempfile.TemporaryDirectory() as folder:
-                forms = contenders(spec, Path(folder), known.get(spec.op) or own_of_torch(spec), compiled=compiled)
-                for device, dtype, size in product(devices, dtypes, sizes):
-                    values = arguments(spec, size, getattr(torch, dtype), device)
-                    rows += measure(spec.op, forms, values, rounds)
-            terminal.remark(f"{path}: measured")
+            for spec in load_specs(path):
+                with tempfile.TemporaryDirectory() as folder:
+                    own = known.get(spec.op) or own_of_torch(spec)
+                    forms = contenders(spec, Path(folder), own, compiled=compiled)
+                    for device, dtype, size in product(devices, dtypes, sizes):
+                        values = arguments(spec, size, getattr(torch, dtype), device)
+                        rows += measure(spec.op, forms, values, rounds)
+                terminal.remark(f"{path}: {spec.op} measured")
         terminal.finding(report.table(rows))
         for line in report.summary(rows):
             terminal.finding(line)

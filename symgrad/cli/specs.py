@@ -14,13 +14,14 @@ from pathlib import Path
 
 from symgrad import files
 from symgrad.cli.terminal import Terminal
-from symgrad.cli.work import Failed, Known, Ready, compile_all, load_all
+from symgrad.cli.work import Failed, Known, Ready, compile_all, load, load_all
 from symgrad.files import FileState, Folder, Status
 from symgrad.resources import environment
 from symgrad.spec import Spec
 
-__all__ = ["Request", "Writing", "check", "explain", "generate", "start_spec", "watch"]
+__all__ = ["Request", "Writing", "check", "convert", "explain", "generate", "start_spec", "watch"]
 
+_SCHEMA = ".symgrad.schema.json"
 _EVERY = 0.3  # seconds between two looks at the specs
 
 
@@ -36,6 +37,7 @@ class Request:
     out: Path
     tests: Path | None = None
     kernels: bool = False
+    targets: tuple[str, ...] = ()
     whole: bool = False
     full: bool = False
     jobs: int | None = None
@@ -74,6 +76,7 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
         else:
             terminal.detail(f"{outcome.path}: unchanged")
         if isinstance(outcome, Ready):
+            run.refuse(outcome)
             for note in outcome.derivation.notes:
                 terminal.remark(f"{outcome.path}: note: {note}")
         written[f"{would}{'change' if how.dry else 'generated'}" if changed else "unchanged"] += 1
@@ -98,7 +101,7 @@ def generate(terminal: Terminal, asked: Request, how: Writing = Writing()) -> in
     for state in left:
         hint = "--force removes it, too" if how.prune else "`symgrad gen --prune` removes it"
         terminal.remark(f"note: {state}; {hint}")
-    terminal.result(_summary(_count(len(asked.specs), "spec"), {**written, "failed": run.failed}))
+    terminal.result(_summary(_count(len(run.specs), "spec"), {**written, "failed": run.failed}))
     if written["generated"] and find_spec("torch") is None:
         terminal.remark('note: PyTorch is not installed here; generated modules need it: pip install "symgrad[torch]"')
     return 1 if run.failed else 0
@@ -146,6 +149,7 @@ def check(terminal: Terminal, asked: Request) -> int:
         if isinstance(outcome, Known):
             note(outcome.states)
         else:
+            run.refuse(outcome)
             note(run.folder.check(run.texts(outcome), outcome.shared))
 
     def note(states: Sequence[FileState]) -> None:
@@ -175,15 +179,53 @@ def explain(terminal: Terminal, specs: Sequence[str | Failed], *, jobs: int | No
     return 1 if _each(terminal, load_all(specs), jobs, tell) else 0
 
 
-def start_spec(terminal: Terminal, op: str, out: Path) -> int:
-    """Write a spec to start from."""
-    path = out / f"{op}.yaml"
+def convert(terminal: Terminal, specs: Sequence[str | Failed], out: Path | None) -> int:
+    """Show ``specs`` as YAML, or write them into ``out``, each as a file of its own."""
+    from symgrad.spec.write import as_yaml
+
+    failed = 0
+    texts: list[str] = []
+    for path in specs:
+        for spec in [path] if isinstance(path, Failed) else load(path):
+            if isinstance(spec, Failed):
+                terminal.problem(spec.message, spec.traceback)
+                failed += 1
+            elif out is None:
+                texts.append(as_yaml(spec))
+            else:
+                failed += not _written(terminal, out / f"{spec.op}.yaml", as_yaml(spec))
+    if texts:
+        terminal.finding("---\n".join(texts).rstrip("\n"))
+    return 1 if failed else 0
+
+
+def _written(terminal: Terminal, path: Path, text: str, hint: str = "") -> bool:
     try:
-        files.create(path, environment().get_template("new.yaml.j2").render(op=op))
+        files.create(path, text)
+    except files.FileError as error:
+        terminal.problem(str(error))
+        return False
+    terminal.result(f"wrote {path.as_posix()}{hint}")
+    return True
+
+
+def start_spec(terminal: Terminal, op: str, out: Path) -> int:
+    """Write a spec to start from, and beside it the schema by which editors complete it."""
+    import json
+
+    from symgrad.spec.schema import json_schema
+
+    path, schema = out / f"{op}.yaml", out / _SCHEMA
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    hint = f"; edit it, then run: symgrad gen {path.as_posix()}"
+    if not _written(terminal, path, environment().get_template("new.yaml.j2").render(op=op, schema=_SCHEMA), hint):
+        return 1
+    try:
+        if (files.read(schema) or b"").decode("utf-8", "replace") != text:
+            files.write({schema: text})
     except files.FileError as error:
         terminal.problem(str(error))
         return 1
-    terminal.result(f"wrote {path.as_posix()}; edit it, then run: symgrad gen {path.as_posix()}")
     return 0
 
 
@@ -194,7 +236,7 @@ class _Run:
         self.terminal = terminal
         self.asked = asked
         self.folder = Folder(asked.out, asked.tests)
-        self.specs = load_all(asked.specs, kernels=asked.kernels)
+        self.specs = load_all(asked.specs, kernels=asked.kernels, targets=asked.targets)
         self.package = self.folder.package
         self.failed = 0
         self._failures: list[str] = []
@@ -221,6 +263,12 @@ class _Run:
     def texts(self, ready: Ready) -> dict[str, str]:
         """The files of a spec with their headers."""
         return files.render(ready.files, spec_path=ready.path, source=self.source(ready.spec), shared=ready.shared)
+
+    def refuse(self, ready: Ready) -> None:
+        """Tell of the targets that cannot have a spec; the others go on."""
+        if ready.refused:
+            self.terminal.problem(ready.refused)
+            self.failed += 1
 
     def left_over(self) -> list[FileState]:
         """Files that no spec gives any more; nothing is said of those whose specs failed."""

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from symgrad.errors import Location, Mistake, SpecError, SymgradError
 from symgrad.files import FileState
-from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.spec import Spec, load_specs, parse_spec
 from symgrad.spec.yaml_source import MAX_BYTES
 
 if TYPE_CHECKING:
     from symgrad.explain.derivation import Derivation
 
-__all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load_all"]
+__all__ = ["Failed", "Known", "Outcome", "Ready", "compile_all", "find_specs", "load", "load_all"]
 
 STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml")
@@ -38,6 +38,7 @@ class Ready:
     files: Mapping[str, str]
     shared: Mapping[str, str]
     derivation: Derivation
+    refused: str = ""  # why there is nothing for some of the targets
 
     @property
     def path(self) -> str:
@@ -96,10 +97,18 @@ def _below(folder: Path) -> Iterator[Path | Failed]:
         yield Failed(name, f"{name}: no spec (*.yaml, *.yml) in this folder; name one that holds some, or a file")
 
 
-def load_all(paths: Sequence[str | Failed], *, kernels: bool = False) -> list[Spec | Failed]:
-    """The specs of ``paths``, in order; with ``kernels`` all get fused passes, else those that ask for them."""
-    specs: list[Spec | Failed] = [path if isinstance(path, Failed) else _load(path) for path in paths]
-    return [spec if isinstance(spec, Failed) else spec.with_kernels(kernels) for spec in _without_rivals(specs)]
+def load_all(
+    paths: Sequence[str | Failed], *, kernels: bool = False, targets: tuple[str, ...] = ()
+) -> list[Spec | Failed]:
+    """The specs of ``paths``, in order; with ``kernels`` all get fused passes, else those that ask for them.
+
+    They are for these ``targets``, or else for those that each names.
+    """
+    specs = [spec for path in paths for spec in ([path] if isinstance(path, Failed) else load(path))]
+    return [
+        spec if isinstance(spec, Failed) else spec.with_kernels(kernels).with_targets(targets)
+        for spec in _without_rivals(specs)
+    ]
 
 
 def compile_all(
@@ -116,15 +125,16 @@ def compile_all(
             yield next(compiled) if isinstance(spec, Spec) else spec
 
 
-def _load(path: str) -> Spec | Failed:
+def load(path: str) -> Sequence[Spec | Failed]:
+    """The specs in a file, or why there are none."""
     try:
         if path == STANDARD_INPUT:
-            return parse_spec(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")
-        return load_spec(path)
+            return [parse_spec(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>")]
+        return load_specs(path)
     except SpecError as error:
-        return Failed(path, str(error))
+        return [Failed(path, str(error))]
     except Exception as error:
-        return _crash(path, error)
+        return [_crash(path, error)]
 
 
 def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
@@ -145,11 +155,13 @@ def _without_rivals(specs: Sequence[Spec | Failed]) -> list[Spec | Failed]:
 
 def _op_mistake(spec: Spec, message: str) -> Mistake:
     key = re.search(r"""^["']?op["']?[ \t]*:[ \t]*""", spec.text, re.MULTILINE)
+    if key is None:
+        key = re.search(rf"^[ \t]*def[ \t]+(?={re.escape(spec.op)}\b)", spec.text, re.MULTILINE)
     if key is None:  # written as {op: ..., ...}
         return Mistake(spec.path, Location(1, 1), "op", message)
     line = spec.text.count("\n", 0, key.end()) + 1
     source = spec.text.splitlines()[line - 1]
-    return Mistake(spec.path, Location(line, key.end() - key.start() + 1), "op", message, source)
+    return Mistake(spec.path, Location(line, key.end() - spec.text.rfind("\n", 0, key.end())), "op", message, source)
 
 
 def _compile(specs: Sequence[Spec], jobs: int, package: str) -> Generator[Outcome, None, None]:
@@ -194,7 +206,8 @@ def _compile_one(spec: Spec, package: str) -> Outcome:
         return Failed(spec.path, f"{spec.path}: {error}")
     except Exception as error:
         return _crash(spec.path, error)
-    return Ready(spec, compiled.files, compiled.shared, compiled.derivation)
+    refused = "\n".join(mistake.render() for mistake in compiled.mistakes)
+    return Ready(spec, compiled.files, compiled.shared, compiled.derivation, refused)
 
 
 def _crash(path: str, error: Exception) -> Failed:

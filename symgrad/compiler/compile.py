@@ -26,4 +26,4 @@ def compile_operation(program: Program) -> Operation:
     body = map_leaves(tree, partial(compile_variant, program, memory, True))
     if any(v.wide_values or v.wide_slopes for v in leaves(body)) and any(v.plan.extras for v in leaves(body)):
         body = map_leaves(tree, partial(compile_variant, program, memory, False))  # all are computed alike
-    return Operation(program, body)
+    return Operation(program, body, memory=memory)

@@ -11,6 +11,7 @@ from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.rewrite import Step
 from symgrad.compiler.override import Override
 from symgrad.compiler.second import Second
+from symgrad.compiler.workbench import Memory
 from symgrad.ir.branches import Split, absent
 from symgrad.ir.expr import Expr, symbol
 from symgrad.ir.traversal import substitute
@@ -80,10 +81,18 @@ End = TypeVar("End")
 
 @dataclass(frozen=True)
 class Operation:
-    """A compiled operation: `body` is a variant, or Python branches with variants at their ends."""
+    """A compiled operation: `body` is a variant, or Python branches with variants at their ends.
+
+    `memory` holds what was measured, for whoever asks for figures later.
+    """
 
     program: Program
     body: Body
+    memory: Memory | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: not what was measured, which it can measure again."""
+        return {**self.__dict__, "memory": None}
 
     @cached_property
     def derivative_body(self) -> Body:

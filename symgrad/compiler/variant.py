@@ -138,11 +138,14 @@ class _Planner:
         ruled = (
             frozenset(self.program.symbols[t] for t in self.overrides) if spec.options.double_backward else frozenset()
         )
-        return [o.name for o in spec.outputs if o.grad and not ruled & self.formulas[o.name].tensors]
+        found = [o.name for o in spec.outputs if o.grad and not ruled & self.formulas[o.name].tensors]
+        if spec.options.fused:  # a pass keeps the reductions themselves, which no output in half precision rounds
+            found = [o for o in found if not _is_reduced(self.formulas[o])]
+        return found
 
     def _plan(self, readable: Sequence[str], derivatives: Derivatives) -> Plan:
         spec, symbols = self.program.spec, self.program.symbols
-        kernels = spec.options.kernels
+        kernels = spec.options.fused
         return plan(
             self.formulas,
             self.outputs,
@@ -168,6 +171,17 @@ class _Planner:
         return [o for o, value in values.items() if any(self.bench.is_spoiled(*form, value) for form in forms)]
 
 
+def _is_reduced(value: Expr) -> bool:
+    """Whether a value is made of reductions and numbers alone."""
+    if value.op in _REDUCTIONS:
+        return True
+    parts = [a for a in value.args if not a.is_static]
+    return bool(parts) and all(map(_is_reduced, parts))
+
+
+_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var", "norm", "logsumexp"})
+
+
 def _distributed(
     derived: Derivatives, chosen: Plan, formulas: Mapping[str, Expr], overrides: Mapping[str, Override]
 ) -> tuple[dict[tuple[str, str], Expr], Plan]:
@@ -191,7 +205,7 @@ def _second(
 ) -> Second:
     """The second derivatives, which fused passes alone need."""
     options = program.spec.options
-    if not (options.kernels and options.double_backward):
+    if not (options.fused and options.double_backward):
         return Second()
     totals = total_gradients(program, differentiable, derived, chosen)
     shaped = {program.cotangents[o]: make("expand", cotangent(o), root) for o, root in differentiable.items()}

@@ -57,9 +57,10 @@ class Slope:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the variants of a program share: sample points, the forms that were chosen, and what searches may spend."""
+    """What the variants of a program share: sample points, measurements, chosen forms, and what searches may spend."""
 
     samples: dict[tuple[frozenset[Expr], int], Sample] = field(default_factory=dict)
+    judges: dict[Expr, Judge] = field(default_factory=dict)
     choices: dict[Expr, Choice] = field(default_factory=dict)
     effort: Effort = field(default_factory=Effort)
 
@@ -120,7 +121,13 @@ class Workbench:
         return any(n.op == "pow" and n.args[1].tensors and n.args[0].tensors for n in nodes)
 
     def judge(self, region: Expr) -> Judge:
-        """A judge for a region whose leaves are symbols."""
+        """The judge of a region whose leaves are symbols."""
+        judges = self._memory.judges
+        if region not in judges:
+            judges[region] = self._new_judge(region)
+        return judges[region]
+
+    def _new_judge(self, region: Expr) -> Judge:
         variables = len(region.tensors)
         size = sum(max(1, len(node.args)) for node in topological(region)) * (variables + 3)
         budget = _BUDGET * min(1.0, _WHOLE / (1 + len(self._memory.choices)))

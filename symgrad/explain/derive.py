@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from symgrad.accuracy.candidates import Choice
 from symgrad.accuracy.measure import ulp_text
@@ -18,13 +18,16 @@ from symgrad.parse.formula import formula
 _ACCURATE = 4.0  # ulp, in float32: the figure that every formula should reach
 
 
-def derivation(operation: Operation) -> Derivation:
-    """Collect formula, derivatives, rules, candidates, plan and accuracy over all variants."""
+def derivation(operation: Operation, missing: Sequence[str] = ()) -> Derivation:
+    """Collect formula, derivatives, rules, candidates, plan and accuracy over all variants.
+
+    `missing` says what the target lacks, which is told with the other notes.
+    """
     spec = operation.program.spec
     variants = operation.variants()
     subjects = [(_label(path, subject), choice) for path, v in variants for subject, choice in _choices(v)]
     return Derivation(
-        formula=tuple((b.name, b.text) for b in (*spec.let, *(o.formula for o in spec.outputs))),
+        formula=tuple((b.name, b.line) for b in (*spec.let, *(o.formula for o in spec.outputs))),
         derivatives=tuple(
             (_label(path, name), text) for path, v in variants for name, text in derivatives(v, operation.program)
         ),
@@ -37,6 +40,7 @@ def derivation(operation: Operation) -> Derivation:
             *_unguarded(operation.program),
             *_native(operation.program),
             *_notes(subjects),
+            *missing,
         ),
     )
 

@@ -12,13 +12,16 @@ MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 
 def compare(op: str, left: Scalar, right: Scalar) -> Expr:
-    """A comparison, decided where both sides are rational or text constants, or the same whatever they are."""
+    """A comparison, decided where both sides are rational or text constants, or the same whatever they are.
+
+    What depends on no tensor comes second.
+    """
     left, right = as_expr(left), as_expr(right)
     if left.op == right.op and left.op in ("num", "text"):
         return _decide(op, left["value"], right["value"])
     if left is right and (op in ("lt", "gt") or not _may_be_nan(left)):
         return TRUE if op in ("le", "ge", "eq") else FALSE
-    if left.op == "num" and right.op != "num":
+    if (left.op == "num" and right.op != "num") or (left.is_static and not right.is_static):
         return make(MIRRORED[op], right, left)
     return make(op, left, right)
 
@@ -63,6 +66,14 @@ def logical(op: str, *args: Expr) -> Expr:
         return neutral
     kept = _deciding(op, parts)
     return kept[0] if len(kept) == 1 else make(op, *kept)
+
+
+def exclusive(first: Expr, *others: Expr) -> Expr:
+    """Whether an odd number of conditions holds."""
+    for other in others:
+        both = logical("and", first, other)
+        first = logical("and", logical("or", first, other), logical("not", both))
+    return first
 
 
 def _deciding(op: str, parts: Iterable[Expr]) -> list[Expr]:

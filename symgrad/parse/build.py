@@ -37,7 +37,10 @@ MAX_DEPTH = 100  # of the syntax tree; a chain of operators of one precedence co
 _MAX_SIZE = 1_000  # of a constant that is evaluated
 _MAX_BITS = 64_000  # of all numbers in a sum or product
 
-CONSTANTS: Mapping[str, Expr] = {"pi": ex.PI, "E": ex.E, "oo": ex.OO}
+CONSTANTS: Mapping[str, Expr] = {
+    "pi": ex.PI, "E": ex.E, "oo": ex.OO,
+    **{name: ex.const(name) for name in ("EulerGamma", "GoldenRatio", "Catalan")},
+}  # fmt: skip
 _ELSEWHERE = {"inf": "oo", "infinity": "oo", "π": "pi", "true": "True", "false": "False"}  # names of other languages
 _LITERALS: Mapping[object, Expr] = {True: TRUE, False: FALSE}
 _COMPARED: Mapping[type[ast.cmpop], str] = {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, reduce
+from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from symgrad.accuracy.evaluate import exact
@@ -13,14 +15,15 @@ from symgrad.analysis.integers import holds_integers, is_integer, is_whole_tenso
 from symgrad.errors import shown
 from symgrad.ir import truth
 from symgrad.ir.branches import ends, split
-from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make
+from symgrad.ir.expr import FALSE, HALF, MINUS_ONE, ONE, OO, TRUE, ZERO, Expr, make, num
 from symgrad.ir.traversal import topological
 from symgrad.ops import functions
 from symgrad.ops.functions import FUNCTIONS, SPELLINGS, Function
 from symgrad.ops.tensors import TENSOR_OPS, TENSOR_SPELLINGS, Attribute, TensorOp, is_index, joins
 from symgrad.ops.tensors.row import is_number, is_size
-from symgrad.parse.advice import instead_of
+from symgrad.parse.advice import instead_of, slip_of
 from symgrad.parse.arguments import bind, is_none, read_attribute, signature, tensor_arguments
+from symgrad.parse.comparisons import comparison
 from symgrad.parse.scope import Bound
 
 if TYPE_CHECKING:
@@ -94,7 +97,8 @@ def called(builder: Builder, node: ast.Call) -> str:
 def _check_known(builder: Builder, name: str, node: ast.Call) -> None:
     """Refuse the name of no function."""
     if not any(name in table for table in (SPECIAL, TENSOR_SPELLINGS, SPELLINGS)):
-        near = instead_of(name) or builder.suggestion(name, SPECIAL, TENSOR_SPELLINGS, SPELLINGS)
+        known = (*SPECIAL, *TENSOR_SPELLINGS, *SPELLINGS)
+        near = instead_of(name) or (slip_of(name, known) if name.isascii() else builder.suggestion(name, known))
         builder.fail(node.func, f"unknown function {shown(name)}{near}")
 
 
@@ -124,6 +128,8 @@ def _defaults(row: Function) -> dict[str, Expr | None]:
 
 def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     row = FUNCTIONS[SPELLINGS[name]]
+    if name in builder.scope.names and len(node.args) + len(node.keywords) < row.required:
+        builder.fail(node.func, f"{name!r} is not a function; for a product write '{name}*('")
     defaults = _defaults(row)
     required = len(row.parameters) - len(defaults)
     given = bind(builder, name, node, row.parameters, required)
@@ -141,6 +147,10 @@ def _function_call(builder: Builder, name: str, node: ast.Call) -> Expr:
     arguments = [values.get(p, defaults.get(p)) for p in row.parameters[: last + 1]]
     complete = [argument for argument in arguments if argument is not None]
     _check_sizes(builder, node, complete)
+    if any(argument.tensors for argument in complete[: row.orders]):
+        parameter = row.parameters[0]
+        hint = "a derivative that no library has; make it a number or a hyperparameter"
+        builder.fail(given[parameter], f"the argument {parameter!r} of {name} would need {hint}")
     if row.name in _CHECKED:
         _CHECKED[row.name](builder, node, *complete)
     return _made(builder, node, lambda: functions.call(row.name, *complete))
@@ -364,13 +374,6 @@ _EXTREMA: Mapping[str, tuple[str, str | None]] = {  # element-wise function, red
 }
 
 
-# max(x, 0) is relu, with its slope of 0 at 0; min(x, 0) is what x has besides, with a slope of 1 there.
-_HALVES: Mapping[str, Callable[[Expr], Expr]] = {
-    **dict.fromkeys(("max", "Max"), lambda x: functions.call("relu", x)),
-    **dict.fromkeys(("min", "Min"), lambda x: functions.call("clamp", x, -OO, ZERO)),
-}
-
-
 def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
     """Element-wise of two or more; over all elements of one; along a ``dim`` it has two results."""
     function, reduction = _EXTREMA[name]
@@ -385,13 +388,56 @@ def _extremum(builder: Builder, name: str, node: ast.Call) -> Expr:
         builder.fail(node, f"{name}(a, b) takes at least 2 arguments")
     values = builder.each(builder.number, node.args)
     _check_sizes(builder, node, values)
-    if name in _HALVES and len(values) == 2 and ZERO in values:
-        return _HALVES[name](values[values[0] is ZERO])
-    return reduce(lambda a, b: functions.call(function, a, b), values)
+    if name not in FUNCTIONS and len(values) == 2 and ZERO in values:  # torch's own names mean torch's own slopes
+        return functions.extremum_with_zero(function, values[values[0] is ZERO])
+    return functions.extremum(function, values)
+
+
+_RELATIONS = {"Eq": "eq", "Ne": "ne", "Lt": "lt", "Le": "le", "Gt": "gt", "Ge": "ge"}
+
+
+def _relation(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """SymPy's `Le(a, b)`."""
+    given = bind(builder, name, node, ("left", "right"), 2)
+    sides = list(given.values())
+    left, right = builder.each(builder.value, sides)
+    return comparison(builder, sides, _RELATIONS[name], left, right)
+
+
+def _connective(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """SymPy's `And(a, b, ...)`, `Or`, `Not` and `Xor`."""
+    if node.keywords or not node.args or (name == "Not" and len(node.args) > 1):
+        builder.fail(node, f"{name} takes conditions, such as {name}(x > 0{'' if name == 'Not' else ', y > 0'})")
+    values = builder.each(builder.truth, node.args)
+    return truth.exclusive(*values) if name == "Xor" else truth.logical(name.lower(), *values)
+
+
+def _number_of(builder: Builder, name: str, node: ast.Call) -> Expr:
+    """SymPy's `Rational(1, 3)`, `Float(0.1)`, `Integer(2)` and `S(1)`; a text in quotes is read as a number."""
+    parameters = ("p", "q") if name == "Rational" else ("x",)
+    given = list(bind(builder, name, node, parameters, 1).values())
+    values: list[Fraction] = []
+    for argument in given:
+        value = builder.value(argument)
+        number = _decimal(value["value"]) if value.op == "text" else value.number
+        if number is None or (len(values) == 1 and number == 0):
+            builder.fail(argument, f"{name} takes numbers")
+        values.append(number)
+    return num(values[0] / values[1]) if len(values) > 1 else num(values[0])
+
+
+def _decimal(text: str) -> Fraction | None:
+    """The number that a short text spells."""
+    form = r"[-+]?[0-9]{1,40}(\.[0-9]{1,40}|/[1-9][0-9]{0,39})?(e[-+]?[0-9]{1,3})?"
+    return Fraction(text) if re.fullmatch(form, text) else None
 
 
 SPECIAL: Mapping[str, Callable[[Builder, str, ast.Call], Expr]] = {
     "where": _where,
+    "ITE": _where,
+    **dict.fromkeys(_RELATIONS, _relation),
+    **dict.fromkeys(("And", "Or", "Not", "Xor"), _connective),
+    **dict.fromkeys(("Rational", "Float", "Integer", "S"), _number_of),
     "Piecewise": _piecewise,
     **dict.fromkeys(_EXTREMA, _extremum),
     **dict.fromkeys(PARTS, _parts_without_number),

@@ -7,8 +7,8 @@ from itertools import combinations, product
 from typing import Any, TypeAlias
 
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import Expr
-from symgrad.ir.traversal import rebuild, topological
+from symgrad.ir.expr import Expr, num
+from symgrad.ir.traversal import rebuild, substitute, topological
 from symgrad.ops.tensors import TENSOR_OPS, Ref
 from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast
 
@@ -37,12 +37,13 @@ class Fitting:
                 if node.is_static:
                     known[node] = SCALAR
                     continue
-                there = [a for a in node.args if a in known or a.is_static]
+                sized = _sized(node, shapes)
+                there = [a for a in sized.args if a in known or a.is_static]
                 operands = tuple(known.get(a, SCALAR) for a in there)
                 if len(there) == len(node.args):
-                    known[node] = _result(node, operands)
-                elif len(there) >= _required(node) and there == [*node.args[: len(there)]]:
-                    _result(node, operands)
+                    known[node] = _result(sized, operands)
+                elif len(there) >= _required(node) and there == [*sized.args[: len(there)]]:
+                    _result(sized, operands)
         except ShapeConflict as conflict:
             return str(conflict)
         return None
@@ -93,6 +94,21 @@ def _with_values(root: Expr, values: Mapping[str, Any]) -> Expr:
         else:
             mapped[node] = rebuild(node, args)
     return mapped[root]
+
+
+def _sized(node: Expr, shapes: Given) -> Expr:
+    """The node with numbers for the sizes among its operands that shapes tell."""
+    row = TENSOR_OPS.get(node.op)
+    if row is None or not row.numbers:
+        return node
+    told = {
+        n: num(shapes[n.args[0]][n["dim"][0]])
+        for k in row.numbers.intersection(range(len(node.args)))
+        for n in topological(node.args[k])
+        if n.op == "count" and n.args[0] in shapes and isinstance(n["dim"], tuple) and len(n["dim"]) == 1
+    }
+    args = [substitute(a, told) if k in row.numbers else a for k, a in enumerate(node.args)]
+    return ex.make(node.op, *args, **dict(node.attrs))
 
 
 def _required(node: Expr) -> int:

@@ -233,6 +233,69 @@ def _unsqueeze(node: Expr, known: Known) -> _Text:
     return _Text(f"{known[node.args[0]].within(_ATOM)}[..., {', '.join(index)}]", _ATOM)
 
 
+def _slice(node: Expr, known: Known) -> _Text:
+    """As a subscript: ``x[..., 1:]``."""
+    return _Text(f"{known[node.args[0]].within(_ATOM)}[{_at(node['dim'], _bounds(node))}]", _ATOM)
+
+
+def _bounds(node: Expr) -> str:
+    start, stop, step = node["start"], node["stop"], node["step"]
+    return f"{start or ''}:{'' if stop is None else stop}{'' if step == 1 else f':{step}'}"
+
+
+def _at(dim: int, item: str) -> str:
+    """What stands in a subscript for an item at a dimension."""
+    return ", ".join(["...", item, *[":"] * (-1 - dim)] if dim < 0 else [*[":"] * dim, item])
+
+
+def _squeeze(node: Expr, known: Known) -> _Text:
+    """A slice of one element without its dimension is an element: ``x[..., 0]``."""
+    (of,), dims = node.args, node["dim"]
+    if of.op == "slice" and dims == (of["dim"],):
+        return _Text(f"{known[of.args[0]].within(_ATOM)}[{_at(of['dim'], str(of['start']))}]", _ATOM)
+    return _application(node, known)
+
+
+def _lookup(node: Expr, known: Known) -> _Text:
+    """As a subscript: ``w[index]``."""
+    x, index = node.args
+    return _Text(f"{known[x].within(_ATOM)}[{_at(node['dim'], known[index].text)}]", _ATOM)
+
+
+def _chunk(node: Expr, known: Known) -> _Text:
+    text = f"chunk({known[node.args[0]].text}, {node['chunks']}, dim={_value(node['dim'])})"
+    return _Text(f"{text}[{node['index']}]", _ATOM)
+
+
+def _ordered(node: Expr, known: Known) -> _Text:
+    """A call with its arguments in torch's order, or with a list of its operands."""
+    row = TENSOR_OPS[node.op]
+    if not row.order:
+        _, attributes = _attributes(node, row)
+        return _Text(f"{row.name}({', '.join([f'[{_listed(node.args, known)}]', *attributes])})", _ATOM)
+    operands = dict(zip(row.operands, node.args, strict=False))
+    rest = _listed(node.args[len(row.operands) - 1 :], known)
+    texts = [
+        (f"[{rest}]" if row.variadic and n == row.operands[-1] else known[operands[n]].text)
+        if n in operands
+        else _value(node[n])
+        for n in row.order
+    ]
+    return _Text(f"{row.name}({', '.join(texts)})", _ATOM)
+
+
+def _listed(nodes: Iterable[Expr], known: Known) -> str:
+    return ", ".join(known[node].text for node in nodes)
+
+
+def _size(node: Expr, known: Known) -> _Text:
+    """The size of a declared dimension by its name."""
+    (of,), dims = node.args, node["dim"]
+    shape = of.get("shape") if of.op == "sym" else None
+    name = shape[dims[0]] if shape and isinstance(dims, tuple) and len(dims) == 1 and -len(shape) <= dims[0] else None
+    return _Text(name, _ATOM) if isinstance(name, str) and name != "..." else _application(node, known)
+
+
 _FIELDS: Mapping[str, tuple[TensorOp, str]] = {
     operation: (row, field) for row in TENSOR_OPS.values() for field, operation in row.fields
 }
@@ -259,4 +322,12 @@ _WRITE: Mapping[str, Callable[[Expr, Known], _Text]] = {
     "neg": lambda node, known: _Text(f"-{known[node.args[0]].within(_POWER)}", _SIGN),
     "clamp": _clamp,
     "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "slice": _slice,
+    "lookup": _lookup,
+    "chunk": _chunk,
+    "count": _size,
+    "arange": lambda node, known: _Text(f"arange({known[node.args[0]].text})", _ATOM),
+    **dict.fromkeys((row.name for row in TENSOR_OPS.values() if row.order and not row.definition), _ordered),
+    **dict.fromkeys(("unflatten", "cat"), _ordered),
 }

@@ -16,6 +16,7 @@ from symgrad.ir.expr import Expr, make
 from symgrad.ir.traversal import rebuild, topological
 from symgrad.ops.tensors import TENSOR_OPS, is_number, shape_only
 from symgrad.ops.tensors.extent import SCALAR, positions
+from symgrad.ops.tensors.joins import rejoined
 from symgrad.ops.tensors.shapes import ShapeConflict, extent, same_shape, shape_sources
 
 
@@ -48,6 +49,8 @@ def _simplified(node: Expr) -> Expr:
         return _without_kept_dimensions(node)
     if is_product(node):
         return _without_numbers(node)
+    if node.op == "add":
+        node = rejoined(node)
     if node.op == "mul":
         node = _without_signs(_without_ones(node))
     return node if node.op in TENSOR_OPS or not node.args else _without_expansions(node)

@@ -194,13 +194,28 @@ def rank(plan: Plan, policy: str) -> tuple[float, ...]:
     return (plan.repeated, 1 + too_large, plan.cost, plan.bytes, len(plan.extras))
 
 
+def free_cut(derivatives: Iterable[Expr], outputs: Mapping[Expr, str], formulas: Iterable[Expr]) -> list[Expr]:
+    """The values of fewest bytes from which derivatives can be computed, where no derivative of any value is lost.
+
+    So it is where a framework differentiates what computes the values. Of equal cuts it is that of inputs and outputs,
+    which live anyway.
+    """
+    return minimum_cut(derivatives, outputs, Sizes.of(formulas), free=True)
+
+
 def minimum_cut(
-    gradients: Iterable[Expr], outputs: Mapping[Expr, str], sizes: Sizes | None = None, *, masks: bool = True
+    gradients: Iterable[Expr],
+    outputs: Mapping[Expr, str],
+    sizes: Sizes | None = None,
+    *,
+    masks: bool = True,
+    free: bool = False,
 ) -> list[Expr]:
     """The values of fewest bytes from which the gradients can be computed: a minimum vertex cut.
 
     Equal cuts are decided for outputs and masks, which are nearer to the gradients, against inputs. Without `masks`
-    only inputs and outputs are considered. Products, convolutions and sorts are not repeated where that can be avoided.
+    only inputs and outputs are considered, and where it is `free`, all values are. Products, convolutions and sorts
+    are not repeated where that can be avoided.
     """
     gradients = list(gradients)
     sizes = sizes or Sizes.of(gradients)
@@ -209,7 +224,7 @@ def minimum_cut(
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for index, node in enumerate(order):
-        weight = _weight(node, outputs, sizes, masks)
+        weight = _weight(node, outputs, sizes, masks, free)
         network.add_edge(("in", index), ("out", index), **({} if weight is None else {"capacity": weight}))
         if node.op == "sym":
             network.add_edge("source", ("in", index))
@@ -250,7 +265,7 @@ def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:
     return list(found)
 
 
-def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool) -> int | None:
+def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool, free: bool) -> int | None:
     """Bytes scaled, with a small preference for what is nearer to the gradients; None where not to be saved."""
     scaled = round(_bytes(node, sizes) * 1000) * 4
     if node.op == "sym":
@@ -259,7 +274,9 @@ def _weight(node: Expr, outputs: Mapping[Expr, str], sizes: Sizes, masks: bool) 
         below = topological(*node.args, leaves=frozenset(outputs))
         cheap = not any(is_product(n) for n in below if n not in outputs)
         return scaled + 1 if masks and cheap else None
-    return scaled + 2 if node in outputs else None
+    if node in outputs:
+        return scaled + 2
+    return scaled + 4 if free else None
 
 
 def _describe(value: Expr, outputs: Mapping[Expr, str], sizes: Sizes) -> Saved:

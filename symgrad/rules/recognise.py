@@ -96,6 +96,8 @@ RECOGNISE_RULES = (
     Rule("atanh", log((1 + a) / (1 - a)), 2 * f("atanh", a), "the quotient is near 1 at 0", domain=UNIT),
     Rule("erfc", 1 - f("erf", a), f("erfc", a), "1 - erf cancels"),
     Rule("erfc-negative", 1 + f("erf", a), f("erfc", -a), "1 + erf cancels"),
+    Rule("erfc-reflected", 2 - f("erfc", a), f("erfc", -a), "2 - erfc cancels; SymPy writes erfc(-a) so"),
+    Rule("erfc-reflected-half", 1 - HALF * f("erfc", a), HALF * f("erfc", -a), "1 - erfc/2 cancels"),
     Rule(
         "log-normal",
         log(n * f("erfc", a)),

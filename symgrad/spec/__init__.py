@@ -1,7 +1,7 @@
 """Specs: YAML text to frozen values, with every mistake of a spec reported at once, at its place."""
 
 from symgrad.spec.interval import Interval, parse_interval
-from symgrad.spec.load import load_spec, parse_spec
+from symgrad.spec.load import load_spec, load_specs, parse_spec
 from symgrad.spec.model import (
     Dim,
     Formula,
@@ -30,6 +30,7 @@ __all__ = [
     "Tensor",
     "Value",
     "load_spec",
+    "load_specs",
     "parse_interval",
     "parse_spec",
 ]

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.resources import TARGETS
 from symgrad.spec import yaml_source as yaml
 from symgrad.spec.interval import BOUND, INTERVAL, Interval, parse_interval
 from symgrad.spec.model import Options, Output, Tensor
@@ -194,7 +195,14 @@ OPTIONS = Record(
         "accumulate": Key(
             OneOf(("float32", "same")), "The type of arithmetic for half-precision inputs; same: their own."
         ),
-        "kernels": Key(BOOLEAN, "true: also write fused passes, in C++ and in Triton."),
+        "kernels": Key(
+            OneOf(("auto", "all", "none"), ((True, "all"), (False, "none"))),
+            "all: also write fused passes, in C++ and in Triton; auto: in C++, for calls of 65536 elements or more.",
+        ),
+        "targets": Key(
+            ListOf(OneOf(TARGETS), "a list of targets, such as [torch, jax]", least=1),
+            "The frameworks that modules are written for; torch alone if it is left out.",
+        ),
     },
     "a mapping of keys such as 'save' or 'inplace'",
     model=Options,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from symgrad.errors import Location, Mistake, SpecError
@@ -14,16 +15,33 @@ from symgrad.spec.model import Spec
 from symgrad.spec.readers import Report
 from symgrad.spec.yaml_source import MAX_BYTES, decode, read_yaml
 
-__all__ = ["load_spec", "parse_spec"]
+__all__ = ["load_spec", "load_specs", "parse_spec", "with_formula_mistakes"]
 
 
 def load_spec(path: str | os.PathLike[str]) -> Spec:
-    """The spec in the file ``path``.
+    """The spec in the file ``path``, which is YAML, or Python with one function under `@symgrad.op`.
 
     Raises SpecError with all its mistakes; also where the file cannot be read.
     """
+    specs = load_specs(path)
+    if len(specs) > 1:
+        names = ", ".join(spec.op for spec in specs)
+        message = f"{len(specs)} operations in this file: {names}; load_specs() gives all of them"
+        raise SpecError([Mistake(os.fspath(path), Location(1, 1), "", message)])
+    return specs[0]
+
+
+def load_specs(path: str | os.PathLike[str]) -> list[Spec]:
+    """The specs in the file ``path``: one of YAML, as many of Python as functions stand under `@symgrad.op`.
+
+    Raises SpecError with all their mistakes; also where the file cannot be read.
+    """
     name = os.fspath(path)
-    return parse_spec(_read(name), name)
+    if not name.endswith(".py"):
+        return [parse_spec(_read(name), name)]
+    from symgrad.spec.python_source import read_functions  # only Python files need it
+
+    return read_functions(decode(_read(name), name), name)
 
 
 def parse_spec(text: str | bytes, path: str = "<spec>") -> Spec:
@@ -35,8 +53,13 @@ def parse_spec(text: str | bytes, path: str = "<spec>") -> Spec:
     report = Report(document)
     spec = build_spec(SPEC.read(document.root, (), report) or {}, document.source, report)
     if report.mistakes:
-        raise SpecError([*report.mistakes, *_formula_mistakes(spec)])
+        raise with_formula_mistakes(report.mistakes, spec)
     return spec
+
+
+def with_formula_mistakes(mistakes: Iterable[Mistake], spec: Spec) -> SpecError:
+    """What is wrong with a spec, and with its formulas as far as that can be told."""
+    return SpecError([*mistakes, *_formula_mistakes(spec)])
 
 
 def _formula_mistakes(spec: Spec) -> tuple[Mistake, ...]:

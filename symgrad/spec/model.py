@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -81,6 +82,13 @@ class Formula:
     where: str = ""
     scalar: Scalar | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def line(self) -> str:
+        """The text on one line, without the blanks that line breaks and comments left."""
+        if "'" in self.text or '"' in self.text:
+            return " ".join(line.strip() for line in self.text.splitlines())
+        return re.sub(r"(?<=[(\[]) | (?=[)\]])", "", " ".join(self.text.split()))
+
     def locate(self, offset: int) -> Location:
         """Line and column in the file of ``text[offset]``; of the formula's end for a larger offset."""
         if self.scalar is not None:
@@ -131,7 +139,13 @@ class Options:
     double_backward: bool = True
     inplace: str | None = None
     accumulate: Literal["float32", "same"] = "float32"
-    kernels: bool = False
+    kernels: Literal["auto", "all", "none"] = "none"
+    targets: tuple[str, ...] = ("torch",)
+
+    @property
+    def fused(self) -> bool:
+        """Whether fused passes are written, for some calls at least."""
+        return self.kernels != "none"
 
 
 @dataclass(frozen=True)
@@ -163,12 +177,16 @@ class Spec:
     doc: str = ""
 
     def with_kernels(self, on: bool = True) -> Spec:
-        """The same operation with the option `kernels` turned on, or as it is."""
-        return replace(self, options=replace(self.options, kernels=True)) if on else self
+        """The same operation with passes for calls of every size, or as it is."""
+        return replace(self, options=replace(self.options, kernels="all")) if on else self
 
     def without_kernels(self) -> Spec:
-        """The same operation with the option `kernels` turned off."""
-        return replace(self, options=replace(self.options, kernels=False))
+        """The same operation without fused passes."""
+        return replace(self, options=replace(self.options, kernels="none"))
+
+    def with_targets(self, targets: tuple[str, ...]) -> Spec:
+        """The same operation for these targets, or for its own if there are none."""
+        return replace(self, options=replace(self.options, targets=targets)) if targets else self
 
     def mistake(self, formula: Formula, offset: int, message: str) -> Mistake:
         """A mistake at a character of one of the formulas, for a SpecError."""

@@ -29,7 +29,10 @@ _TAKEN_BY: tuple[tuple[str, frozenset[str]], ...] = (
     ("a constant of the language", CONSTANTS),
     ("a function or type of Python", frozenset(dir(builtins)) - _FREE_BUILTINS),
     ("a module of Python", frozenset(sys.stdlib_module_names)),
-    ("a module that the files need", frozenset({"torch", "test", "numpy", "pytest", "conftest", "triton"})),
+    (
+        "a module that the files need",
+        frozenset({"torch", "test", "numpy", "pytest", "conftest", "triton", "rt", "rtk"}),
+    ),
     ("a class of torch, in capitals", frozenset({"tensor", "function", "module", "parameter"})),
     ("no file name on every system", frozenset({"con", "prn", "aux", "nul", "com1", "lpt1"})),
 )

@@ -127,20 +127,25 @@ class Plain:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of a few words."""
+    """One of a few words; `synonyms` are other ways to write some, which are no advice."""
 
     words: tuple[str, ...]
+    synonyms: tuple[tuple[bool, str], ...] = ()
 
     def read(self, node: yaml.Node, path: Path, report: Report) -> str | None:
-        if isinstance(node, yaml.Scalar) and node.text in self.words:
-            return node.text
+        if isinstance(node, yaml.Scalar):
+            for value, word in self.synonyms:
+                if node.text == str(value).lower():
+                    return word
+            if node.text in self.words:
+                return node.text
         expected = " or ".join(", ".join(self.words).rsplit(", ", 1))
         near = report.suggestion(node.text, self.words) if isinstance(node, yaml.Scalar) else ""
         _wrong(expected, node, path, report, near)
         return None
 
     def schema(self) -> Schema:
-        return {"enum": list(self.words)}
+        return {"enum": [*self.words, *(value for value, _ in self.synonyms)]}
 
 
 @dataclass(frozen=True)

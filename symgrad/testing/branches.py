@@ -80,7 +80,8 @@ _GAPS: dict[str, Callable[..., list[Tensor | None]]] = {
 
 def conditions(subject: Subject, settings: Settings, tensors: Sequence[Any]) -> list[Condition]:
     """The conditions that the composite takes on these tensors."""
-    with _Recorder() as recorder:
+    recorder = _Recorder()
+    with recorder:
         composite(subject, settings)(*tensors)
     return recorder.found
 
@@ -97,8 +98,7 @@ def samples(subject: Subject, settings: Settings) -> Iterator[tuple[str, list[An
     yield "spread over the ranges", drawn
     lattice = [_rounded(subject, i, t) for i, t in enumerate(drawn)]
     yield "at multiples of a quarter", lattice
-    for what, found in _moved(subject, settings, lattice):
-        yield what, found
+    yield from _moved(subject, settings, lattice)
     if unseen(subject, settings, [drawn, lattice]):
         for scale in _SCALES[1:]:
             yield f"scaled by {scale}", _scaled(subject, drawn, scale)
@@ -112,7 +112,7 @@ def unseen(subject: Subject, settings: Settings, sampled: Sequence[Sequence[Any]
         for k, condition in enumerate(conditions(subject, settings, tensors)):
             if condition.strict and condition.name not in ("eq", "ne") and condition.gap.numel():
                 gap = condition.gap.detach()
-                seen.setdefault(k, set()).update((gap > 0).unique().tolist())
+                seen.setdefault(k, set()).update(bool(side) for side in (gap > 0).flatten().tolist())
                 names[k] = condition.name
     return [
         f"comparison {k + 1} of the formula ({names[k]}) has only one side in all samples"

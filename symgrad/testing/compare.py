@@ -48,7 +48,8 @@ def differences(
     values: bool = True,
     against: str = "the composite",
 ) -> Iterator[str]:
-    """A sentence for each result that differs from the reference in shape, dtype, device or, unless ``values`` is False,
+    """A sentence for each result that differs from the reference in shape, dtype, device or, unless ``values`` is
+    False,
     in value; no number is equal to no number."""
     if len(got) != len(want):
         yield f"{case}: there are {len(got)} results where {against} has {len(want)}"

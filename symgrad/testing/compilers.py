@@ -29,6 +29,7 @@ from symgrad.testing.samples import (
     stacked,
 )
 
+_jit: Any = torch.jit  # has no annotations
 _BACKEND = os.environ.get("SYMGRAD_TEST_BACKEND", "aot_eager")  # or inductor, which takes minutes
 
 
@@ -81,7 +82,7 @@ def compiled_torch_func(subject: Subject, device: str) -> Iterator[str]:
     settings = subject.settings[0]
     torch._dynamo.reset()
     tensors, others = (draw(subject, device=device, seed=seed) for seed in (0, 1))
-    results = []
+    results: list[list[Any]] = []
     for function in (bound(subject.call, settings), reference(subject, settings)):
         f, x = closed(subject, smooth(subject, function), tensors)
         if not x:
@@ -136,13 +137,13 @@ def jit_traced(subject: Subject, device: str) -> Iterator[str]:
     for settings in subject.settings[:2]:
         tensors = draw(subject, device=device)
         given = tuple(t for t in leaves(subject, tensors) if t is not None)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.set_grad_enabled(subject.linear):
             warnings.simplefilter("ignore")
             file = io.BytesIO()
-            traced = torch.jit.trace(_Calls(_given(bound(subject.call, settings), tensors)), given, check_trace=False)
-            torch.jit.save(traced, file)
+            traced = _jit.trace(_Calls(_given(bound(subject.call, settings), tensors)), given, check_trace=False)
+            _jit.save(traced, file)
             file.seek(0)
-            found = torch.jit.load(file)(*(t for t in tensors if t is not None))
+            found = _jit.load(file)(*(t for t in tensors if t is not None))
         want = listed(subject, composite(subject, settings)(*tensors))
         yield from differences(subject.outputs, listed(subject, found), want, case="traced, saved and loaded")
 

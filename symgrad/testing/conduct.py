@@ -156,7 +156,7 @@ def inputs_left_alone(subject: Subject, device: str) -> Iterator[str]:
         for y in outputs:
             y.detach().zero_()
         for own_, t, b in zip(subject.inputs, arguments, before, strict=True):
-            if t is not None and not torch.equal(t.detach(), b):
+            if t is not None and b is not None and not torch.equal(t.detach(), b):
                 yield f"{own_.name} is changed by the call, by backward, or with the outputs"
 
 
@@ -172,7 +172,8 @@ def changes_are_noticed(subject: Subject, device: str) -> Iterator[str]:
         wrt = leaves(subject, x)
         arguments = [a if a is None else a.clone() for a in wrt]
         result = total(subject, bound(subject.call, settings)(*arguments))
-        arguments[i].detach().mul_(2)
+        altered: Any = arguments[i]
+        altered.detach().mul_(2)
         try:
             found = descended(result, [a for a in wrt if a is not None and a.requires_grad])
         except RuntimeError:
@@ -234,11 +235,11 @@ def autocast(subject: Subject, device: str) -> Iterator[str]:
         yield from _products(subject, x, device)
 
 
-class _Products(TorchDispatchMode):
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the dtypes of matrix products and convolutions."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtypes: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -328,7 +329,7 @@ def _parameters(
     attributes = {t: subject.attributes.get(t, t) for t in subject.parameters}
     own = [getattr(module, a) for a in attributes.values()]
     if subject.live:
-        wrt = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in x]
+        wrt: list[Any] = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in x]
         found = descended(total(subject, module(*given)), own)
         names = {t.name: i for i, t in enumerate(subject.inputs)}
         want = descended(total(subject, reference(subject, settings)(*wrt)), [wrt[names[t]] for t in attributes])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from symgrad.testing.checks import check
 from symgrad.testing.compare import differences, gradient_names, number
@@ -21,6 +21,7 @@ from symgrad.testing.samples import (
     composite,
     draw,
     dtypes,
+    forward_ad,
     gradients,
     leaves,
     listed,
@@ -30,6 +31,7 @@ from symgrad.testing.samples import (
 )
 
 _HALF = (torch.float16, torch.bfloat16)
+_ALIKE = 203  # terms: no power of two, which would round as one term does
 
 
 def _of_composite(subject: Subject, tensors: Sequence[Any]) -> list[Tensor]:
@@ -59,6 +61,7 @@ def result_dtypes(subject: Subject, device: str) -> Iterator[str]:
         case = f"{_short(tensors)} {subject.described(_shapes(tensors), {})}"
         outputs, found = gradients(subject, bound(subject.call, subject.settings[0]), tensors)
         yield from _kinds(subject, subject.outputs, outputs, _of_composite(subject, tensors), case)
+        yield from _digits(subject, outputs, tensors, case)
         places = present(tensors, subject.places)
         yield from _kinds(subject, gradient_names(subject, places), found, [tensors[i] for i in places], case)
         if places and subject.linear and not k % 5:
@@ -68,6 +71,21 @@ def result_dtypes(subject: Subject, device: str) -> Iterator[str]:
             live = [i for i in subject.live if values[i].is_floating_point()]
             names = [f"the tangent of {subject.outputs[i]}" for i in live]
             yield from _kinds(subject, names, [tangents[i] for i in live], [values[i] for i in live], case)
+
+
+def _digits(subject: Subject, outputs: Sequence[Tensor], tensors: Sequence[Any], case: str) -> Iterator[str]:
+    """A result in float64 has its digits, or as many as the composite's, whatever else is among the tensors."""
+    given = [t for t in tensors if isinstance(t, Tensor) and t.is_floating_point()]
+    exact = listed(subject, composite(subject, subject.settings[0])(*_cast(tensors, torch.float64)))
+    for k, (name, one, true) in enumerate(zip(subject.outputs, outputs, exact, strict=True)):
+        if one.dtype != torch.float64 or not one.numel() or any(t.dim() == 0 for t in given):
+            continue
+        error, size = float((one - true).abs().max()), 1 + float(true.abs().max())
+        if error > 1e-12 * size:
+            theirs = _of_composite(subject, tensors)[k]
+            lost = 0.0 if theirs.is_meta else float((theirs.double() - true).abs().max())
+            if error > 2 * lost:
+                yield f"{name} {case} is of float64 and {error:.3g} off, the composite {lost:.3g}"
 
 
 def _shapes(tensors: Sequence[Any]) -> Any:
@@ -126,7 +144,8 @@ def half_precision(subject: Subject, device: str) -> Iterator[str]:
             allowed = 0.52 * ulp + (1e-7 if subject.pointwise else 1e-5) * size + 8 * max(lost)
             if not subject.rounded_once[k >= len(subject.live)]:
                 distance = (composed[k].double() - other).abs().nan_to_num(0.0)
-                allowed = allowed + 3 * ulp + 2 * float(distance.max())
+                read = max(float(t.abs().nan_to_num(0.0).max()) for t in true)  # a rounded output that backward reads
+                allowed = allowed + 3 * ulp + 2 * float(distance.max()) + torch.finfo(dtype).eps * read
             error = (one.double() - other).abs()
             bad = ~(error <= allowed) & (other.abs() <= largest)
             if bad.double().mean() > 0.1:  # a kink may be hit
@@ -167,7 +186,40 @@ def sums_in_half_precision(subject: Subject, device: str) -> Iterator[str]:
         for name, one, other in zip(gradient_names(subject, present(x, subject.places)), found, exact, strict=True):
             lost = ~one.isfinite() & (1.1 * other).half().isfinite()
             if lost.any():
-                yield f"{name}, a sum of 70000 terms in float16, is {number(one[lost][0])}, in truth {number(other[lost][0])}"
+                values = f"is {number(one[lost][0])}, in truth {number(other[lost][0])}"
+                yield f"{name}, a sum of 70000 terms in float16, {values}"
+        if subject.rounded_once[1]:
+            yield from _alike(subject, settings, i, device)
+
+
+def _alike(subject: Subject, settings: Any, place: int, device: str) -> Iterator[str]:
+    """A sum of terms that are all alike shows whether they were rounded: their errors add up."""
+    for seed in range(8):
+        drawn = draw(subject, ((1,),) * len(subject.inputs), torch.float16, device, seed)
+        x = [t.reshape(()) if i == place else t.expand(_ALIKE).contiguous() for i, t in enumerate(drawn)]
+        calls = (
+            (subject.call, x),
+            (subject.call, _cast(x, torch.float32)),
+            (subject.composite, _cast(x, torch.float64)),
+        )
+        got, single, true = (_gradient_of_sum(subject, bound(f, settings), t, place) for f, t in calls)
+        if not abs(true) < 6e4:
+            continue
+        ulp = torch.finfo(torch.float16).eps * 2.0 ** max(math.frexp(true)[1] - 1, -14)
+        error = abs(got - true)
+        if not error <= 0.7 * ulp + 1e-6 * abs(true) + 8 * abs(single - true):
+            name = gradient_names(subject, [place])[0]
+            off = f"{error / ulp:.3g} ulp off"
+            yield f"{name}, a sum of {_ALIKE} equal terms in float16, is {got!r}, in truth {true!r}: {off}"
+
+
+def _gradient_of_sum(subject: Subject, function: Any, tensors: Sequence[Any], place: int) -> float:
+    arguments = leaves(subject, tensors, [place])
+    outputs = [listed(subject, function(*arguments))[i] for i in subject.live]
+    roots = [y.double().sum() for y in outputs if y.requires_grad]
+    if not roots:
+        return 0.0
+    return float(torch.autograd.grad(torch.stack(roots).sum(), arguments[place], materialize_grads=True)[0])
 
 
 @check()
@@ -187,7 +239,20 @@ def complex_arguments(subject: Subject, device: str) -> Iterator[str]:
             want = listed(subject, composite(subject, settings)(*x))
         except (NotImplementedError, RuntimeError):
             continue
-        yield from differences(subject.outputs, got, want, case=f"of a complex {subject.inputs[i].name}")
+        case = f"of a complex {subject.inputs[i].name}"
+        found = list(differences(subject.outputs, got, want, case=case))
+        if not found and subject.places:
+            results = [_complex_gradients(subject, f, x) for f in (subject.call, subject.composite)]
+            found = list(differences(gradient_names(subject, present(x, subject.places)), *results, case=case))
+        yield from found
+
+
+def _complex_gradients(subject: Subject, function: Any, tensors: Sequence[Any]) -> list[Tensor]:
+    arguments = leaves(subject, tensors)
+    outputs = listed(subject, bound(function, subject.settings[0])(*arguments))
+    wrt = [arguments[i] for i in present(arguments, subject.places)]
+    roots = [y.abs().sum() for i, y in enumerate(outputs) if i in subject.live and y.requires_grad]
+    return list(torch.autograd.grad(torch.stack(roots).sum(), wrt, materialize_grads=True)) if roots else []
 
 
 @check(applies=lambda subject: bool(subject.refused), on_devices=False)
@@ -272,7 +337,8 @@ def devices(subject: Subject, device: str) -> Iterator[str]:
                 found = node.apply(*cotangents)
                 for i, g in enumerate(found if isinstance(found, tuple) else (found,)):
                     if g is not None and not g.is_meta:
-                        yield f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]} {case} is made on device {g.device}"
+                        names = f"the gradient of {subject.inputs[i].name} from {subject.outputs[k]}"
+                        yield f"{names} {case} is made on device {g.device}"
         for i in places if subject.linear else ():
             yield from _tangents_on(subject, ours, x, i, case)
 

@@ -88,11 +88,13 @@ class Subject:
     which fused kernels are compared: tails of vectors, long rows, many rows. ``bad_shapes`` and ``refused``
     (name, value, type of the error) must be refused.
 
-    ``fixed`` are outputs without a derivative. ``residuals`` says what a call saves for backward: a name and the tensors
+    ``fixed`` are outputs without a derivative. ``residuals`` says what a call saves for backward: a name and the
+    tensors
     whose gradients read it, one mapping for all settings or one for each.
 
     Where gradients are not those of the formula, ``rule(*cotangents, *tensors, **hyperparameters)`` returns those of
-    the ``overridden`` tensors in order. ``linear`` says whether it is linear in the cotangents, and so has a forward mode.
+    the ``overridden`` tensors in order. ``linear`` says whether it is linear in the cotangents, and so has a forward
+    mode.
     """
 
     name: str

@@ -46,7 +46,7 @@ def make_subject(
 ) -> Subject:
     """The subject of check_function, which describes the arguments."""
     is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
-    own = function if is_class else facts.pop("function", None)
+    own: Any = function if is_class else facts.pop("function", None)
     if inputs is None:
         names = [p.name for p in inspect.signature(reference).parameters.values() if p.default is p.empty]
         inputs = [n for n in names if not any(n in s for s in facts.get("settings", ()))]
@@ -59,11 +59,10 @@ def make_subject(
     subject = Subject(name=name, call=function, composite=reference, inputs=made, function=own, **options)
     if not is_class:
         return subject
-    names = tuple(k for k in subject.settings[0])
+    order = tuple(subject.settings[0])
 
     def call(*tensors: Any, **settings: Any) -> Any:
-        found = own.apply(*tensors, *(settings[k] for k in names))
-        return found
+        return own.apply(*tensors, *(settings[k] for k in order))
 
     object.__setattr__(subject, "call", call)
     return subject
@@ -111,9 +110,9 @@ def check_function(
     """Hold ``function`` against ``reference``, the composite of its formula in plain torch operations.
 
     ``function`` is a torch.autograd.Function, or what people call: tensors by position, then hyperparameters by name
-    (of a Function, by position). ``inputs`` are the tensors, by name or as Input; by default they are the arguments of the
-    reference. ``shapes`` are samples of the shapes of all tensors, which broadcast otherwise, and ``settings`` of the
-    hyperparameters. ``facts`` are other fields of Subject: ``fixed`` outputs, a ``rule`` for gradients that are not
+    (of a Function, by position). ``inputs`` are the tensors, by name or as Input; by default they are the arguments of
+    the reference. ``shapes`` are samples of the shapes of all tensors, which broadcast otherwise, and ``settings`` of
+    the hyperparameters. ``facts`` are other fields of Subject: ``fixed`` outputs, a ``rule`` for gradients that are not
     the formula's, ``double_backward=False``, ``residuals``, ``accuracy`` and so on.
 
     ``only`` and ``skip`` name checks; ``CHECKS`` has all of them.

@@ -1,4 +1,4 @@
-"""A reviewer's report on a hand-written Function: what is wrong with it, how accurate it is, what it keeps and costs."""
+"""A reviewer's report on a hand-written Function: what is wrong, how accurate it is, what it keeps and costs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from symgrad.testing.checks import Finding
 from symgrad.testing.conduct import kept_on, saved, size
 from symgrad.testing.facts import Accuracy, Input, Settings, Subject
 from symgrad.testing.report import Report, inspect_subject, make_subject
-from symgrad.testing.samples import bound, closed, draw, gradients, leaves
+from symgrad.testing.samples import bound, closed, draw, forward_ad, gradients, leaves
 from symgrad.testing.values import WAYS, error_at
 
 __all__ = ["Audit", "Contender", "audit"]
@@ -30,9 +29,11 @@ _ELEMENTS = 1 << 16  # of each tensor, where tensors broadcast and time is taken
 _ROUNDS = 15
 _SHOWN = 2  # findings of a check
 
+_LOST = "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute"
+
 ADVICE: Mapping[str, str] = {
-    "second_differences": "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute",
-    "forward_over_reverse": "an intermediate that is saved has lost its derivative: save inputs or outputs, and recompute",
+    "second_differences": _LOST,
+    "forward_over_reverse": _LOST,
     "undefined_cotangents": "every cotangent may be None, or zeros, whatever the others are",
     "materialised_cotangents": "call ctx.set_materialize_grads(False), and return None where the cotangent is None",
     "torch_func": "use setup_context and generate_vmap_rule; inside jvp, torch turns forward mode off",
@@ -51,7 +52,8 @@ ADVICE: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Contender:
-    """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward and
+    """Figures of one implementation: largest errors in ulp by quantity, bytes kept for backward, seconds of a forward
+    and
     backward; None where it could not be had."""
 
     name: str
@@ -139,8 +141,10 @@ def audit(
     """Review ``function``, a torch.autograd.Function or what people call.
 
     What it should compute is one of: ``spec``, the path or text of a spec; ``formula``, such as ``"x * sigmoid(x)"``,
-    whose names are those of the arguments of ``forward``, with values of hyperparameters in ``settings``; ``reference``,
-    the formula in plain torch operations. With a spec or a formula the accuracy is measured against true values, and the
+    whose names are those of the arguments of ``forward``, with values of hyperparameters in ``settings``;
+    ``reference``,
+    the formula in plain torch operations. With a spec or a formula the accuracy is measured against true values, and
+    the
     generated Function stands beside in the table of figures.
 
     Raises ValueError unless there is one of the three, and what reading the spec raises.
@@ -193,14 +197,14 @@ def _beside(function: Any, generated: Subject, **facts: Any) -> Subject:
 
 
 def _spec_text(function: Any, formula: str, settings: Settings) -> str:
-    """A spec for a formula: its names are tensors, in the order of the function's arguments, unless they have values."""
+    """A spec for a formula: its names are tensors unless they have values, in the order of the arguments."""
     try:
         nodes = list(ast.walk(ast.parse(formula, mode="eval")))
     except SyntaxError as error:
         raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
     called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
     names = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called} - {"pi", "E", "oo"}
-    taken = function.forward if isinstance(function, type) else function
+    taken = getattr(function, "forward", function)
     order = [p for p in inspect.signature(taken).parameters if p in names]
     if set(order) < names:
         missing = ", ".join(sorted(names - set(order)))
@@ -216,7 +220,8 @@ _FUNCTORCH = ("torch_func", "vmap_over_some", "vmap_of_values", "forward_mode", 
 
 
 def _able(subject: Subject) -> tuple[Subject, tuple[Finding, ...], tuple[str, ...]]:
-    """The subject without the modes that it has not at all, a finding for each of them, and the checks that need them."""
+    """The subject without the modes that it has not at all, a finding for each of them, and the checks that need
+    them."""
     missing: list[Finding] = []
     without: list[str] = []
     f, x = closed(subject, bound(subject.call, subject.settings[0]), draw(subject))

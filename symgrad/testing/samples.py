@@ -19,6 +19,7 @@ __all__ = [
     "composite",
     "draw",
     "every",
+    "forward_ad",
     "gradients",
     "leaves",
     "listed",
@@ -29,6 +30,8 @@ __all__ = [
     "total",
 ]
 
+forward_ad: Any = torch.autograd.forward_ad  # has no annotations
+_broadcast_shapes: Any = torch.broadcast_shapes  # nor has this
 _DTYPES = {"float": torch.float64, "int": torch.int64, "bool": torch.bool}
 
 
@@ -143,7 +146,7 @@ def _rule(subject: Subject, settings: Settings) -> Any:
         for i, g in zip(places, given if isinstance(given, (tuple, list)) else (given,), strict=True):
             if g is not None and tensors[i] is not None:
                 g = g if isinstance(g, Tensor) else torch.as_tensor(g).to(tensors[i])
-                found[i] = g.expand(torch.broadcast_shapes(g.shape, tensors[i].shape)).sum_to_size(tensors[i].shape)
+                found[i] = g.expand(_broadcast_shapes(g.shape, tensors[i].shape)).sum_to_size(tensors[i].shape)
         return found
 
     class Rule(torch.autograd.Function):
@@ -177,7 +180,7 @@ def _rule(subject: Subject, settings: Settings) -> Any:
             def weighed(*cotangents: Tensor) -> Tensor:
                 found = gradients(cotangents, tensors)
                 terms = [(found[i] * tangents[i]).sum() for i in wanted if found[i] is not None]
-                return sum(terms, 0 * sum(c.sum() for c in cotangents))
+                return torch.stack([*terms, *(0 * c.sum() for c in cotangents)]).sum()
 
             transposed = torch.func.grad(weighed, tuple(range(len(zeros))))(*zeros)
             return transposed if len(zeros) > 1 else transposed[0]

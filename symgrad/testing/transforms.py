@@ -180,7 +180,7 @@ def forward_mode_is_refused(subject: Subject, device: str) -> Iterator[str]:
 def vmap_of_values(subject: Subject, device: str) -> Iterator[str]:
     """vmap of an operation without derivatives equals that of the composite."""
     settings = subject.settings[0]
-    tensors = [t for t in stacked(draw(subject, device=device), draw(subject, device=device, seed=1))]
+    tensors = stacked(draw(subject, device=device), draw(subject, device=device, seed=1))
     given = present(tensors, range(len(tensors)))
 
     def only(function: Any) -> Any:

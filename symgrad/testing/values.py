@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from symgrad.testing import branches
 from symgrad.testing.checks import check
@@ -18,6 +17,7 @@ from symgrad.testing.samples import (
     bound,
     composite,
     draw,
+    forward_ad,
     gradients,
     leaves,
     listed,
@@ -87,7 +87,7 @@ def _compared(
 
 @check(applies=lambda subject: bool(subject.places))
 def every_branch(subject: Subject, device: str) -> Iterator[str]:
-    """On both sides of every condition of the formula, and at it, values, gradients and second derivatives are equal."""
+    """On both sides of every condition, and at it, values, gradients and second derivatives are equal."""
     for settings in subject.settings:
         sampled = []
         for what, tensors in branches.samples(subject, settings):
@@ -128,7 +128,7 @@ def _to_second(subject: Subject, function: Any, tensors: list[Any]) -> list[Tens
 
 @check(applies=lambda subject: subject.pointwise)
 def special_values(subject: Subject, device: str) -> Iterator[str]:
-    """At infinities, zeros and subnormal numbers there is a number wherever the composite has one, and none for none."""
+    """At infinities, zeros and subnormal numbers there is a number where the composite has one, and none for none."""
     shapes = ((8,),) * len(subject.inputs) if subject.broadcasts else subject.first
     for settings in subject.settings:
         functions = bound(subject.call, settings), reference(subject, settings)
@@ -228,8 +228,9 @@ def error_at(
     explained = 2 * credit * (1.0 if dtype == torch.float32 else 2.0**-29)
     if abs(true) < info.tiny:
         explained += info.tiny  # results may flush to zero there
-    error = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()
-    return max(0.0, error - explained) / spacing
+    error: float = (got.double() - true).abs().nan_to_num(math.inf, math.inf).max().item()
+    beyond: float = max(0.0, error - explained) / spacing
+    return beyond
 
 
 def _measured(
@@ -257,4 +258,5 @@ def _measured(
         return None
     wrt = arguments[place]
     (found,) = torch.autograd.grad(y.sum(), wrt, materialize_grads=True, create_graph=recorded)
-    return found.detach() / max(1, y.numel() // max(1, wrt.numel()))
+    mean: Tensor = found.detach() / max(1, y.numel() // max(1, wrt.numel()))
+    return mean

@@ -66,7 +66,7 @@ def test_the_machine_rounds_after_the_function_alone() -> None:
 @needs_compiler
 def test_passes_take_angles_in_float64_and_the_rest_in_float32(tmp_path) -> None:
     """A product of floats is exact in float64, so the error is that of the function; and no angle overflows."""
-    assert "Pass<Forward, 3, Compute, Storage>" in compiled(WAVE).passes["waves_cpu.cpp"]
+    assert "Pass<Forward, 3, Compute, Storage>" in compiled(WAVE).passes["waves.cpp"]
     module = written(WAVE, tmp_path)
     generator = torch.Generator().manual_seed(0)
     x, a = (torch.randn(4096, generator=generator) * torch.logspace(-3, 6, 4096) for _ in range(2))
@@ -88,5 +88,5 @@ def test_passes_take_angles_in_float64_and_the_rest_in_float32(tmp_path) -> None
 def test_a_hyperparameter_in_an_angle_is_not_rounded_to_float32() -> None:
     (found,) = with_wide_angles([make("sin", W * X)])
     assert {n.args[0] for n in topological(found) if n.op == "widen"} == {W, X}
-    triton = compiled(WAVE).passes["waves_cuda.py"]
+    triton = compiled(WAVE).passes["waves_triton.py"]
     assert "wide_w: tl.float64" in triton and "wide_w = " not in triton

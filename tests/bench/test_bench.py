@@ -106,7 +106,7 @@ def test_a_module_that_cannot_be_imported_does_not_stop_the_others(tmp_path, mon
     (tmp_path / "gate.yaml").write_text(GATE)
     CliRunner().invoke(main, ["gen", str(tmp_path / "gate.yaml"), "--kernels", "-o", str(tmp_path)])
     (tmp_path / "a.py").write_text(text)
-    (tmp_path / "a_cpu.cpp").touch()
+    (tmp_path / "a.cpp").touch()
     result = CliRunner().invoke(main, ["build", str(tmp_path)])
     assert result.exit_code == 1 and "a.py: cannot be imported" in result.output
     assert "gate.py: kernels are turned off" in result.output

@@ -8,11 +8,11 @@ where flag:
 where not flag:
     dy/dx = slope
 
-Saved for backward: x and nothing.
-
-Accuracy in float32: value within 0.3 ulp, derivatives within 0.5 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions.
+Residuals: x or nothing.
+Float32: value within 0.3 ulp, derivatives within 0.5 ulp (beyond the conditioning of the
+formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@
 
     dy/dx = where(mask, where(n == 0, 0, count * n * x**(n - 1)), 1)
 
-Saved for backward: x, count and mask.
-
-Accuracy in float32: value within 0.2 ulp, derivatives within 0.4 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions.
+Residuals: x, count and mask.
+Float32: value within 0.2 ulp, derivatives within 0.4 ulp (beyond the conditioning of the
+formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@
     dy/dx     = bias[..., None]
     grad_bias = sum(grad_y * x, dim=[0, 2])
 
-Saved for backward: x and bias.
-
-Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions.
+Residuals: x and bias.
+Float32: value within 0.0 ulp, derivatives within 0.0 ulp (beyond the conditioning of the
+formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

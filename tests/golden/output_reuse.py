@@ -4,11 +4,11 @@
 
     dy/dx = -y
 
-Saved for backward: y.
-
-Accuracy in float32: value within 0.5 ulp, derivatives within 0.5 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions.
+Residuals: y.
+Float32: value within 0.5 ulp, derivatives within 0.5 ulp (beyond the conditioning of the
+formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

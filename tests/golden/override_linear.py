@@ -5,11 +5,11 @@
     grad_x    = where(abs(x) <= 1, grad_y, 0)  (override)
     dy/dscale = sign(x)
 
-Saved for backward: x.
-
-Accuracy in float32: value within 0.0 ulp, derivatives within 0.0 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions.
+Residuals: x.
+Float32: value within 0.0 ulp, derivatives within 0.0 ulp (beyond the conditioning of the
+formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

@@ -4,11 +4,10 @@
 
     grad_x = clamp(grad_y, -limit, limit)  (override)
 
-Saved for backward: nothing.
-
-Accuracy in float32: value within 0.0 ulp beyond the conditioning of the formula, with correctly
-rounded elementary functions.
+Residuals: nothing.
+Float32: value within 0.0 ulp (beyond the conditioning of the formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

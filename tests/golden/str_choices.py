@@ -13,11 +13,11 @@ where reduction == 'none':
 where reduction == 'sum':
     grad_x = 2 * grad_loss * (x - target)
 
-Saved for backward: x and target.
-
-Accuracy in float32: value within 0.7 ulp, derivatives within 0.2 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions.
+Residuals: x and target.
+Float32: value within 0.7 ulp, derivatives within 0.2 ulp (beyond the conditioning of the
+formula).
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

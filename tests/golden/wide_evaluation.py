@@ -5,11 +5,11 @@
     dz/dx = digamma(x)
     dz/dy = -digamma(y)
 
-Saved for backward: x and y.
-
-Accuracy in float32: value within 0.5 ulp, derivatives within 0.3 ulp beyond the conditioning of
-the formula, with correctly rounded elementary functions (value evaluated in float64).
+Residuals: x and y.
+Float32: value within 0.5 ulp, derivatives within 0.3 ulp (beyond the conditioning of the
+formula); value evaluated in float64.
 """
+# pyright: reportIncompatibleMethodOverride=false, reportOperatorIssue=false
 
 from __future__ import annotations
 

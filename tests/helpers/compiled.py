@@ -54,8 +54,8 @@ class Compiled:
     def module(self) -> ModuleType:
         """The generated module, imported."""
         if self._module is None:
-            self._module = ModuleType(f"{runtime.__name__}.{self.spec.op}")  # the runtime stands beside it
-            self._module.__package__ = runtime.__name__
+            self._module = ModuleType(self.spec.op)
+            self._module.__package__ = runtime.__name__  # the runtime stands beside it
             exec(compile(self.text, f"<{self.spec.op}>", "exec"), self._module.__dict__)
         return self._module
 

@@ -46,7 +46,7 @@ def all_written(texts: Sequence[str], folder: Path) -> dict[str, ModuleType]:
     """The modules of specs by the names of their operations."""
     prepare(_with_kernels, texts)
     made = [written(text, folder) for text in texts]
-    return {m._kernels.source.stem.removesuffix("_cpu"): m for m in made}
+    return {m._kernels.source.stem: m for m in made}
 
 
 def imported(path: Path) -> ModuleType:

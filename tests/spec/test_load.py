@@ -118,7 +118,7 @@ def test_a_spec_with_every_key() -> None:
         "weight": "0",
     }
     assert spec.module == Module((Parameter("weight", 0.5, ("features", 3)), Parameter("bias", 0)))
-    assert spec.options == Options("memory", False, None, "same", True)
+    assert spec.options == Options("memory", False, None, "same", "all")
     assert spec.test == Sampling(
         {"input": (2, 4), "weight": (4, 3)}, {"input": (0.5, 3)}, {"beta": (0.5, 2.0), "mode": ("none",)}
     )
@@ -218,3 +218,11 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
     path.write_text(SWISH)
     path.chmod(0)
     assert failure(path) == "permission denied"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("true", "all"), ("false", "none"), ("auto", "auto"), ("all", "all"), ("none", "none")]
+)
+def test_kernels_take_a_word_or_a_truth_value(written: str, meant: str) -> None:
+    spec = parse_spec(f"op: f\ntensors: {{x: }}\noutputs: {{y: x}}\noptions: {{kernels: {written}}}\n")
+    assert spec.options.kernels == meant

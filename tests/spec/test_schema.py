@@ -63,7 +63,7 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
         "double_backward": True,
         "inplace": None,
         "accumulate": "float32",
-        "kernels": False,
+        "kernels": "none",
     }
     output = json_schema()["properties"]["outputs"]["patternProperties"].popitem()[1]
     assert output["anyOf"][1]["properties"]["grad"]["default"] is True

@@ -1,4 +1,4 @@
-"""For every check of symgrad.testing, an operation that is broken in the way that it looks for, and what it must say."""
+"""For every check of symgrad.testing, an operation that is broken in its way, and what it must say."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _contiguous_alone(x: Any, w: Any) -> Any:
 
 
 def _zeros_here(ctx: Any, g: Any) -> Any:
-    x, w = ctx.saved_tensors
+    x, _ = ctx.saved_tensors
     grad_x, grad_w = Scaled.backward(ctx, g)
     return torch.zeros(x.shape, dtype=x.dtype) if grad_x is None else grad_x, grad_w
 

@@ -7,15 +7,39 @@ spellings: the parser expands them and no later stage sees them. Adding a functi
 
 from __future__ import annotations
 
-from symgrad.ir.expr import Expr, Scalar, as_expr, make
-from symgrad.ops.functions import activations, exponential, kinks, special, spellings, trigonometric
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from symgrad.ir.expr import OO, ZERO, Expr, Scalar, as_expr, make
+from symgrad.ops.functions import (
+    activations,
+    bessel,
+    exponential,
+    kinks,
+    special,
+    spellings,
+    trigonometric,
+    vocabulary,
+)
 from symgrad.ops.functions.row import Function
 
-__all__ = ["FUNCTIONS", "SPELLINGS", "Function", "call"]
+__all__ = ["BY_AUTOGRAD", "FUNCTIONS", "SPELLINGS", "Function", "call", "extremum", "extremum_with_zero"]
 
-_ROWS = (*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *kinks.ROWS, *spellings.ROWS, *activations.ROWS)
+_ROWS = (
+    *(*exponential.ROWS, *trigonometric.ROWS, *special.ROWS, *bessel.ROWS, *kinks.ROWS),
+    *(*spellings.ROWS, *activations.ROWS, *vocabulary.ROWS),
+)
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
+
+# The same functions spelled so that autograd differentiates them, for composites; by the names of the others.
+BY_AUTOGRAD: dict[str, Function] = {
+    row.name: replace(row, name=f"{row.name}_by_autograd", torch=row.by_autograd, aliases=(), internal=True)
+    for row in _ROWS
+    if row.by_autograd
+}
+FUNCTIONS |= {row.name: row for row in BY_AUTOGRAD.values()}
 
 # Every spelling that specs may have -> the canonical name.
 SPELLINGS: dict[str, str] = {name: row.name for row in _ROWS if not row.internal for name in (row.name, *row.aliases)}
@@ -26,3 +50,13 @@ def call(name: str, *args: Scalar) -> Expr:
     row = FUNCTIONS[name]
     values = tuple(as_expr(a) for a in args)
     return row.definition(*values) if row.definition else make(name, *values)
+
+
+def extremum(name: str, values: Sequence[Expr]) -> Expr:
+    """The `maximum` or `minimum` of some values."""
+    return reduce(lambda a, b: call(name, a, b), sorted(values, key=lambda value: value.is_static))
+
+
+def extremum_with_zero(name: str, value: Expr) -> Expr:
+    """max(x, 0) is relu, with its slope of 0 at 0; min(x, 0) is what x has besides, with a slope of 1 there."""
+    return make("relu", value) if name == "maximum" else make("clamp", value, -OO, ZERO)

@@ -20,6 +20,10 @@ def _softplus(x: Expr, beta: Expr = ONE, threshold: Expr | None = None) -> Expr:
     return smooth if threshold is None else where(compare("gt", beta * x, threshold), x, smooth)
 
 
+def _log(x: Expr, base: Expr | None = None) -> Expr:
+    return make("log", x) if base is None else make("log", x) / make("log", base)
+
+
 ROWS = (
     Function(
         "exp",
@@ -31,6 +35,7 @@ ROWS = (
         cost=1.6,
         saves="y",
         safe=Fraction(0),
+        sympy="exp",
     ),
     Function(
         "expm1",
@@ -42,10 +47,12 @@ ROWS = (
         cost=1.8,
         saves="y",
         safe=Fraction(0),
+        opened=lambda x: make("exp", x) - 1,
     ),
     Function(
         "log",
-        ("x",),
+        ("x", "base"),
+        definition=_log,
         torch="torch.log({0})",
         python="math.log({0})",
         partials=lambda x: (1 / x,),
@@ -55,6 +62,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 4),
         safe=Fraction(1),
+        sympy="log",
     ),
     Function(
         "log1p",
@@ -67,6 +75,7 @@ ROWS = (
         domain=(-1, math.inf),
         sample=(-0.9, 4),
         safe=Fraction(0),
+        opened=lambda x: make("log", 1 + x),
     ),
     Function(
         "log2",
@@ -79,6 +88,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 4),
         safe=Fraction(1),
+        opened=lambda x: make("log", x) / _LN2,
     ),
     Function(
         "log10",
@@ -91,6 +101,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 4),
         safe=Fraction(1),
+        opened=lambda x: make("log", x) / _LN10,
     ),
     Function(
         "sigmoid",
@@ -102,6 +113,7 @@ ROWS = (
         aliases=("expit",),
         cost=0.8,
         saves="y",
+        opened=lambda x: 1 / (1 + make("exp", -x)),
     ),
     Function(
         "logsigmoid",
@@ -113,6 +125,7 @@ ROWS = (
         cost=4.0,
         saves="xy",
         of_floats=True,
+        opened=lambda x: -make("log", 1 + make("exp", -x)),
     ),
     Function(
         "softplus",
@@ -124,6 +137,7 @@ ROWS = (
         cost=2.5,
         definition=_softplus,
         of_floats=True,
+        opened=lambda x: make("log", 1 + make("exp", x)),
     ),
     Function(
         "logaddexp",
@@ -135,6 +149,7 @@ ROWS = (
         cost=2.5,
         tensor_args=True,
         of_floats=True,
+        opened=lambda a, b: make("log", make("exp", a) + make("exp", b)),
     ),
     Function(
         "xlogy",
@@ -147,6 +162,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.1, 3),
         safe=Fraction(1),
+        opened=lambda x, y: x * make("log", y),
     ),
     Function(
         "xlog1py",
@@ -159,5 +175,6 @@ ROWS = (
         domain=(-1, math.inf),
         sample=(-0.9, 3),
         safe=Fraction(0),
+        opened=lambda x, y: x * make("log", 1 + y),
     ),
 )

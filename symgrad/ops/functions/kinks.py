@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
+
 import mpmath as mp
 
 from symgrad.analysis.integers import is_integer
+from symgrad.ir import expr as ex
 from symgrad.ir import truth
 from symgrad.ir.expr import HALF, ONE, ZERO, Expr, make
 from symgrad.ir.truth import compare, where
@@ -40,11 +44,23 @@ def _clamp_partials(x: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr, Expr]:
     return _indicator(inside), _indicator(below), _indicator(above)
 
 
+def _tensors_first(name: str) -> Callable[[Expr, Expr], Expr]:
+    """A symmetric function, of a number last: SymPy writes it first, where rules and masks do not know it."""
+    return lambda a, b: make(name, b, a) if a.is_static and not b.is_static else make(name, a, b)
+
+
 def _heaviside(x: Expr, values: Expr) -> Expr:
     """What is chosen at 0 may be differentiated, and of another dtype than x, which torch.heaviside refuses."""
     if not values.tensors and not is_integer(x):
         return make("heaviside", x, values)
     return where(compare("eq", x, ZERO), values, make("heaviside", x, ZERO))
+
+
+def _opened_round(x: Expr) -> Expr:
+    """To the nearest whole number; of two as near, the even one."""
+    up = make("floor", x + HALF)
+    to_even = compare("eq", x / 2 - make("floor", x / 2), ex.num(Fraction(1, 4)))  # such as 2.5, between 2 and 3
+    return up - _indicator(to_even)
 
 
 ROWS = (
@@ -57,6 +73,7 @@ ROWS = (
         meaning=abs,
         cost=0.75,
         aliases=("Abs",),
+        sympy="Abs",
     ),
     Function(
         "sign",
@@ -68,6 +85,7 @@ ROWS = (
         cost=0.6,
         aliases=("sgn",),
         saves="",
+        sympy="sign",
     ),
     Function(
         "floor",
@@ -77,6 +95,7 @@ ROWS = (
         partials=lambda x: (ZERO,),
         meaning=mp.floor,
         saves="",
+        sympy="floor",
     ),
     Function(
         "ceil",
@@ -87,6 +106,7 @@ ROWS = (
         meaning=mp.ceil,
         aliases=("ceiling",),
         saves="",
+        sympy="ceiling",
     ),
     Function(
         "round",
@@ -96,6 +116,7 @@ ROWS = (
         partials=lambda x: (ZERO,),
         meaning=mp.nint,
         saves="",
+        opened=_opened_round,
     ),
     Function(
         "relu",
@@ -106,6 +127,7 @@ ROWS = (
         meaning=real.relu,
         cost=0.65,
         saves="y",
+        opened=lambda x: make("maximum", x, ZERO),
     ),
     Function(
         "maximum",
@@ -114,7 +136,9 @@ ROWS = (
         python="max({0}, {1})",
         partials=lambda a, b: _extremum_partials(a, b, "lt"),
         meaning=max,
+        definition=_tensors_first("maximum"),
         tensor_args=True,
+        sympy="Max",
     ),
     Function(
         "minimum",
@@ -123,7 +147,9 @@ ROWS = (
         python="min({0}, {1})",
         partials=lambda a, b: _extremum_partials(a, b, "gt"),
         meaning=min,
+        definition=_tensors_first("minimum"),
         tensor_args=True,
+        sympy="Min",
     ),
     Function(
         "clamp",
@@ -134,6 +160,7 @@ ROWS = (
         meaning=real.clamp,
         cost=0.7,
         aliases=("clip",),
+        opened=lambda x, low, high: make("minimum", make("maximum", x, low), high),
     ),
     Function(  # 1e30 in place of an infinity: limits are reached there, and cotangents do not overflow it
         "finite",
@@ -144,6 +171,7 @@ ROWS = (
         meaning=real.finite,
         cost=1.2,
         internal=True,
+        opened=lambda x: x,
     ),
     Function(
         "heaviside",
@@ -156,5 +184,6 @@ ROWS = (
         aliases=("Heaviside",),
         tensor_args=True,
         saves="m",
+        sympy="Heaviside",
     ),
 )

@@ -16,7 +16,7 @@ import mpmath as mp
 _HUGE = mp.mpf(2) ** 200
 
 # Beyond this nothing is representable, and reducing an angle would take time without bound.
-_LARGEST = mp.mpf(2) ** 2000
+LARGEST = mp.mpf(2) ** 2000
 
 
 def within(low: float, high: float, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -98,15 +98,15 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 
 def sin(x: Any) -> Any:
-    return mp.sin(x) if abs(x) < _LARGEST else mp.nan
+    return mp.sin(x) if abs(x) < LARGEST else mp.nan
 
 
 def cos(x: Any) -> Any:
-    return mp.cos(x) if abs(x) < _LARGEST else mp.nan
+    return mp.cos(x) if abs(x) < LARGEST else mp.nan
 
 
 def tan(x: Any) -> Any:
-    return mp.tan(x) if abs(x) < _LARGEST else mp.nan
+    return mp.tan(x) if abs(x) < LARGEST else mp.nan
 
 
 def atan2(y: Any, x: Any) -> Any:
@@ -132,7 +132,7 @@ def atanh(x: Any) -> Any:
 
 
 def sinc(x: Any) -> Any:
-    return mp.sincpi(x) if abs(x) < _LARGEST else mp.mpf(0)
+    return mp.sincpi(x) if abs(x) < LARGEST else mp.mpf(0)
 
 
 def erf(x: Any) -> Any:
@@ -240,7 +240,82 @@ def power(x: Any, exponent: Any) -> Any:
     if abs(exponent) * max(1, abs(mp.mag(x))) > _HUGE:
         size = exponent * mp.log(abs(x))
         if abs(size) > _HUGE:
-            odd = x < 0 and abs(exponent) < _LARGEST and exponent % 2 == 1
+            odd = x < 0 and abs(exponent) < LARGEST and exponent % 2 == 1
             return (-mp.inf if odd else mp.inf) if size > 0 else mp.mpf(0)
         return mp.exp(size)
     return mp.power(x, exponent)
+
+
+def besselk(order: int, x: Any) -> Any:
+    """K by the trapezoidal rule for its integral over exp(-x*cosh(t)), which converges as fast as it can be added up.
+
+    For positive x; scaled by exp(x) it would be the sum alone.
+    """
+    if x > _HUGE:
+        return mp.mpf(0)
+    with mp.extraprec(40 + max(0, int(mp.mag(x)))):
+        result = mp.exp(-x) * _scaled_besselk(order, x)
+    return +result
+
+
+def scaled_besselk(order: int, x: Any) -> Any:
+    """exp(x) * K(x) for positive x."""
+    if x > _HUGE:
+        return mp.sqrt(mp.pi / (2 * x))
+    with mp.extraprec(40 + max(0, int(mp.mag(x)))):
+        result = _scaled_besselk(order, x)
+    return +result
+
+
+def _scaled_besselk(order: int, x: Any) -> Any:
+    digits = mp.mp.prec * mp.log(2)
+    # The width of the integrand is that of exp(-x*t**2/2) for large x.
+    step = mp.pi**2 / digits if x < digits else mp.pi * mp.sqrt(2 / (x * digits))
+    grown = growth = mp.exp(step)
+    total = mp.mpf(1) / 2
+    while True:
+        cosh = (grown + 1 / grown) / 2
+        size = x * (cosh - 1)
+        if size > digits + 10:
+            return step * total
+        total += mp.exp(-size) * (cosh if order else 1)
+        grown *= growth
+
+
+def bessely(order: int, x: Any) -> Any:
+    """Y of order 0 or 1 for positive x: by its series, and where that would lose too much by mpmath."""
+    if x >= LARGEST:
+        return mp.nan
+    if x > 30:
+        return mp.bessely(order, x)
+    with mp.extraprec(int(4 * x) + 40):
+        half = x / 2
+        log = mp.log(half) + mp.euler
+        term = half if order else mp.mpf(1)
+        total, k, harmonic = mp.mpf(0), 0, mp.mpf(0)  # of the numbers up to k
+        while k < 2 or abs(term) * (1 + harmonic) > mp.eps * max(abs(total), mp.eps):
+            later = harmonic + mp.mpf(1) / (k + 1) if order else harmonic
+            total += term * (2 * log - harmonic - (later if order else harmonic))
+            k += 1
+            harmonic += mp.mpf(1) / k
+            term *= -half * half / (k * (k + order))
+        result = (total - (1 / half if order else 0)) / mp.pi
+    return +result
+
+
+def lambertw(x: Any) -> Any:
+    """The principal branch."""
+    return mp.lambertw(x) if x >= -mp.exp(-1) else mp.nan
+
+
+def erfi(x: Any) -> Any:
+    return mp.sign(x) * mp.inf if x * x > _HUGE else mp.erfi(x)
+
+
+def dawson(x: Any) -> Any:
+    """exp(-x**2) times the integral of exp(t**2) from 0 to x."""
+    if x * x > _HUGE:
+        return 1 / (2 * x)
+    with mp.extraprec(2 * max(0, int(mp.mag(x))) + 10 if x else 0):
+        result = mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x)
+    return +result

@@ -33,6 +33,12 @@ class Function:
         of_floats: whether torch has it for no integers.
         definition: builds the expression where it is made of other functions, always or for some arguments.
         internal: whether only the compiler writes it, and no spec.
+        sympy: name of the SymPy class of the same meaning and the same arguments.
+        opened: the function by more elementary ones, for SymPy, where SymPy has no class for it.
+        in_sympy: from the module sympy and arguments to SymPy's expression, where neither of these can say it.
+        by_autograd: spelling in torch that autograd differentiates, where torch's own function has no derivative.
+        orders: how many first arguments are orders, with no derivative: numbers and hyperparameters, no tensors.
+        in_half: whether torch has it for half precision on every device.
     """
 
     name: str
@@ -51,6 +57,12 @@ class Function:
     of_floats: bool = False
     definition: Callable[..., Expr] | None = None
     internal: bool = False
+    sympy: str = ""
+    opened: Callable[..., Expr] | None = None
+    in_sympy: Callable[..., Any] | None = None
+    by_autograd: str = ""
+    orders: int = 0
+    in_half: bool = True
 
     @property
     def required(self) -> int:

@@ -31,6 +31,7 @@ ROWS = (
         partials=lambda x: (2 / _SQRT_PI * _gaussian(x),),
         meaning=real.erf,
         cost=2.2,
+        sympy="erf",
     ),
     Function(
         "erfc",
@@ -40,6 +41,7 @@ ROWS = (
         partials=lambda x: (-2 / _SQRT_PI * _gaussian(x),),
         meaning=real.erfc,
         cost=3.0,
+        sympy="erfc",
     ),
     Function(
         "erfcx",
@@ -52,6 +54,8 @@ ROWS = (
         saves="xy",
         sample=(-2, 6),
         safe=Fraction(0),
+        opened=lambda x: make("exp", x**2) * make("erfc", x),
+        in_half=False,
     ),
     Function(
         "log_ndtr",
@@ -62,6 +66,8 @@ ROWS = (
         meaning=real.log_ndtr,
         cost=34.0,
         saves="xy",
+        opened=lambda x: make("log", HALF * make("erfc", -x * sqrt(HALF))),
+        in_half=False,
     ),
     Function(
         "erfinv",
@@ -74,6 +80,7 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
+        sympy="erfinv",
     ),
     Function(
         "lgamma",
@@ -87,6 +94,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.3, 5),
         safe=Fraction(3),
+        sympy="loggamma",
     ),
     Function(
         "digamma",
@@ -100,6 +108,7 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.3, 5),
         safe=Fraction(3),
+        sympy="digamma",
     ),
     Function(
         "polygamma",
@@ -112,5 +121,6 @@ ROWS = (
         domain=(0, math.inf),
         sample=(0.5, 5),
         safe=Fraction(3),
+        sympy="polygamma",
     ),
 )

@@ -28,6 +28,10 @@ def _sinc_partial(x: Expr) -> Expr:
     return where(near, PI * PI * x * series, (make("cos", PI * x) - make("sinc", x)) / x)
 
 
+def _opened_sinc(x: Expr) -> Expr:
+    return where(compare("eq", x, ZERO), ONE, make("sin", PI * x) / (PI * x))
+
+
 def _hypot_partials(x: Expr, y: Expr) -> tuple[Expr, Expr]:
     h = make("hypot", x, y)
     return x / h, y / h
@@ -48,6 +52,7 @@ ROWS = (
         partials=lambda x: (make("cos", x),),
         meaning=real.sin,
         cost=2.5,
+        sympy="sin",
     ),
     Function(
         "cos",
@@ -57,6 +62,7 @@ ROWS = (
         partials=lambda x: (-make("sin", x),),
         meaning=real.cos,
         cost=2.5,
+        sympy="cos",
     ),
     Function(
         "tan",
@@ -69,6 +75,7 @@ ROWS = (
         saves="y",
         sample=(-1.2, 1.2),
         safe=Fraction(0),
+        sympy="tan",
     ),
     Function(
         "asin",
@@ -82,6 +89,7 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
+        sympy="asin",
     ),
     Function(
         "acos",
@@ -95,6 +103,7 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
+        sympy="acos",
     ),
     Function(
         "atan",
@@ -105,6 +114,7 @@ ROWS = (
         meaning=mp.atan,
         aliases=("arctan",),
         cost=3.8,
+        sympy="atan",
     ),
     Function(
         "atan2",
@@ -117,6 +127,7 @@ ROWS = (
         cost=2.4,
         tensor_args=True,
         sample=(0.2, 3),
+        sympy="atan2",
     ),
     Function(
         "sinh",
@@ -127,6 +138,7 @@ ROWS = (
         meaning=real.sinh,
         cost=2.0,
         safe=Fraction(0),
+        sympy="sinh",
     ),
     Function(
         "cosh",
@@ -137,6 +149,7 @@ ROWS = (
         meaning=real.cosh,
         cost=2.0,
         safe=Fraction(0),
+        sympy="cosh",
     ),
     Function(
         "tanh",
@@ -147,6 +160,7 @@ ROWS = (
         meaning=real.tanh,
         cost=4.3,
         saves="y",
+        sympy="tanh",
     ),
     Function(
         "asinh",
@@ -157,6 +171,7 @@ ROWS = (
         meaning=mp.asinh,
         aliases=("arcsinh",),
         cost=30.0,
+        sympy="asinh",
     ),
     Function(
         "acosh",
@@ -170,6 +185,7 @@ ROWS = (
         domain=(1, math.inf),
         sample=(1.1, 4),
         safe=Fraction(2),
+        sympy="acosh",
     ),
     Function(
         "atanh",
@@ -183,6 +199,7 @@ ROWS = (
         domain=(-1, 1),
         sample=(-0.9, 0.9),
         safe=Fraction(0),
+        sympy="atanh",
     ),
     Function(
         "hypot",
@@ -197,6 +214,7 @@ ROWS = (
         sample=(0.2, 3),
         safe=Fraction(1),
         of_floats=True,
+        opened=lambda x, y: sqrt(x**2 + y**2),
     ),
     Function(
         "sinc",
@@ -206,5 +224,6 @@ ROWS = (
         partials=lambda x: (_sinc_partial(x),),
         meaning=real.sinc,
         cost=13.0,
+        opened=_opened_sinc,
     ),
 )

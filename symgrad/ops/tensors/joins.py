@@ -7,9 +7,10 @@ equal ones, so that the sizes of results are known where those of operands are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
-from symgrad.ir.expr import ONE, ZERO, Expr, make
+from symgrad.ir.expr import ONE, ZERO, Expr, add, make, split_coefficient
 from symgrad.ir.truth import compare, where
 from symgrad.ops.tensors import sizes
 from symgrad.ops.tensors.extent import Dim, Extent, ShapeConflict, extent, positions, same, unknown
@@ -184,7 +185,48 @@ def _joined(node: Expr, operands: tuple[Extent, ...]) -> Extent:
 
 
 def _cat_vjp(node: Expr, g: Expr) -> tuple[Expr | None, ...]:
+    """The slices of the cotangent, which read nothing of what was joined where their sizes are numbers."""
+    dim = node["dim"]
+    lengths = [_length(extent(a), dim) for a in node.args]
+    if all(isinstance(n, int) for n in lengths):
+        known = [n for n in lengths if isinstance(n, int)]
+        starts = [sum(known[:k]) for k in range(len(known))]
+        slices = zip(starts, known, strict=True)
+        return tuple(make("slice", g, dim=dim, start=k, stop=k + n, step=1) for k, n in slices)
+    if len(set(lengths)) == 1 and lengths[0] is not None:
+        return tuple(make("chunk", g, dim=dim, chunks=len(lengths), index=k) for k in range(len(lengths)))
     return tuple(make("part", g, *node.args, dim=node["dim"], index=k) for k in range(len(node.args)))
+
+
+def _length(of: Extent, dim: Any) -> Dim | None:
+    return of.dims[dim] if isinstance(dim, int) and -len(of.dims) <= dim < len(of.dims) else None
+
+
+def rejoined(total: Expr) -> Expr:
+    """A sum of what fills slices of zeros, as one join, where the slices are side by side and all there are."""
+    parts: dict[tuple[Expr, Any], list[tuple[Expr, Expr]]] = {}
+    for term in total.args:
+        factor, inner = split_coefficient(term)
+        if inner.op in ("chunk_back", "slice_back"):
+            parts.setdefault((inner.args[1], inner["dim"]), []).append((inner, factor * inner.args[0]))
+    for (like, dim), found in parts.items():
+        ordered = sorted(found, key=lambda part: part[0].get("index", part[0].get("start")))
+        if len(found) > 1 and _fills([inner for inner, _ in ordered], _length(extent(like), dim)):
+            whole = make("cat", *(value for _, value in ordered), dim=dim)
+            backs = {inner for inner, _ in found}
+            return add(whole, *(t for t in total.args if split_coefficient(t)[1] not in backs))
+    return total
+
+
+def _fills(parts: Sequence[Expr], size: Dim | None) -> bool:
+    """Whether slices, in order, are side by side and fill a dimension."""
+    if all(p.op == "chunk_back" for p in parts):
+        return [p["index"] for p in parts] == list(range(parts[0]["chunks"])) and len({p["chunks"] for p in parts}) == 1
+    if any(p.op == "chunk_back" or p["step"] != 1 or p["start"] < 0 for p in parts):
+        return False
+    last = parts[-1]["stop"]
+    meet = all(a["stop"] == b["start"] for a, b in pairwise(parts))
+    return meet and parts[0]["start"] == 0 and (last is None or (isinstance(size, int) and last == size))
 
 
 def _cat_jvp(node: Expr, t: Tangents) -> Expr | None:

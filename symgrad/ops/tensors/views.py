@@ -175,7 +175,7 @@ ROWS = (
     TensorOp(
         "flatten",
         attributes=(Attribute("start_dim", "dim", 0), Attribute("end_dim", "dim", -1)),
-        torch="{0}.flatten({start_dim}, {end_dim})",
+        torch="rt.flatten({0}, {start_dim}, {end_dim})",
         **_BACK,
         extent=_flattened,
         definition=_flatten,
@@ -186,7 +186,7 @@ ROWS = (
         operands=("input", "sizes"),
         attributes=(Attribute("dim", "dim", required=True),),
         order=("input", "dim", "sizes"),
-        torch="{0}.unflatten({dim}, ({rest}))",
+        torch="rt.unflatten({0}, {dim}, {rest})",
         **_BACK,
         extent=_unflattened,
         variadic=True,

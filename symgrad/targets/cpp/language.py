@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symgrad.targets.cpp.shared import shared_files
 from symgrad.targets.cpp.source import render_source
 from symgrad.targets.cpp.spellings import can_spell
 from symgrad.targets.fused.language import Language
@@ -14,4 +15,4 @@ def _has(kernel: Kernel) -> bool:
     return True
 
 
-CPP = Language("_cpu.cpp", "Library", can_spell, _has, render_source)
+CPP = Language("C++", ".cpp", "Library", can_spell, _has, render_source, shared_files)

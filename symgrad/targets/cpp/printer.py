@@ -76,7 +76,7 @@ class CppPrinter(PassPrinter):
         n = exponent.number
         if n in _POWERS:
             return f"{_POWERS[n]}({self.lanes(base)})", _ATOM
-        return f"pow({self.lanes(base)}, {self.lanes(exponent)})", _ATOM
+        return f"pow({self.lanes(base)}, {self(exponent) if exponent.is_static else self.lanes(exponent)})", _ATOM
 
     def _clamp(self, value: Expr, low: Expr, high: Expr) -> str:
         """A value between constants, of which the instructions for it need not ask whether they are NaN."""

@@ -12,8 +12,8 @@ from symgrad.ir.expr import Expr
 from symgrad.parse.formula import formula
 from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
-from symgrad.targets.cpp.plumbing import plumbing, reserved
 from symgrad.targets.cpp.printer import CppPrinter
+from symgrad.targets.cpp.shared import reserved
 from symgrad.targets.fused import rows
 from symgrad.targets.fused.model import Kernel
 from symgrad.targets.fused.writing import name_values
@@ -45,6 +45,7 @@ class Written:
     stage_of: tuple[int, ...]
     slots: int
     known: int
+    held: tuple[int, ...]
     keeps: int
     stored: int
     totals: int
@@ -87,8 +88,7 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "any_rows": any(w.by_row for w in written),
     }
     template = environment().get_template("cpp/kernels.cpp.j2")
-    draft = template.render(**context, plumbing="")
-    return template.render(**context, plumbing=plumbing(draft))
+    return template.render(**context)
 
 
 def _comment(docstring: str) -> list[str]:
@@ -129,7 +129,8 @@ class _Writer:
         reductions = [n for stage in found for n in stage.reductions]
         slots = len(reductions) + sum(len(stage.settled) for stage in found)
         known |= {n: f"row[{k}]" for k, n in enumerate(kernel.reductions, slots)}
-        stages, kinds, stage_of = self._stages(found, known)
+        held = list(rows.compared(roots))
+        stages, kinds, stage_of, held_in = self._stages(found, known, held)
         templates = [f"result[{k}] = {{}};" for k in range(len(written))]
         lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))
         return Written(
@@ -142,6 +143,7 @@ class _Writer:
             stage_of=stage_of,
             slots=slots + len(kernel.known),
             known=len(kernel.known),
+            held=held_in,
             keeps=_bits(n in kernel.keeps for n in reductions),
             stored=_bits(r.place is None and not (r.total or r.reduced or r.row) for r in kernel.results),
             totals=_bits(bool(r.total) for r in kernel.results),
@@ -159,19 +161,25 @@ class _Writer:
 
     # ------------------------------------------------------------------------------------------ rows
     def _stages(
-        self, found: Sequence[rows.Stage], known: dict[Expr, str]
-    ) -> tuple[tuple[Stage, ...], str, tuple[int, ...]]:
+        self, found: Sequence[rows.Stage], known: dict[Expr, str], held: Sequence[Expr]
+    ) -> tuple[tuple[Stage, ...], str, tuple[int, ...], tuple[int, ...]]:
         """The passes over a row that reduce it, before the one that writes; what each reduction is, and its stage.
 
-        After each of them, what follows from the reductions alone is computed once for the row.
+        After each of them, what follows from the reductions alone is computed once for the row. The last numbers are
+        the stages that compute the values that are `held`: later ones read these, after the operands.
         """
         reductions = [n for stage in found for n in stage.reductions]
         slots = {n: k for k, n in enumerate([*reductions, *(n for stage in found for n in stage.settled)])}
         stages: list[Stage] = []
+        held_in: dict[Expr, int] = {}
         for stage in found:
             members = stage.reductions
             templates = [_ACCUMULATE[n.op].replace("#", str(slots[n])) for n in members]
-            lines = self._statements([n.args[0] for n in members], templates, known)
+            own = {v: f"given[{len(self.given) + held.index(v)}]" for n in members for v in n.args if v in held}
+            own = {v: text for v, text in own.items() if v not in known}
+            lines = self._statements([n.args[0] for n in members], templates, known, held=own)
+            known |= own
+            held_in |= dict.fromkeys(own, len(stages))
             known |= {n: f"row[{slots[n]}]" for n in members}
             settled = self._statements(stage.settled, [f"row[{slots[n]}] = {{}};" for n in stage.settled], known)
             known |= {n: f"row[{slots[n]}]" for n in stage.settled}
@@ -180,6 +188,7 @@ class _Writer:
             tuple(stages),
             "".join(_KINDS[n.op] for n in reductions),
             tuple(k for k, stage in enumerate(found) for _ in stage.reductions),
+            tuple(held_in[v] for v in held),
         )
 
     def _unpacked(self, lines: Sequence[str]) -> list[str]:
@@ -192,13 +201,20 @@ class _Writer:
 
     # ------------------------------------------------------------------------------------------ statements
     def _statements(
-        self, roots: Sequence[Expr], templates: Sequence[str], known: Mapping[Expr, str], *, chosen: bool = False
+        self,
+        roots: Sequence[Expr],
+        templates: Sequence[str],
+        known: Mapping[Expr, str],
+        *,
+        chosen: bool = False,
+        held: Mapping[Expr, str] | None = None,
     ) -> list[str]:
-        """Statements that compute the roots; values used more than once have names."""
+        """Statements that compute the roots; values used more than once have names, those that are `held` places."""
         names = dict(known)
         printer = CppPrinter(names, self.constants)
-        named = name_values(roots, names, self.names.copy(), printer)
-        lines = [f"const auto {name} = {text};" for name, text in named]
+        named = name_values(roots, names, self.names.copy(), printer, held)
+        places = frozenset((held or {}).values())
+        lines = [f"{'' if name in places else 'const auto '}{name} = {text};" for name, text in named]
         for k, (root, template) in enumerate(zip(roots, templates, strict=True)):
             line = template.format(printer.lanes(root))
             lines.append(f"if constexpr (wanted >> {k} & 1) {line}" if chosen else line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from symgrad.accuracy.machine import machine
@@ -27,7 +27,7 @@ class Fused:
 
     `definitions` are its lines that bind the files, `choose` the body of the function that tells which passes serve a
     call, empty where there is no choice; `note` is for its docstring. `kept` is the most numbers that forward keeps for
-    each row beside what the plan saves.
+    each row beside what the plan saves; `shared` are files that those of a folder share.
     """
 
     files: dict[str, str]
@@ -35,10 +35,12 @@ class Fused:
     choose: tuple[str, ...]
     note: str
     kept: int = 0
+    shared: dict[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
-def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
-    """The fused passes of an operation; None where it has none. The first of the languages has all of them."""
+def fused(layout: Layout, languages: Sequence[Language]) -> Fused:
+    """The fused passes of an operation, and why others are `missing`. The first of the languages has all that are."""
     by_variant: dict[int, Kernels] = {}
     found: list[Kernel] = []
     for number, variant in enumerate(layout.variants, 1):
@@ -47,17 +49,46 @@ def fused(layout: Layout, languages: Sequence[Language]) -> Fused | None:
         found += own.all
     files = {}
     runners = []
+    shared: dict[str, str] = {}
     for language in languages:
         own_passes = [k for k in found if _is_written(k, language)]
         if own_passes:
             name, text = f"{layout.spec.op}{language.suffix}", language.render(layout, own_passes)
             files[name] = text
+            shared |= language.shared()
             runners.append((language.runner, name, sha256(text.encode()).hexdigest()))
+    missing = _missing(list(by_variant.values()), found, languages)
     binding = _Binding(layout, by_variant, found)
     if not files:
-        return None
+        return Fused({}, (), (), "", missing=missing)
     definitions = (binding.library(runners), binding.table())
-    return Fused(files, definitions, tuple(binding.choose()), binding.note([n for _, n, _ in runners]), binding.kept)
+    note = binding.note([name for _, name, _ in runners])
+    return Fused(files, definitions, tuple(binding.choose()), note, binding.kept, shared, missing)
+
+
+def _missing(by_variant: Sequence[Kernels], found: Sequence[Kernel], languages: Sequence[Language]) -> tuple[str, ...]:
+    """A line for each reason why a part of the operation is left to eager operations."""
+    reasons: dict[str, dict[str, None]] = {}
+    for passes in by_variant:
+        for method, why in passes.missing:
+            reasons.setdefault(why, {})[method] = None
+    lines = [f"no kernel for {_listed(list(methods))}: {why}" for why, methods in reasons.items()]
+    for language in languages[1:]:
+        lacking = [k for k in found if not _is_written(k, language)]
+        if lacking:
+            nodes = topological(*machine([r.value for k in lacking for r in k.results]))
+            ops = list(dict.fromkeys(n.op for n in nodes if not language.can_spell(n)))
+            which = _listed(list(dict.fromkeys(_KINDS[k.name.partition("_")[0]] for k in lacking)))
+            lines.append(f"no {language.name} for {which}: {_listed(ops) if ops else 'sums over other dimensions'}")
+    return tuple(lines)
+
+
+_KINDS = {
+    "forward": "forward",
+    "backward": "backward",
+    "jvp": "forward mode",
+    "second": "second derivatives",
+}
 
 
 def _is_written(kernel: Kernel, language: Language) -> bool:
@@ -83,8 +114,9 @@ class _Binding:
         """The definition of what compiles and calls the passes."""
         (runner, file, digest), *others = runners
         parts = 1 + max(k.part for k in self.found)
-        elsewhere = "".join(f', {r}(__file__, "{f}", "{d}")' for r, f, d in others)
-        return f'_kernels = {runner}(__file__, "{file}", "{digest}", {parts}{elsewhere})'
+        elsewhere = "".join(f', rtk.{r}(__file__, "{f}", "{d}")' for r, f, d in others)
+        least = f", least={_LEAST}" if self.layout.spec.options.kernels == "auto" else ""
+        return f'_kernels = rtk.{runner}(__file__, "{file}", "{digest}", {parts}{elsewhere}{least})'
 
     def table(self) -> str:
         """The definition of the table of passes."""
@@ -96,7 +128,7 @@ class _Binding:
             parts.append(f"cotangents={cotangents!r}")
         if len(self.layout.variants) > 1:
             parts.append(f"choose={self.layout.class_name}Function.kernels")
-        return f"_passes = Kernels({', '.join(parts)})"
+        return f"_passes = rtk.Kernels({', '.join(parts)})"
 
     def choose(self) -> list[str]:
         """The body of the function that tells which passes serve a call."""
@@ -121,7 +153,7 @@ class _Binding:
             parts.append(f"second={{{', '.join(rows)}}}")
         if own.forward is not None and own.forward.keeps:
             parts.append("keeps=True")
-        return f"Passes({', '.join(parts)})"
+        return f"rtk.Passes({', '.join(parts)})"
 
     def _entry(self, kernel: Kernel, places: Sequence[int] = ()) -> str:
         """The constructor call of a pass."""
@@ -143,7 +175,7 @@ class _Binding:
             parts.append(f"numbers={tuple(numbers)!r}")
         if places:
             parts.append(f"places={tuple(places)!r}")
-        return f"Pass({', '.join(parts)})"
+        return f"rtk.Pass({', '.join(parts)})"
 
     def note(self, files: Sequence[str]) -> str:
         """What the docstring says of the passes."""
@@ -165,6 +197,7 @@ class _Binding:
         return "; ".join([text, *rest]) + "."
 
 
+_LEAST = 2**16  # elements from which passes serve by themselves
 _SERVED = ("forward", "backward", "forward mode", "second derivatives")
 
 

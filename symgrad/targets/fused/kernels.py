@@ -28,6 +28,7 @@ __all__ = ["CanSpell", "Kernel", "Kernels", "Operand", "Result", "Second", "Valu
 
 CanSpell = Callable[[Expr], bool]  # whether a language has the operation of a machine node
 
+_MOST_RESULTS = 24  # of one pass, which are bits of a number together with what it keeps of rows
 _MOST_CHOICES = 2  # tensors up to which every choice of defined tangents or cotangents has a pass
 
 T = TypeVar("T")
@@ -234,6 +235,8 @@ class _Passes:
         shape: tuple[tuple[int, tuple[int, ...]], ...],
         wide: bool,
     ) -> Kernel:
+        if len(results) > _MOST_RESULTS:
+            raise Unsupported(f"more than {_MOST_RESULTS} results")
         forms = self.rational([r.value for r in results], wide)
         narrow = narrowed(forms, self.layout) if wide and self.can_spell(make(WIDEN, results[0].value)) else None
         forms, wide = (narrow, False) if narrow is not None else (forms, wide)
@@ -244,8 +247,6 @@ class _Passes:
         for node in order:
             if not self.can_spell(node):
                 raise Unsupported(node.op)
-            if node.op == "eq" and any(_may_round_anew(a) for a in node.args if a.op in ("row_max", "row_min")):
-                raise Unsupported("where a formula has its extremum")
         scalars = [self.layout.symbol(h.name) for h in self.layout.spec.hyperparameters]
         read = frozenset().union(*(r.value.symbols for r in results)) | frozenset(s for n in lowered for s in n.symbols)
         if any(s["kind"] == "str" for s in read):
@@ -269,18 +270,6 @@ def _rank(variant: Variant) -> int | None:
 def _is_whole(elements: Elements, formula: Expr) -> bool:
     """Whether a value has the shape of its pass: what is reduced in it does not add to its shape."""
     return not any(n.op in ROW_OPS for s in shape_sources(formula) for n in topological(elements(s).expr))
-
-
-_EXACT = frozenset(["sym", "num", "const", "abs", "neg", "maximum", "minimum", "relu", "clamp", "row_max", "row_min"])
-
-
-def _may_round_anew(extremum: Expr) -> bool:
-    """Whether an element may differ from the extremum that it is.
-
-    What is computed twice, a compiler may contract in two ways where products are added.
-    """
-    ops = {n.op for n in topological(*extremum.args)} - _EXACT
-    return not (ops <= {"add", "sub"} or ops <= {"mul", "div"})
 
 
 def _belongs_to_row(value: Expr) -> bool:

@@ -14,13 +14,17 @@ __all__ = ["Language"]
 
 @dataclass(frozen=True)
 class Language:
-    """`suffix` makes the name of its file from that of the operation; `runner` is the class of the plumbing that runs
-    what is in the file, `can_spell` tells whether it has a machine node, `has` whether it has a pass of which it can
-    spell all nodes, and `render` writes the passes of a module.
+    """`name` is what people call it, `suffix` makes the name of its file from that of the operation.
+
+    `runner` is the class of the runtime that runs what is in the file, `can_spell` tells whether it has a machine node,
+    `has` whether it has a pass of which it can spell all nodes, and `render` writes the passes of a module. `shared`
+    gives what the files of a folder share, by file name.
     """
 
+    name: str
     suffix: str
     runner: str
     can_spell: Callable[[Expr], bool]
     has: Callable[[Kernel], bool]
     render: Callable[[Layout, Sequence[Kernel]], str]
+    shared: Callable[[], dict[str, str]]

@@ -13,7 +13,7 @@ from symgrad.ir.traversal import topological
 from symgrad.targets.fused.elements import ROW_OPS, Unsupported, View, length, of_elements
 from symgrad.targets.fused.model import Operand
 
-__all__ = ["Stage", "kept", "spans", "stages"]
+__all__ = ["Stage", "compared", "kept", "spans", "stages"]
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,27 @@ def stages(roots: Sequence[Expr], known: Collection[Expr] = ()) -> tuple[Stage, 
     )
 
 
+def compared(roots: Sequence[Expr]) -> dict[Expr, Expr]:
+    """What is compared with its own extremum along a row, and that extremum.
+
+    Computed a second time such a value may be rounded otherwise, where the compiler contracts a product and a sum in
+    another way, and then no element of the row is the largest. So it is computed once and held for the whole row.
+    """
+    found: dict[Expr, Expr] = {}
+    for node in topological(*roots):
+        if node.op == "eq":
+            for value, extremum in (node.args, node.args[::-1]):
+                if extremum.op in _EXTREMA and extremum.args[0] is value:
+                    found[value] = extremum
+    return found
+
+
+_EXTREMA = ("row_max", "row_min")
+
+
 def kept(before: Sequence[Expr], after: Sequence[Expr]) -> tuple[Expr, ...]:
     """The reductions that `before` and `after` share, where it spares `after` a pass over the row to know them."""
-    found = {n for stage in stages(after) for n in stage.reductions}
+    found = {n for stage in stages(after) for n in stage.reductions}.difference(compared(after).values())
     known = tuple(n for stage in stages(before) for n in stage.reductions if n in found)
     return known if _passes(after, known) < _passes(after, ()) else ()
 

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.operation import Operation, Variant
-from symgrad.ir.expr import Expr
+from symgrad.ir.expr import Expr, make
+from symgrad.ir.traversal import topological, transform
+from symgrad.ops.functions import BY_AUTOGRAD
 from symgrad.ops.tensors import is_index
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.conditionals import branches
@@ -23,7 +25,8 @@ def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda for
     """The body of the composite, or of another form of its formulas; constants go into `layout.constants`."""
 
     def leaf(variant: Variant) -> list[str]:
-        targets = [Target(layout.outputs[name], form_of(form)) for name, form in variant.formulas.items()]
+        forms = {name: _differentiable(form_of(form)) for name, form in variant.formulas.items()}
+        targets = [Target(layout.outputs[name], form) for name, form in forms.items()]
         scope = Scope(layout.names(), layout.symbols(variant), lets=layout.lets)
         fixed = {o.name for o in layout.spec.outputs if not o.grad and not is_index(variant.formulas[o.name])}
         results = [
@@ -35,6 +38,16 @@ def composite_lines(layout: Layout, form_of: Callable[[Expr], Expr] = lambda for
     return branches(layout.operation.body, leaf, Printer(layout.symbols(), layout.constants))
 
 
+def _differentiable(form: Expr) -> Expr:
+    """The form with functions as autograd differentiates them, where torch's own have no derivative."""
+
+    def visit(node: Expr) -> Expr:
+        row = BY_AUTOGRAD.get(node.op)
+        return make(row.name, *node.args) if row is not None and node.tensors else node
+
+    return transform(form, visit) if any(node.op in BY_AUTOGRAD for node in topological(form)) else form
+
+
 def load_composite(operation: Operation) -> Callable[..., Any]:
     """The composite as a function of tensors and hyperparameters, positional as the spec lists them."""
     import math
@@ -42,13 +55,13 @@ def load_composite(operation: Operation) -> Callable[..., Any]:
     import torch
     from torch.nn import functional
 
-    from symgrad.targets.torch.runtime import _runtime
+    from symgrad.targets.torch.runtime import _runtime, _special
 
     layout = Layout(operation)
     body = "\n".join(f"    {line}" for line in composite_lines(layout))
     arguments = ", ".join(layout.arguments[a] for a in layout.argument_names)
     source = f"def composite({arguments}):\n{body}\n"
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional, "rt": _runtime}
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": functional, "rt": _runtime, "_special": _special}
     scope.update({name: constant_value(node) for node, name in layout.constants.items()})
     exec(compile(source, f"<composite of {layout.spec.op}>", "exec"), scope)
     function: Callable[..., Any] = scope["composite"]

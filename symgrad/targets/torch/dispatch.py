@@ -102,9 +102,33 @@ def inplace(layout: Layout) -> dict[str, Any] | None:
     output = next(iter(layout.outputs.values()))
     return {
         "tensor": layout.arguments[tensor],
-        "shown": "[0]" if layout.keeps else "",
+        "call": written_over(layout) or _copied_over(layout),
         "setup": [f"{layout.class_name}Function.setup_context(ctx, inputs, {_with_nothing(output, layout.keeps)})"],
     }
+
+
+def written_over(layout: Layout) -> str:
+    """The formula as a method that overwrites the tensor; empty where it is none."""
+    own = layout.symbol(layout.spec.options.inplace or "")
+    if layout.widens or len(layout.variants) > 1:
+        return ""
+    (form,) = machine(list(layout.variants[0].outputs.values()))
+    method = {"add": "add_", "sub": "sub_", "mul": "mul_", "div": "div_"}.get(form.op)
+    operands = list(form.args)
+    if method in ("add_", "mul_") and operands[1] is own:
+        operands.reverse()
+    if method is None or operands[0] is not own or own in operands[1].symbols:
+        return ""
+    printer = Printer(layout.symbols(), layout.constants)
+    return f"{printer(own)}.{method}({printer(operands[1])})"
+
+
+def _copied_over(layout: Layout) -> str:
+    """The result of forward, copied over the tensor."""
+    own = layout.arguments[layout.spec.options.inplace or ""]
+    call = ", ".join(layout.arguments[a] for a in layout.argument_names)
+    shown = "[0]" if layout.keeps else ""
+    return f"rt.overwrite({own}, {layout.class_name}Function.forward({call}){shown})"
 
 
 def reads_overwritten(layout: Layout) -> bool:

@@ -45,7 +45,7 @@ def module_docstring(layout: Layout, note: str = "") -> str:
     """Formula, derivatives, what is saved, how accurate it is, a note, and where it comes from."""
     spec = layout.spec
     facts = "\n".join(filter(None, [_residuals(layout), _accuracy(layout)]))
-    parts = [summary(layout), equations(layout), _derivatives(layout), facts]
+    parts = [summary(layout), equations(layout), derivatives_text(layout), facts]
     if note:
         parts.append(wrapped(note))
     if spec.doc:
@@ -57,8 +57,8 @@ def module_docstring(layout: Layout, note: str = "") -> str:
 
 def equations(layout: Layout) -> str:
     """The formula as the spec writes it."""
-    rows = [(b.name, " ".join(b.text.split())) for b in layout.spec.let]
-    rows += [(o.name, " ".join(o.formula.text.split())) for o in layout.spec.outputs]
+    rows = [(b.name, b.line) for b in layout.spec.let]
+    rows += [(o.name, o.formula.line) for o in layout.spec.outputs]
     return _table(rows)
 
 
@@ -104,7 +104,7 @@ def _places(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _derivatives(layout: Layout) -> str:
+def derivatives_text(layout: Layout) -> str:
     blocks = []
     for path, variant in layout.operation.derivative_variants():
         rows = derivatives(variant, layout.operation.program)
@@ -162,7 +162,7 @@ def class_docstring(layout: Layout) -> str:
     names = listed([o.name for o in spec.outputs])
     text = f"{names} of {spec.op}"
     if len(spec.outputs) == 1:
-        only = " ".join(spec.outputs[0].formula.text.split())
+        only = spec.outputs[0].formula.line
         if len(only) < 50 and "\n" not in only:
             text = f"{names} = {only}"
     subject = "," if len(smooth) == len(spec.outputs) else f"; {listed(smooth)} {'is' if len(smooth) == 1 else 'are'}"

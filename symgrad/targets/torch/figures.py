@@ -41,7 +41,7 @@ class Figure:
 
 def figures(layout: Layout) -> list[Figure]:
     """The figures of the outputs and derivatives that are pointwise, for every variant."""
-    bench = Workbench(layout.operation.program)
+    bench = Workbench(layout.operation.program, layout.operation.memory)
     found: list[Figure] = []
     for decisions, variant in decided(layout):
         for output, tensor, choice, form in pointwise_choices(variant):

@@ -26,7 +26,7 @@ _OF_MODULES: tuple[tuple[Row, ...], ...] = (
     ),
     (
         (".", ("_runtime as rt",)),
-        ("._kernels", ("CudaLibrary", "Kernels", "Library", "Pass", "Passes")),
+        (".", ("_kernels as rtk", "_special")),
     ),
 )
 
@@ -45,6 +45,7 @@ _OF_TESTS: tuple[tuple[Row, ...], ...] = (
         ("torch.nn", ("functional as F",)),
         ("torch.nn", ("grad as _grads",)),
         ("symgrad.testing", ("Accuracy", "FunctionTests", "Input")),
+        ("symgrad.targets.torch.runtime", ("_special",)),
     ),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from symgrad.analysis.places import places
 from symgrad.compiler.operation import Body, Operation, Variant
 from symgrad.differentiate.symbols import cotangent, tangent
 from symgrad.ir.branches import absent
@@ -203,6 +204,13 @@ class Layout:
         """The names that the spec gives to intermediates, by their forms."""
         return {form: name for variant in self.variants for form, name in variant.lets.items()}
 
+    @cached_property
+    def places(self) -> dict[Expr, str]:
+        """The tensors of integers that name places, which stay integers, with their local names."""
+        named = places(f for variant in self.variants for f in variant.formulas.values())
+        pairs = zip(self.spec.tensors, self.tensors, strict=True)
+        return {self.symbol(t.name): local for t, local in pairs if self.symbol(t.name) in named}
+
     @property
     def optional(self) -> bool:
         """Whether a tensor may be absent."""
@@ -305,7 +313,7 @@ class Layout:
     @cached_property
     def absences_on_ctx(self) -> list[str]:
         """Optional tensors whose absence backward and jvp must know: their fused passes are those of each variant."""
-        used = conditions(self.operation.body if self.spec.options.kernels else self.operation.derivative_body)
+        used = conditions(self.operation.body if self.spec.options.fused else self.operation.derivative_body)
         return [t.name for t in self.spec.tensors if absent(t.name) in used]
 
 

@@ -155,7 +155,7 @@ def _signature(own: Owner) -> str:
 # ------------------------------------------------------------------------------------------ what its test asks
 def facts_to_test(layout: Layout, shapes: Shapes, setting: Sequence[Any]) -> dict[str, Any] | None:
     """What the generated test states about the module: its parameters with their initial values, its attributes where
-    they have other names, the arguments of the constructor beside hyperparameters, and shapes that fit the parameters."""
+    they have other names, the arguments of the constructor beside hyperparameters, and shapes that fit."""
     spec = layout.spec
     if spec.module is None:
         return None

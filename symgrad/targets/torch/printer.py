@@ -344,8 +344,8 @@ class Printer:
 
     def _constant(self, node: Expr) -> tuple[str, int]:
         """A constant expression: pi and the like by name, others defined once at the top of the module."""
-        if node.op == "const":
-            return {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}[node["name"]], ATOM
+        if node.op == "const" and node["name"] in _CONSTANTS:
+            return _CONSTANTS[node["name"]], ATOM
         value = constant_value(node)
         if value is None:  # beyond every float: Python says so, or overflows as it should
             return self._scalar(node)
@@ -357,6 +357,9 @@ class Printer:
         if node not in self.constants:
             self.constants[node] = constant_name(node, self.constants.values())
         return self.constants[node], ATOM
+
+
+_CONSTANTS = {"pi": "math.pi", "E": "math.e", "oo": "math.inf", "nan": "math.nan"}
 
 
 def _has_size(number: Expr) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from symgrad.spec.model import Hyperparameter, Tensor
 from symgrad.targets.literals import literal, quoted
-from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten
+from symgrad.targets.torch.dispatch import is_nonlinear, reads_overwritten, written_over
 from symgrad.targets.torch.docs import escaped, listed, summary, wrapped
 from symgrad.targets.torch.floats import read_as_floats
 from symgrad.targets.torch.layout import Layout
@@ -113,6 +113,8 @@ def functions(layout: Layout) -> list[PublicFunction]:
     found = [*_function(layout, spec.op, None, _docstring(layout))]
     if own := spec.options.inplace:
         text = f"Write the result of ``{spec.op}`` over ``{own}`` and return it."
+        if reads_overwritten(layout) or not written_over(layout):
+            text += "\n\nThe result is computed beside it and copied: this saves no memory while it is computed."
         found += _function(layout, f"{spec.op}_", own, text)
     return found
 
@@ -207,7 +209,7 @@ def _calls(layout: Layout, overwritten: str | None, names: Mapping[str, str]) ->
         return [f"return _call({arguments})"]
     own = names[overwritten]
     copied = ", ".join(f"{a}.clone()" if a == own else a for a in names.values())
-    copy = f"return {own}.copy_(_call({copied}))"
+    copy = f"return rt.overwrite({own}, _call({copied}))"
     if reads_overwritten(layout):
         return [copy]
     return [

@@ -335,7 +335,7 @@ def large_shapes(layout: Layout) -> list[Shapes]:
 
 
 def bad_shapes(spec: Spec, good: Shapes) -> list[Shapes]:
-    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes, of which one may be 1."""
+    """Shapes that contradict the declared ones: a dimension too few, or a name with two sizes, one of them 1, too."""
     found: list[Shapes] = []
     for i, t in enumerate(spec.tensors):
         shape = good[i]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from symgrad.targets.free_names import free_names
+
 __all__ = ["shared_files"]
 
 _FOLDER = Path(__file__).with_name("runtime")
@@ -15,6 +17,7 @@ def _text(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def shared_files(*, kernels: bool) -> dict[str, str]:
-    """Their texts by name; modules with `kernels` share more."""
-    return {name: _text(name) for name in ("_runtime.py", *(["_kernels.py"] if kernels else []))}
+def shared_files(module: str, *, kernels: bool) -> dict[str, str]:
+    """What the text of a module reads of them, by name; modules with `kernels` share more."""
+    more = {"_kernels.py": kernels, "_special.py": "_special" in free_names(module)}
+    return {name: _text(name) for name in ("_runtime.py", *(name for name, read in more.items() if read))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from symgrad.targets.fused.elements import ELEMENTS, ROW, is_count
 from symgrad.targets.fused.language import Language
 from symgrad.targets.fused.model import Kernel
+from symgrad.targets.triton.shared import shared_files
 from symgrad.targets.triton.source import render_source
 from symgrad.targets.triton.spellings import can_spell
 
@@ -18,4 +19,4 @@ def _has(kernel: Kernel) -> bool:
     return not reduced and not counted
 
 
-TRITON = Language("_cuda.py", "CudaLibrary", can_spell, _has, render_source)
+TRITON = Language("Triton", "_triton.py", "CudaLibrary", can_spell, _has, render_source, shared_files)

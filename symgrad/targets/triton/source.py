@@ -12,19 +12,19 @@ from symgrad.accuracy.widening import WIDEN, as_before
 from symgrad.ir.expr import Expr
 from symgrad.ir.traversal import topological
 from symgrad.parse.formula import formula
-from symgrad.resources import environment, template_folder
+from symgrad.resources import environment
 from symgrad.targets.constants import constant_value
 from symgrad.targets.formatting import format_python
 from symgrad.targets.fused.elements import ROW_OPS
 from symgrad.targets.fused.kernels import Kernel
-from symgrad.targets.fused.rows import Stage, stages
+from symgrad.targets.fused.rows import Stage, compared, stages
 from symgrad.targets.fused.writing import name_values
 from symgrad.targets.naming import Names
 from symgrad.targets.torch.docs import module_docstring
 from symgrad.targets.torch.layout import Layout
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.triton.plumbing import plumbing, reserved
 from symgrad.targets.triton.printer import TritonPrinter
+from symgrad.targets.triton.shared import reserved, shared_names
 
 __all__ = ["Written", "render_source"]
 
@@ -117,12 +117,11 @@ def render_source(layout: Layout, kernels: Sequence[Kernel]) -> str:
         "constants": [(name, repr(constant_value(node)), formula(node)) for node, name in constants.items()],
         "kernels": written,
         "any_rows": any(w.by_row for w in written),
-        "launching": (template_folder() / "triton" / "launching.py").read_text(encoding="utf-8").strip("\n"),
     }
     template = environment().get_template("triton/kernels.py.j2")
-    draft = template.render(**context, plumbing="", libdevice=False)
-    helpers = plumbing(draft)
-    return format_python(template.render(**context, plumbing=helpers, libdevice="libdevice." in draft + helpers))
+    draft = template.render(**context, imported=[], libdevice=False)
+    imported = sorted({"Pass", "Plan", "TritonError"} | shared_names(draft))
+    return format_python(template.render(**context, imported=imported, libdevice="libdevice." in draft))
 
 
 class _HostPrinter(Printer):
@@ -212,7 +211,8 @@ class _Writer:
         name = self.kernel.name
         parts = [name, *([f"{name}_numbers"] if numbers else [])]
         means = sum(1 << k for k, r in enumerate(self.kernel.results) if r.total == "mean")
-        traits = {"means": means, "wide": self.kernel.wide, "by_row": self.kernel.by_row}
+        alike = bool(compared(machine([r.value for r in self.kernel.results])))
+        traits = {"means": means, "wide": self.kernel.wide, "by_row": self.kernel.by_row, "alike": alike}
         parts += [f"{trait}={value}" for trait, value in traits.items() if value]
         return f"Pass({', '.join(parts)})"
 

@@ -184,3 +184,21 @@ ORDERED: list[tuple[str, Callable[..., Any], Shape]] = [
 @pytest.mark.parametrize(("text", "plain", "shape"), ORDERED, ids=lambda v: v if isinstance(v, str) else "")
 def test_order(text: str, plain: Callable[..., Any], shape: Shape) -> None:
     check(text, {"x": rand(*shape)}, like=plain)
+
+
+def test_parts_that_fill_a_tensor_are_joined_and_not_added() -> None:
+    from symgrad.differentiate.modes import vjp
+    from symgrad.differentiate.symbols import cotangent
+    from symgrad.plan.hoist import hoisted
+
+    for shape, text in (
+        ((2, 6), "cat([-x[:, 2:], x[:, :2]], dim=1)"),
+        (("N", "C"), "cat([-chunk(x, 2, dim=-1)[1], chunk(x, 2, dim=-1)[0]], dim=-1)"),
+    ):
+        x = symbol("x", "tensor", shape)
+        root = parse_expression(text, [x])
+        gradient = hoisted(vjp({root: cotangent("y", root)}, [x])[x])
+        assert gradient.op == "cat", gradient
+    x = symbol("x", "tensor", (2, 6))
+    root = parse_expression("sum(x[:, :3]) + sum(x[:, 4:])", [x])
+    assert "cat" not in repr(hoisted(vjp({root: cotangent("y", root)}, [x])[x]))

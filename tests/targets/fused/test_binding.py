@@ -22,9 +22,10 @@ def layout(text):
 
 def test_every_language_has_a_file_and_a_runner():
     found = fused(layout(GATE), (CPP, TRITON))
-    assert list(found.files) == ["gate_cpu.cpp", "gate_cuda.py"]
-    assert 'Library(__file__, "gate_cpu.cpp"' in found.definitions[0]
-    assert 'CudaLibrary(__file__, "gate_cuda.py"' in found.definitions[0]
+    assert list(found.files) == ["gate.cpp", "gate_triton.py"]
+    assert '= rtk.Library(__file__, "gate.cpp"' in found.definitions[0]
+    assert 'CudaLibrary(__file__, "gate_triton.py"' in found.definitions[0]
+    assert "least" not in found.definitions[0]
 
 
 @pytest.mark.parametrize("text", [GAMMA, MEAN], ids=["a function", "a sum over the middle"])
@@ -36,4 +37,14 @@ def test_a_pass_that_a_language_has_not_is_not_in_its_file(text):
 
 
 def test_no_file_where_a_language_has_nothing():
-    assert list(fused(layout(GATE), (CPP, replace(TRITON, has=lambda kernel: False))).files) == ["gate_cpu.cpp"]
+    assert list(fused(layout(GATE), (CPP, replace(TRITON, has=lambda kernel: False))).files) == ["gate.cpp"]
+
+
+def test_what_has_no_kernel_is_told_with_its_reason():
+    text = "op: gamma\ntensors: {x: {domain: '(0, oo)'}}\noutputs: {y: digamma(x)}\n"
+    found = fused(layout(text), (CPP, TRITON))
+    assert any(line.startswith("no Triton for forward, backward") and "digamma" in line for line in found.missing)
+    text = "op: product\ntensors: {x: , w: }\noutputs: {y: 'x @ w'}\n"
+    found = fused(layout(text), (CPP, TRITON))
+    assert not found.files
+    assert any(line.startswith("no kernel for forward") and "matmul" in line for line in found.missing)

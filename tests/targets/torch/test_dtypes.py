@@ -23,11 +23,11 @@ def total(value: Expr) -> Expr:
 @pytest.mark.parametrize(
     "formula, text",
     [
-        (X * Y, "_result_dtype(x, y)"),
-        (total(X * Y), "_result_dtype(x, y)"),
+        (X * Y, "rt.result_dtype(x, y)"),
+        (total(X * Y), "rt.result_dtype(x, y)"),
         (total(X) * total(Y), "torch.promote_types(x.dtype, y.dtype)"),
         (total(X * Y) / (total(X) + total(Y)), "torch.promote_types(x.dtype, y.dtype)"),
-        (total(X) * Y, "_result_dtype(torch.empty((), dtype=_result_dtype(x)), y)"),
+        (total(X) * Y, "rt.result_dtype(torch.empty((), dtype=rt.result_dtype(x)), y)"),
     ],
     ids=str,
 )
@@ -88,16 +88,16 @@ K, N = symbol("k", "int_tensor"), symbol("n", "int")
 @pytest.mark.parametrize(
     "formula, text",
     [
-        (X + call("lgamma", K), "_result_dtype(_floated(k), x)"),
-        (call("sqrt", K), "_result_dtype(_floated(k))"),
-        (K / 2, "_result_dtype(_floated(k))"),
-        (total(X * call("log", K)), "_result_dtype(_floated(k), x)"),
-        (1 / K, "_result_dtype(_floated(k))"),
-        (X / (1 + K), "_result_dtype(k, x)"),
-        (X / call("sqrt", K), "_result_dtype(_floated(k), x)"),
-        (X * K / 2, "_result_dtype(k, x)"),
-        (N * K**2 - call("abs", K), "_result_dtype(k)"),
-        (call("maximum", K, ONE), "_result_dtype(k)"),
+        (X + call("lgamma", K), "rt.result_dtype(rt.floated(k), x)"),
+        (call("sqrt", K), "rt.result_dtype(rt.floated(k))"),
+        (K / 2, "rt.result_dtype(rt.floated(k))"),
+        (total(X * call("log", K)), "rt.result_dtype(rt.floated(k), x)"),
+        (1 / K, "rt.result_dtype(rt.floated(k))"),
+        (X / (1 + K), "rt.result_dtype(k, x)"),
+        (X / call("sqrt", K), "rt.result_dtype(rt.floated(k), x)"),
+        (X * K / 2, "rt.result_dtype(k, x)"),
+        (N * K**2 - call("abs", K), "rt.result_dtype(k)"),
+        (call("maximum", K, ONE), "rt.result_dtype(k)"),
     ],
     ids=str,
 )
@@ -162,10 +162,10 @@ def test_functions_that_torch_has_of_floats_alone_take_integers(formula: str, ri
 
 
 def test_a_choice_between_numbers_has_the_dtype_of_all_that_it_compares() -> None:
-    assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
+    assert cast(where(compare("ge", X, Y), ONE, ZERO), {X: "x", Y: "y"}) == ".to(rt.result_dtype(x, y))"
     assert cast(where(compare("ge", X, ZERO), ONE, ZERO), {X: "x"}) == ""
     inside = make("tanh", where(compare("ge", X, Y), ONE, ZERO))
-    assert cast(inside, {X: "x", Y: "y"}) == ".to(_result_dtype(x, y))"
+    assert cast(inside, {X: "x", Y: "y"}) == ".to(rt.result_dtype(x, y))"
 
 
 def test_what_is_made_of_one_whole_tensor_alone_is_not_rounded_to_it() -> None:

@@ -23,11 +23,8 @@ def test_an_argument_with_the_name_of_a_module_is_not_imported() -> None:
 
 def test_blocks_are_apart_and_an_empty_one_is_left_out() -> None:
     assert module_imports("math.pi") == "from __future__ import annotations\n\nimport math"
-    text = imports_of_a_test("pytest.raises; math.pi; checkpoint; pytree")
-    assert text.split("\n\n")[1:] == [
-        "import math",
-        "import pytest\nfrom torch.utils import _pytree as pytree\nfrom torch.utils.checkpoint import checkpoint",
-    ]
+    text = imports_of_a_test("math.pi; torch.pi; Input; FunctionTests")
+    assert text.split("\n\n")[1:] == ["import math", "import torch\nfrom symgrad.testing import FunctionTests, Input"]
 
 
 def test_no_operation_has_the_name_of_something_imported() -> None:

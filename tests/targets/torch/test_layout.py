@@ -24,12 +24,12 @@ def test_class_names(op: str, name: str) -> None:
 
 def test_local_names_are_distinct_and_free() -> None:
     found = text_layout(
-        "\nop: crowded\ntensors: {ctx: , ctx_: , grad_y: , wants_x: , x: }\nhyperparameters: {_fit: 0.5, torch: 1.0}\n"
-        "outputs: {y: ctx * ctx_ + grad_y * x, x_: wants_x * _fit + torch}\n"
+        "\nop: crowded\ntensors: {ctx: , ctx_: , grad_y: , needs_x: , x: }\nhyperparameters: {_fit: 0.5, torch: 1.0}\n"
+        "outputs: {y: ctx * ctx_ + grad_y * x, x_: needs_x * _fit + torch}\n"
     )
     names = [*found.arguments.values(), *found.outputs.values()]
     assert len(set(names)) == len(names)
-    assert not {"ctx", "torch", "_fit", "grad_y", "wants_x", "saved"} & set(names)
+    assert not {"ctx", "torch", "_fit", "grad_y", "needs_x", "rt"} & set(names)
     fresh = found.names()
     assert fresh.fresh("x") != "x"
     assert fresh.fresh("ctx") != "ctx"

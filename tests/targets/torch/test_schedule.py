@@ -44,11 +44,6 @@ def run(lines: list[str], constants: dict[Expr, str], **values: Any) -> dict[str
     return space
 
 
-def alike(value: Expr, other: Expr) -> bool:
-    """All tensors of these tests have one shape and dtype."""
-    return True
-
-
 def equal(found: Any, true: Any) -> bool:
     return bool(abs(mp.mpf(float(found)) - true) <= 1e-8 * abs(true) + 1e-50)
 
@@ -83,17 +78,17 @@ def several(draw: st.DrawFn) -> list[Expr]:
 
 
 @SETTINGS
-@given(several(), st.booleans(), st.booleans())
-def test_statements_compute_the_values_each_operation_once(values: list[Expr], fused: bool, overwrite: bool) -> None:
+@given(several(), st.booleans())
+def test_statements_compute_the_values_each_operation_once(values: list[Expr], fused: bool) -> None:
     true = [well_conditioned(v) for v in values]
     assume(values and None not in true)
     constants: dict[Expr, str] = {}
     targets = [Target(f"r{i}", v) for i, v in enumerate(values)]
-    lines = statements(targets, scope(), constants, fused=fused, fits=alike if overwrite else None)
+    lines = statements(targets, scope(), constants, fused=fused)
     space = run(lines, constants)
     for i, value in enumerate(true):
         assert equal(space[f"r{i}"], value), lines
-    assert overwrite or not repeated(lines), lines
+    assert not repeated(lines), lines
 
 
 @SETTINGS
@@ -104,8 +99,8 @@ def test_under_conditions_each_wanted_value_is_there_and_no_other(values: list[E
     wants = [data.draw(st.sampled_from([(), *((c,) for c in CONDITIONS)])) for _ in values]
     constants: dict[Expr, str] = {}
     targets = [Target(f"r{i}", v, w) for i, (v, w) in enumerate(zip(values, wants, strict=True))]
-    fused, fits = data.draw(st.booleans()), data.draw(st.sampled_from([alike, None]))
-    lines = statements(targets, scope(), constants, fused=fused, fits=fits)
+    fused = data.draw(st.booleans())
+    lines = statements(targets, scope(), constants, fused=fused)
     for held in product([True, False], repeat=3):
         holds = dict(zip(CONDITIONS, held, strict=True))
         space = run(lines, constants, **holds)
@@ -277,7 +272,7 @@ def test_shapes_are_read_from_what_is_there() -> None:
     wider = make("mul", symbol("grad_z", "cotangent"), gap)  # as wide as what the cotangent belongs to
     hidden = Scope(Names([]), {wider: "wide", Z: "z"}, {X: "sx", Y: "sy"})
     lines = statements([Target("r1", make("expand", Z, X + Y))], hidden, {})
-    assert lines == ["r1 = z.expand(_broadcast_shapes(sx, sy))"]
+    assert lines == ["r1 = z.expand(rt.broadcast_shapes(sx, sy))"]
 
 
 def test_a_declared_size_gives_no_name_to_what_has_it() -> None:

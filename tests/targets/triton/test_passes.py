@@ -287,7 +287,7 @@ def test_without_triton_eager_operations_serve_after_one_warning(paths, monkeypa
     module = serving_cpu_tensors(paths["gate"])
     x, beta = torch.randn(5), torch.tensor(0.5)
     with pytest.warns(
-        RuntimeWarning, match="gate_cuda: no fused kernels, eager operations serve instead: .*triton"
+        RuntimeWarning, match="gate_triton: no fused kernels, eager operations serve instead: .*triton"
     ) as seen:
         y = module.gate(x, beta)
     assert len(seen) == 1
@@ -304,10 +304,10 @@ def test_an_old_triton(paths, monkeypatch):
 
 
 def test_a_source_that_was_changed(paths, tmp_path):
-    for name in ("gate.py", "gate_cuda.py", "_runtime.py", "_kernels.py"):
+    for name in ("gate.py", "gate_triton.py", "_runtime.py", "_kernels.py"):
         text = paths["gate"].with_name(name).read_text()
-        (tmp_path / name).write_text(text + "# more\n" * (name == "gate_cuda.py"))
-    with pytest.warns(RuntimeWarning, match="gate_cuda.py is not the file that this module was generated with"):
+        (tmp_path / name).write_text(text + "# more\n" * (name == "gate_triton.py"))
+    with pytest.warns(RuntimeWarning, match="gate_triton.py is not the file that this module was generated with"):
         serving_cpu_tensors(tmp_path / "gate.py").gate(torch.randn(3), torch.tensor(1.0))
 
 

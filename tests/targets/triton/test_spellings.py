@@ -18,8 +18,8 @@ from symgrad.ir import truth
 from symgrad.ir.expr import Expr, make, num, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
-from symgrad.targets.triton.plumbing import plumbing
 from symgrad.targets.triton.printer import TritonPrinter
+from symgrad.targets.triton.shared import MODULE, shared_files
 from symgrad.targets.triton.spellings import SPELLINGS
 
 pytest.importorskip("triton")
@@ -74,7 +74,7 @@ def printed(name: str) -> str:
     """The source of an expression with all that it calls."""
     node = machine([EXPRESSIONS[name][0]])[0]
     text = TritonPrinter({s: s.name for s in (P, Q, R)}, {}, "p").block(node)
-    return text + plumbing(text)
+    return text + shared_files()[MODULE]
 
 
 def source() -> str:
@@ -95,7 +95,7 @@ def source() -> str:
 
     head = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\n"
     head += "".join(f"{name} = tl.constexpr({constant_value(node)!r})\n" for node, name in constants.items())
-    return "\n\n".join([head, *parts, plumbing("\n".join(parts))]) + "\n"
+    return "\n\n".join([head, *parts, shared_files()[MODULE]]) + "\n"
 
 
 @pytest.fixture(scope="module")

@@ -54,13 +54,31 @@ class Common:
 
     def _scope(self, symbols: dict[Expr, str] | None = None) -> Scope:
         known = symbols if symbols is not None else self.layout.symbols()
-        return Scope(self.layout.names(), known, lets=self.layout.lets)
+        return Scope(self.layout.names(), known, lets=self._names_of_forms)
+
+    @cached_property
+    def _names_of_forms(self) -> dict[Expr, str]:
+        """Names that a value has in all methods: that of the spec, or the one that forward gives to a residual."""
+        fullest = self._fullest
+        own = zip(
+            (s.value for s in self.layout.kept(fullest)), self._kept_names(self._first_scope, fullest), strict=True
+        )
+        return {value: name for value, name in own if value not in fullest.outputs.values()} | self.layout.lets
+
+    @property
+    def _first_scope(self) -> Scope:
+        return Scope(self.layout.names(), self.layout.symbols(), lets=self.layout.lets)
+
+    @property
+    def _fullest(self) -> Variant:
+        """The variant that has most residuals."""
+        return max(self.layout.variants, key=lambda variant: len(self.layout.returned(variant)))
 
     @cached_property
     def residual_names(self) -> list[str]:
         """What forward and setup_context call the intermediates: as in the variant that has most."""
-        fullest = max(self.layout.variants, key=lambda variant: len(self.layout.returned(variant)))
-        names = self._kept_names(self._scope(), fullest)
+        fullest = self._fullest
+        names = self._kept_names(self._first_scope, fullest)
         returned = self.layout.returned(fullest)
         return [n for n, s in zip(names, self.layout.kept(fullest), strict=True) if s in returned]
 
@@ -72,10 +90,10 @@ class Common:
         symbols = layout.symbols()
         return [outputs.get(v) or scope.names.for_value(v, symbols, layout.lets) for v in values]
 
-    def _needs_line(self, source: str, wants: Sequence[str]) -> str:
+    def _needs_line(self, source: str, tensors: Sequence[str]) -> str:
         """Unpack which arguments want a derivative, by name; `_` for those that nobody asks about."""
         layout = self.layout
-        return unpacking([f"needs_{a}" for a in layout.argument_names], source, [f"needs_{t}" for t in wants])
+        return unpacking([f"needs_{a}" for a in layout.argument_names], source, [f"needs_{t}" for t in tensors])
 
     def _wanted_tensors(self, variant: Variant) -> list[str]:
         """The tensors with a gradient other than zero."""
@@ -165,6 +183,9 @@ class Common:
     def _widened(self, names: Sequence[str]) -> list[str]:
         """Widen what a derivative is computed from, as far as it needs that."""
         layout = self.layout
+        names = [name for name in names if name not in layout.places.values()]
+        if not names:
+            return []
         if layout.mixes and not layout.wide_slopes:
             return alike(names, "float32" if layout.widens_slopes else "bool")
         return widening(names, "_", layout.wide_slopes) if layout.widens_slopes else []

@@ -89,7 +89,9 @@ class Forward(Common):
         everyone = {
             layout.symbol(t.name): name
             for t, name in zip(layout.spec.tensors, layout.tensors, strict=True)
-            if t.dtype != "bool" and (t.default is None or layout.symbol(t.name) in present)
+            if t.dtype != "bool"
+            and layout.symbol(t.name) not in layout.places
+            and (t.default is None or layout.symbol(t.name) in present)
         }
         names = list(everyone.values())
         lent = lender(s for s in everyone if s["kind"] == "tensor")

@@ -39,7 +39,7 @@ class Jvp(Common):
     def _only_tangent(self) -> str | None:
         """The name of the tangent, where every output of every variant depends on that one alone."""
         layout = self.layout
-        if len(layout.spec.outputs) > 1:
+        if len(layout.spec.outputs) > 1 or any(map(self._refusals, layout.variants)):
             return None
         output = layout.spec.outputs[0].name
         found = [[t for t, _ in self._tangent_terms(output, v)] for v in layout.variants]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import importlib.util
+import importlib
 import math
 import os
 import platform
 import shutil
 import subprocess
+import sys
+import types
 import warnings
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -313,7 +315,10 @@ class Library:
     as_is: frozenset[torch.dtype] = frozenset()  # dtypes that a pass reads beside its own
     narrow = 2048  # elements up to which vectors of 256 bits serve: what follows those of 512 is slow
 
-    def __init__(self, module: str, source: str, digest: str, parts: int = 1, elsewhere: Any = None) -> None:
+    def __init__(
+        self, module: str, source: str, digest: str, parts: int = 1, elsewhere: Any = None, *, least: int = 0
+    ) -> None:
+        self.least = least  # elements from which on passes serve
         self.source = Path(module).with_name(source)
         self.digest = digest
         self.parts = parts  # each a library: of plain calls, of forward mode and second derivatives
@@ -398,6 +403,8 @@ class Library:
             (dtype,) = dtypes
             inputs = [t.shape for t in tensors] if shapes is None else shapes
             walk = _walk(entry, tensors, inputs, wanted, dtype, self.as_is)
+            if walk and math.prod(walk.sizes) < self.least:
+                walk = False
             if walk:
                 narrow = math.prod(walk.sizes) <= self.narrow
                 library = self.library(dtype, entry.part, narrow and self.has_wide_vectors())
@@ -441,8 +448,10 @@ class Library:
         return _compiled(self.source, self.digest, _STORAGE[dtype], part, narrow)
 
     def bind(self, walk: Any, entry: Any, tensors: Any, library: Any) -> Any:
-        """Return the walk with the function that it calls, and the geometry that this reads."""
-        walk.function = getattr(library, entry.name)
+        """Return the walk with the function that it calls, and its geometry; None where the library has none."""
+        walk.function = getattr(library, entry.name, None)
+        if walk.function is None:
+            return self.give_up(RuntimeError(f"{library._name} has no {entry.name}: remove it"), entry.part)
         walk.function.argtypes, walk.function.restype = [_TYPES[letter] for letter in entry.types], None
         numbers = [len(walk.sizes) - 1, *walk.sizes[-1:], *walk.sizes[:-1]]
         for k, steps in enumerate(walk.steps, -len(entry.operands)):
@@ -512,7 +521,7 @@ class CudaLibrary(Library):
             None if size is None else (size, strides, steps, summed > 0, dtype)
             for (size, strides, dtype), steps, summed in zip(walk.results, walk.steps[count:], walk.summed, strict=True)
         ]
-        walk.function = library.Plan(entry.name, walk.dtype, walk.sizes, walk.steps[:count], results)
+        walk.function = library.Plan(library.PASSES[entry.name], walk.dtype, walk.sizes, walk.steps[:count], results)
         return walk
 
 
@@ -682,12 +691,22 @@ def _compiled(source: Path, digest: str, storage: str, part: int, narrow: bool) 
     if narrow:
         flags.append("-mno-avx512f")
         kind += "_narrow"
-    what = "\n".join([digest, *flags, *_machine()])
+    header = source.with_name("_kernels.h").read_bytes().partition(b"#pragma once")[2]
+    shared = hashlib.sha256(header).hexdigest()
+    compiler = _compiler()
+    what = "\0".join([digest, shared, *compiler, *flags, *_machine()])
     folder = _cache_folder()
-    target = folder / f"{source.stem}_{kind}_{hashlib.sha256(what.encode()).hexdigest()[:24]}.so"
+    name = f"{source.stem}_{kind}_{hashlib.sha256(what.encode()).hexdigest()[:24]}"
+    target = folder / f"{name}_{_version(compiler)}.so"
+    if folder.exists():
+        _require_own(folder)
+    if not shutil.which(compiler[0]):  # what was compiled before by the same command serves
+        target = next(filter(_is_sealed, sorted(folder.glob(f"{name}_*.so"))), target)
     if not _is_sealed(target):
-        compiler = _compiler()
+        if not shutil.which(compiler[0]):
+            raise RuntimeError(f"no C++ compiler ({compiler[0]}; CXX names another)")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_own(folder)
         with TemporaryDirectory(dir=folder, prefix="building_") as build:
             made = Path(build) / target.name
             for openmp in (["-fopenmp"], []):  # without it the passes use one thread
@@ -703,14 +722,30 @@ def _compiled(source: Path, digest: str, storage: str, part: int, narrow: bool) 
     return ctypes.CDLL(str(target))
 
 
-def _compiler() -> list[str]:
-    """Return the C++ compiler: $CXX, which may name options too, or the first of g++, clang++ and c++."""
+def _compiler() -> tuple[str, ...]:
+    """Return the command of the C++ compiler: $CXX, which may name options too, or the first there is of the usual."""
     own = os.environ.get("CXX", "").strip()
-    for command in [[own], own.split()] if own else [["g++"], ["clang++"], ["c++"]]:
-        found = shutil.which(command[0])
-        if found:
-            return [found, *command[1:]]
-    raise RuntimeError(f"no C++ compiler ({own or 'g++ or clang++ or c++'}; CXX names another)")
+    if own:
+        return (own,) if shutil.which(own) else tuple(own.split())
+    return (next(filter(shutil.which, ("g++", "clang++", "c++")), "g++"),)
+
+
+@functools.cache
+def _version(compiler: tuple[str, ...]) -> str:
+    """Return what stands for the version of a compiler in the name of a library."""
+    try:
+        text = subprocess.run([*compiler, "--version"], capture_output=True, check=False).stdout
+    except OSError:
+        text = b""
+    return hashlib.sha256(text).hexdigest()[:8]
+
+
+def _require_own(folder: Path) -> None:
+    """Raise RuntimeError where anybody else could put a library into a folder, which would then be run."""
+    found = folder.stat()
+    owner = getattr(os, "getuid", lambda: found.st_uid)()
+    if found.st_uid not in (owner, 0) or (os.name == "posix" and found.st_mode & 0o022):
+        raise RuntimeError(f"{folder} can be written to by others; SYMGRAD_CACHE names another folder")
 
 
 @functools.cache
@@ -745,11 +780,11 @@ def _triton_module(source: Path, digest: str) -> Any:
     if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 6):
         raise RuntimeError(f"Triton 3.6 or later is needed, and this is {triton.__version__}")
     triton.runtime.driver.active.get_current_target()  # needs a C compiler
-    spec = importlib.util.spec_from_file_location(f"{__name__}_cuda", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    package = types.ModuleType(f"{__name__}_passes")  # in which it finds what all of its folder share
+    package.__path__ = [str(source.parent)]
+    sys.modules[package.__name__] = package
+    importlib.invalidate_caches()
+    return importlib.import_module(f"{package.__name__}.{source.stem}")
 
 
 def _seal(library: Path) -> None:

@@ -189,9 +189,15 @@ def widen(*values: Any) -> Any:
 
     That is None where nothing had to be widened. Tensors may be None.
     """
-    dtypes = {t.dtype for t in values if t is not None}
-    if len(dtypes) == 1 and not dtypes & _HALF:
-        return *values, None
+    first = None
+    for t in values:
+        if t is not None and t.dtype is not first:
+            if first is not None:
+                break
+            first = t.dtype
+    else:
+        if first not in _HALF:
+            return *values, None
     given = [t for t in values if t is not None and t.dtype.is_floating_point]
     if all(t.dtype == given[0].dtype and t.dtype not in _HALF for t in given):
         return *values, None
@@ -295,7 +301,8 @@ def save(
     derivative.
     """
     own = [r for r in residuals if r is not None]
-    _mark_fixed(ctx, (*fixed, *own))
+    if own or fixed:
+        _mark_fixed(ctx, (*fixed, *own))
     if own:
         kinds = [y.dtype for y in outputs]
         if any(r.dtype not in kinds or r.dtype in _HALF for r in own if r.dtype.is_floating_point):
@@ -319,8 +326,6 @@ def save(
 
 def _mark_fixed(ctx: Any, outputs: tuple[Tensor, ...]) -> None:
     """Mark outputs as not differentiable, under vmap too, where they wrap the results."""
-    if not outputs:
-        return
     if in_functorch() and _unwrap is not None and not torch.compiler.is_compiling():
         outputs = tuple(_unbatched(y) for y in outputs)
     ctx.mark_non_differentiable(*outputs)
@@ -536,6 +541,13 @@ def _batch_levels(t: Any) -> frozenset[int]:
     return frozenset(found)
 
 
+def overwrite(target: Tensor, value: Tensor) -> Tensor:
+    """Copy a result over a tensor. Raises RuntimeError, as torch does, where its dtype cannot hold it."""
+    if not torch.can_cast(value.dtype, target.dtype):
+        raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {target.dtype}")
+    return target.copy_(value)
+
+
 # --------------------------------------------------------------------------- rules that specs give
 def straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
     """Return the value with the derivative of the surrogate."""
@@ -703,7 +715,7 @@ def segment_sum(x: Tensor, index: Tensor, size: int, dim: int) -> Tensor:
 
 
 def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str) -> Tensor:
-    """Return the extrema of the slices of ``x`` along ``dim`` with the same number in ``index``; 0 where there is none."""
+    """Return the extrema of the slices along ``dim`` with the same number in ``index``; 0 where there is none."""
     place = dim % x.dim()
     zeros = x.new_zeros((*x.shape[:place], size, *x.shape[place + 1 :]))
     where = index.reshape([-1 if k == place else 1 for k in range(x.dim())]).expand(x.shape)
@@ -712,7 +724,26 @@ def segment_extremum(x: Tensor, index: Tensor, size: int, dim: int, reduce: str)
 
 def slice_back(value: Tensor, shape: Any, dim: int, start: int, stop: int | None, step: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` in a slice along ``dim``."""
-    return value.new_zeros(shape).slice_scatter(value, dim, start, stop, step)
+    place = dim % len(shape)
+    first, last, _ = slice(start, stop, step).indices(shape[place])
+    if step == 1:
+        edges = [0, 0] * (len(shape) - 1 - place)
+        return torch.constant_pad_nd(value, [*edges, first, shape[place] - max(first, last)])
+    return value.new_zeros(shape).slice_scatter(value, place, first, last, step)
+
+
+def flatten(x: Tensor, start: int, end: int) -> Tensor:
+    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
+    if not x.dim():
+        return x.reshape((1,))
+    first, last = start % x.dim(), end % x.dim() + 1
+    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+
+
+def unflatten(x: Tensor, dim: int, *sizes: int) -> Tensor:
+    """Return ``x`` with a dimension divided into several."""
+    place = dim % x.dim()
+    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
 
 
 def chunk(x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
@@ -720,13 +751,13 @@ def chunk(x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
     size = x.shape[dim]
     if size % chunks:
         raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
-    return x.split(size // chunks, dim) if size else (x,) * chunks
+    return torch.split(x, size // chunks, dim) if size else (x,) * chunks
 
 
 def chunk_back(value: Tensor, shape: Any, chunks: int, dim: int, index: int) -> Tensor:
     """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``dim``."""
     size = shape[dim] // chunks
-    return value.new_zeros(shape).slice_scatter(value, dim, index * size, (index + 1) * size)
+    return slice_back(value, shape, dim, index * size, (index + 1) * size, 1)
 
 
 def part(value: Tensor, dim: int, *shapes: Any) -> Tensor:

@@ -1,0 +1,138 @@
+"""What `symgrad functions` tells: every function and tensor operation of the tables, as it is known there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from symgrad.accuracy.evaluate import exact
+from symgrad.accuracy.machine import machine
+from symgrad.errors import SymgradError, suggestion
+from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.traversal import topological
+from symgrad.ops.functions import FUNCTIONS, Function, call, kinks
+from symgrad.ops.tensors import ROWS, TENSOR_OPS, TensorOp
+from symgrad.parse.formula import formula
+from symgrad.targets.cpp.spellings import can_spell as in_cpp
+from symgrad.targets.triton.spellings import can_spell as in_triton
+
+__all__ = ["Entry", "entries", "markdown", "named"]
+
+_KINKED = frozenset(row.name for row in kinks.ROWS)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One function or tensor operation, in words. Texts are empty where there is nothing to say.
+
+    ``derivative`` holds a line for each argument; ``kink`` what these are where all arguments are 0.
+    """
+
+    name: str
+    signature: str
+    aliases: tuple[str, ...] = ()
+    means: str = ""
+    derivative: tuple[str, ...] = ()
+    domain: str = ""
+    kink: str = ""
+    kernels: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """The entry as lines, the first of which is its signature."""
+        yield self.signature
+        yield from (f"  also {', '.join(self.aliases)}" for _ in self.aliases[:1])
+        yield from (f"  {self.signature} = {self.means}" for _ in self.means[:1])
+        yield from (f"  {line}" for line in self.derivative)
+        yield from (f"  where all arguments are 0: {self.kink}" for _ in self.kink[:1])
+        yield from (f"  for {self.domain}" for _ in self.domain[:1])
+        yield f"  kernels: {self.kernels or 'none; it is computed by torch'}"
+
+
+def entries() -> list[Entry]:
+    """All that specs may call: functions, then operations on whole tensors, by name."""
+    functions = [_function(row) for name, row in sorted(FUNCTIONS.items()) if not row.internal]
+    return functions + [_tensor_op(row) for row in sorted(ROWS, key=lambda row: row.name)]
+
+
+def named(name: str) -> list[Entry]:
+    """The entries that have this name, or this alias: `max` is two. Raises SymgradError where there is none."""
+    all_ = entries()
+    found = [e for e in all_ if name == e.name] or [e for e in all_ if name in e.aliases]
+    if not found:
+        near = suggestion(name, [spelling for e in all_ for spelling in (e.name, *e.aliases)])
+        raise SymgradError(f"there is no function {name!r}{near or '; `symgrad functions` lists them all'}")
+    return found
+
+
+def markdown() -> str:
+    """All entries as a page of Markdown: two tables."""
+    functions = [e for e in entries() if e.name in FUNCTIONS]
+    tensors = [e for e in entries() if e.name not in FUNCTIONS]
+    lines = ["| function | also | derivative | domain | kernels |", "| --- | --- | --- | --- | --- |"]
+    for found in functions:
+        meaning = (*(f"= {found.means}" for _ in found.means[:1]), *found.derivative)
+        at_kink = f"; where all arguments are 0: {found.kink}" if found.kink else ""
+        told = "<br>".join(f"`{_cell(line)}`" for line in meaning) + at_kink
+        cells = (f"`{found.signature}`", _codes(found.aliases), told, found.domain, found.kernels or "none")
+        lines.append(f"| {' | '.join(cells)} |".replace("  |", " |"))
+    lines += ["", "| operation on tensors | also |", "| --- | --- |"]
+    lines += [f"| `{found.signature}` | {_codes(found.aliases)} |" for found in tensors]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _codes(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _function(row: Function) -> Entry:
+    # What need not be given (the slope of softplus) is left out, and the order of polygamma is a number.
+    arguments = tuple(symbol(n, "int" if n == "n" else "tensor") for n in row.parameters[: row.required])
+    signature = f"{row.name}({', '.join(row.parameters)})"
+    if row.definition is not None and row.partials is None:
+        meant = row.definition(*arguments)
+        return Entry(row.name, signature, row.aliases, formula(meant), kernels=_kernels(meant))
+    partials = row.partials(*arguments) if row.partials is not None else ()
+    derivative = tuple(f"d/d{a.name} = {formula(p)}" for a, p in zip(arguments, partials, strict=False))
+    low, high = row.domain
+    inside = f"{row.parameters[-1]} in ({_bound(low)}, {_bound(high)})"
+    return Entry(
+        row.name,
+        signature,
+        row.aliases,
+        derivative=derivative,
+        domain="" if row.domain == (-math.inf, math.inf) else inside,
+        kink=_at_zero(arguments, partials) if row.name in _KINKED else "",
+        kernels=_kernels(call(row.name, *arguments)),
+    )
+
+
+def _at_zero(arguments: tuple[Expr, ...], partials: tuple[Expr, ...]) -> str:
+    """The conventions at a kink: the partial derivatives where all arguments are 0."""
+    values = exact(partials, dict.fromkeys(arguments, 0), 53) if partials else []
+    return ", ".join(f"d/d{a.name} = {float(v):g}" for a, v in zip(arguments, values, strict=False))
+
+
+def _kernels(value: Expr) -> str:
+    """The languages in which passes can have a value."""
+    nodes = topological(*machine([value]))
+    found = [name for name, has in (("C++", in_cpp), ("Triton", in_triton)) if all(map(has, nodes))]
+    return ", ".join(found)
+
+
+def _bound(value: float) -> str:
+    return {math.inf: "oo", -math.inf: "-oo"}.get(value, f"{value:g}")
+
+
+def _tensor_op(row: TensorOp) -> Entry:
+    assert row.name in TENSOR_OPS
+    if row.method:
+        return Entry(row.name, f"x.{row.method}", row.aliases)
+    operands = [*row.operands, *("..." for _ in range(row.variadic))]
+    attributes = [a.name if a.required else f"{a.name}={a.default!r}" for a in row.attributes]
+    fields = f" -> {', '.join('.' + name for name, _ in row.fields)}" if row.fields else ""
+    return Entry(row.name, f"{row.name}({', '.join([*operands, *attributes])}){fields}", row.aliases)

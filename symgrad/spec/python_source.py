@@ -1,0 +1,493 @@
+"""Specs that are written as Python functions under `@symgrad.op`. Their source is read and never run.
+
+Parameters are tensors, keyword-only ones hyperparameters; assignments are intermediates; what is returned are the
+outputs; the docstring is the documentation. Each becomes a node of the tree that YAML becomes, with its place in the
+Python file, so that everything after that is the same: keys, checks, messages with line and caret.
+
+| in the function                                  | in YAML |
+| `x`, `x: symgrad.tensor`, `x: torch.Tensor`      | `x:` under `tensors` |
+| `x: symgrad.constant`                            | `x: {grad: false}` |
+| `n: symgrad.integer`, `m: symgrad.boolean`       | `n: {dtype: int}`, `m: {dtype: bool}` |
+| `x: symgrad.tensor[..., "C"]`                    | `x: {shape: [..., C]}` |
+| `x: symgrad.tensor(domain="(0, oo)", doc="...")` | `x: {domain: "(0, oo)", doc: ...}`; also `tensor["N"](...)` |
+| `bias=0`                                         | `bias: {default: 0}`, which may be `None` at the call |
+| `*, delta: float = 1.0`                          | `delta: {type: float, default: 1.0}` under `hyperparameters` |
+| `*, mode: Literal["a", "b"] = "a"`               | `mode: {choices: [a, b], default: a}` |
+| `*, p: symgrad.hyperparameter(type=..., ...)`    | `p: {type: ..., ...}` |
+| `Annotated[Tensor, one of these]`                | the same, for type checkers |
+| `@symgrad.op(module={...}, options={...})`       | further keys of a spec, as literals |
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from symgrad.errors import Location, Mistake, SpecError, shown
+from symgrad.spec.checks import build_spec
+from symgrad.spec.grammar import SPEC
+from symgrad.spec.model import Spec
+from symgrad.spec.readers import Report
+from symgrad.spec.yaml_source import Document, Entry, Mapping, Node, Scalar, SourceText
+from symgrad.spec.yaml_source import Sequence as List
+
+__all__ = ["decorated", "read_function", "read_functions"]
+
+_KINDS = {"tensor": "", "constant": "grad", "integer": "int", "boolean": "bool"}
+_TORCH = frozenset({"Tensor", "torch.Tensor"})
+_PLAIN_TYPES = frozenset({"float", "int", "bool", "str"})
+_OF_THE_FUNCTION = frozenset({"op", "tensors", "hyperparameters", "let", "outputs"})
+
+Function = ast.FunctionDef
+
+
+@dataclass(frozen=True)
+class _Exact(Scalar):
+    """A scalar whose text stands in the file as it is, but for comments, from `first` on."""
+
+    first: int = field(default=0, compare=False)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        return [min(self.first + place, self.end) for place in range(len(self.text) + 1)]
+
+
+def read_functions(text: str, path: str) -> list[Spec]:
+    """The specs that a Python file writes, in its order. Raises SpecError with all mistakes of all of them."""
+    source = SourceText(text.removeprefix("\ufeff"), path)
+    found = list(decorated(_parsed(source)))
+    if not found:
+        message = "no function under @symgrad.op in this file"
+        raise SpecError([source.mistake(Location(1, 1), "", message)])
+    specs: list[Spec] = []
+    mistakes: list[Mistake] = []
+    for function, decorator in found:
+        try:
+            specs.append(_Reader(source, function, decorator).spec())
+        except SpecError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise SpecError(mistakes)
+    return specs
+
+
+def read_function(text: str, path: str, name: str, line: int) -> Spec:
+    """The spec of the function `name` whose decorators or `def` start at `line`. Raises SpecError."""
+    source = SourceText(text, path)
+    for function, decorator in decorated(_parsed(source), every=True):
+        first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+        if function.name == name and first <= line <= function.lineno:
+            return _Reader(source, function, decorator).spec()
+    raise SpecError([source.mistake(Location(line, 1), "", f"the source of {name!r} is not here any more")])
+
+
+def _parsed(source: SourceText) -> ast.Module:
+    try:
+        return ast.parse(source.text)
+    except SyntaxError as error:
+        place = Location(error.lineno or 1, max(1, error.offset or 1))
+        raise SpecError([source.mistake(place, "", f"not valid Python: {error.msg}")]) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise SpecError([source.mistake(Location(1, 1), "", "not valid Python")]) from None
+
+
+def decorated(tree: ast.Module, *, every: bool = False) -> Iterator[tuple[Function, ast.expr | None]]:
+    """The functions under `@symgrad.op`, whatever name it was imported by, with that decorator.
+
+    With `every` all functions, for one whose decorator was applied in another way.
+    """
+    modules, names = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name == "symgrad"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "symgrad":
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "op"}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for function in sorted(functions, key=lambda f: f.lineno):
+        found = None
+        for decorator in function.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            dotted = isinstance(called, ast.Attribute) and called.attr == "op" and isinstance(called.value, ast.Name)
+            if (dotted and called.value.id in modules) or (isinstance(called, ast.Name) and called.id in names):  # type: ignore[attr-defined]
+                found = decorator
+        if found is not None or every:
+            yield function, found
+
+
+class _Reader:
+    """Makes one function the tree of a spec, noting every mistake on the way."""
+
+    def __init__(self, source: SourceText, function: Function, decorator: ast.expr | None) -> None:
+        self._source = source
+        self._function = function
+        self._decorator = decorator
+        self._mistakes: list[Mistake] = []
+        self._starts = [0]
+        for line in source.text.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def spec(self) -> Spec:
+        """The spec. Raises SpecError."""
+        from symgrad.spec.load import with_formula_mistakes
+
+        root = Mapping(self._keys(), self._location(self._function))
+        report = Report(Document(self._source, root, tuple(self._mistakes)))
+        spec = build_spec(SPEC.read(root, (), report) or {}, self._source, report)
+        if report.mistakes:
+            raise with_formula_mistakes(report.mistakes, spec)
+        return spec
+
+    # ------------------------------------------------------------------------------------ places and leaves
+    def _index(self, line: int, column: int) -> int:
+        """The place in the text of what Python counts in bytes of a line."""
+        start = self._starts[line - 1]
+        text = self._source.text[start : self._starts[line] if line < len(self._starts) else None]
+        return start + (column if text.isascii() else len(text.encode()[:column].decode("utf-8", "replace")))
+
+    def _span(self, node: ast.AST) -> tuple[int, int]:
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        start = self._index(line, column)
+        last, end = getattr(node, "end_lineno", None), getattr(node, "end_col_offset", None)
+        return start, start if last is None or end is None else self._index(last, end)
+
+    def _location(self, node: ast.AST) -> Location:
+        return self._source.location(self._span(node)[0])
+
+    def _fault(self, node: ast.AST, where: str, message: str) -> None:
+        self._mistakes.append(self._source.mistake(self._location(node), where, message))
+
+    def _exact(self, text: str, node: ast.AST, style: str = "", skip: int = 0) -> Scalar:
+        start, end = self._span(node)
+        return _Exact(text, style, self._source, start, end, start + skip)
+
+    def _word(self, text: str, node: ast.AST) -> Scalar:
+        """A text that the source does not spell, which stands for a node."""
+        return self._exact(text, node)
+
+    def _formula(self, node: ast.expr) -> Scalar:
+        """The source of an expression, with blanks in place of comments and of what continues a line."""
+        start, end = self._span(node)
+        return _Exact(_without_comments(self._source.text[start:end]), "", self._source, start, end, start)
+
+    def _entry(self, key: str, at: ast.AST, value: Node) -> tuple[str, Entry]:
+        return key, Entry(self._word(key, at), value)
+
+    def _mapping(self, at: ast.AST, *entries: tuple[str, Entry]) -> Mapping:
+        return Mapping(dict(entries), self._location(at))
+
+    def _nothing(self, at: ast.AST) -> Scalar:
+        start, _ = self._span(at)
+        return _Exact("", "", self._source, start, start, start)
+
+    def _literal(self, node: ast.expr) -> Node:
+        """A literal of Python as a node of YAML. Raises _NotLiteral."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return self._exact(node.value, node, '"', 1)
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return self._word("true" if node.value else "false", node)
+        if isinstance(node, ast.Constant) and node.value is None:
+            return self._nothing(node)
+        if isinstance(node, ast.Constant) and node.value is Ellipsis:
+            return self._word("...", node)
+        number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+        if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
+            return self._word(("-" if number is not node else "") + repr(number.value), node)
+        if isinstance(node, ast.List | ast.Tuple):
+            return List(tuple(map(self._literal, node.elts)), self._location(node))
+        if isinstance(node, ast.Dict):
+            entries: dict[str, Entry] = {}
+            for key, value in zip(node.keys, node.values, strict=True):
+                if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                    raise _NotLiteral(key or value, "a key is a text in quotes")
+                entries[key.value] = Entry(self._exact(key.value, key, '"', 1), self._literal(value))
+            return Mapping(entries, self._location(node))
+        raise _NotLiteral(node, "must be a literal, because nothing here is run: a number, a text, True, a list, {...}")
+
+    def _literal_or_fault(self, node: ast.expr, where: str) -> Node | None:
+        try:
+            return self._literal(node)
+        except _NotLiteral as error:
+            self._fault(error.node, where, str(error))
+            return None
+
+    # ------------------------------------------------------------------------------------ the spec
+    def _keys(self) -> dict[str, Entry]:
+        function = self._function
+        own = self._decorator_keys()
+        name = own.pop("name", None)
+        keys = dict([self._entry("op", function, self._word(function.name, function) if name is None else name.value)])
+        keys |= dict(self._documentation())
+        keys |= {key: own.pop(key) for key in ("summary", "reference", "doc") if key in own}
+        tensors, hyperparameters = self._parameters()
+        keys |= dict([self._entry("tensors", function, tensors)])
+        if hyperparameters.entries:
+            keys |= dict([self._entry("hyperparameters", function, hyperparameters)])
+        let, outputs = self._body()
+        if let.entries:
+            keys |= dict([self._entry("let", function, let)])
+        keys |= dict([self._entry("outputs", function, self._with_flags(outputs, own.pop("no_grad", None)))])
+        return {**keys, **own}
+
+    def _with_flags(self, outputs: Mapping, flagged: Entry | None) -> Mapping:
+        """`no_grad=["mask"]` marks outputs as not differentiable."""
+        if flagged is None or not isinstance(flagged.value, List):
+            return outputs
+        entries = dict(outputs.entries)
+        for item in flagged.value.items:
+            if isinstance(item, Scalar) and item.text in entries:
+                entry = entries[item.text]
+                no = Entry(item, _Exact("false", "", self._source, item.start, item.end, item.start))
+                both = {"expr": Entry(entry.key, entry.value), "grad": no}
+                entries[item.text] = Entry(entry.key, Mapping(both, entry.location))
+            else:
+                self._mistakes.append(self._source.mistake(item.location, "no_grad", "names no output"))
+        return Mapping(entries, outputs.location)
+
+    def _decorator_keys(self) -> dict[str, Entry]:
+        if not isinstance(self._decorator, ast.Call):
+            return {}
+        if self._decorator.args:
+            self._fault(
+                self._decorator.args[0], "", "keys of the operation are given by name: @symgrad.op(module={...})"
+            )
+        found: dict[str, Entry] = {}
+        for keyword in self._decorator.keywords:
+            if keyword.arg is None or keyword.arg in _OF_THE_FUNCTION:
+                self._fault(keyword.value, keyword.arg or "", "is what the function itself says")
+                continue
+            value = self._literal_or_fault(keyword.value, keyword.arg)
+            if value is not None:
+                found[keyword.arg] = Entry(self._word(keyword.arg, keyword), value)
+        return found
+
+    def _documentation(self) -> Iterator[tuple[str, Entry]]:
+        """The first paragraph of the docstring, one that starts with 'Reference:', and the rest."""
+        text = ast.get_docstring(self._function)
+        if not text:
+            return
+        node = self._function.body[0]
+        paragraphs = [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
+        references = [p for p in paragraphs if p.startswith("Reference:")]
+        rest = [p for p in paragraphs if p not in references]
+        if rest:
+            yield self._entry("summary", node, self._exact(rest[0], node, '"'))
+        if references:
+            yield self._entry("reference", node, self._exact(references[0].partition(":")[2].strip(), node, '"'))
+        if rest[1:]:
+            yield self._entry("doc", node, self._exact("\n\n".join(rest[1:]), node, '"'))
+
+    # ------------------------------------------------------------------------------------ parameters
+    def _parameters(self) -> tuple[Mapping, Mapping]:
+        arguments = self._function.args
+        for extra in filter(None, (arguments.vararg, arguments.kwarg)):
+            self._fault(extra, "", "an operation has its arguments by name; write each of them")
+        tensors: dict[str, Entry] = {}
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
+        for argument, default in zip(positional, defaults, strict=True):
+            tensors[argument.arg] = Entry(self._word(argument.arg, argument), self._tensor(argument, default))
+        hyperparameters: dict[str, Entry] = {}
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            value = self._hyperparameter(argument, default)
+            hyperparameters[argument.arg] = Entry(self._word(argument.arg, argument), value)
+        at = self._location(self._function)
+        return Mapping(tensors, at), Mapping(hyperparameters, at)
+
+    def _tensor(self, argument: ast.arg, default: ast.expr | None) -> Node:
+        entries: dict[str, Entry] = {}
+        if argument.annotation is not None:
+            try:
+                entries |= self._tensor_keys(argument.annotation)
+            except _NotLiteral as error:
+                self._fault(error.node, f"tensors.{argument.arg}", str(error))
+        if default is not None:
+            value = self._literal_or_fault(default, f"tensors.{argument.arg}")
+            if value is not None:
+                entries["default"] = Entry(self._word("default", default), value)
+        return self._mapping(argument, *entries.items()) if entries else self._nothing(argument)
+
+    def _tensor_keys(self, annotation: ast.expr) -> dict[str, Entry]:
+        """What an annotation says of a tensor. Raises _NotLiteral."""
+        annotation = self._resolved(annotation)
+        if isinstance(annotation, ast.Call):
+            entries = self._tensor_keys(annotation.func)
+            if annotation.args:
+                raise _NotLiteral(annotation.args[0], 'keys of a tensor are given by name, such as domain="(0, oo)"')
+            return {**entries, **self._keywords(annotation)}
+        if isinstance(annotation, ast.Subscript):
+            dims = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            shape = List(tuple(map(self._literal, dims)), self._location(annotation.slice))
+            return {**self._tensor_keys(annotation.value), "shape": Entry(self._word("shape", annotation), shape)}
+        name = ast.unparse(annotation)
+        kind = _KINDS.get(name.rpartition(".")[2])
+        if name in _TORCH or kind == "":
+            return {}
+        if kind == "grad":
+            return {"grad": Entry(self._word("grad", annotation), self._word("false", annotation))}
+        if kind is not None:
+            return {"dtype": Entry(self._word("dtype", annotation), self._word(kind, annotation))}
+        hint = "; a hyperparameter comes after '*'" if name in _PLAIN_TYPES else ""
+        raise _NotLiteral(
+            annotation,
+            f"{shown(name)} is no kind of tensor: symgrad.tensor, .constant, .integer, .boolean or torch.Tensor{hint}",
+        )
+
+    def _resolved(self, annotation: ast.expr) -> ast.expr:
+        """What is meant by `Annotated[Tensor, this]`, and by an annotation in quotes."""
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Annotated"):
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            return parts[-1]
+        return annotation
+
+    def _keywords(self, call: ast.Call) -> dict[str, Entry]:
+        found: dict[str, Entry] = {}
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                raise _NotLiteral(keyword.value, "keys are given by name")
+            name = isinstance(keyword.value, ast.Name) and keyword.value.id in _PLAIN_TYPES
+            value = self._word(ast.unparse(keyword.value), keyword.value) if name else self._literal(keyword.value)
+            found[keyword.arg] = Entry(self._word(keyword.arg, keyword), value)
+        return found
+
+    def _hyperparameter(self, argument: ast.arg, default: ast.expr | None) -> Node:
+        where = f"hyperparameters.{argument.arg}"
+        entries: dict[str, Entry] = {}
+        if argument.annotation is not None:
+            try:
+                entries |= self._hyperparameter_keys(argument.annotation)
+            except _NotLiteral as error:
+                self._fault(error.node, where, str(error))
+        if default is not None:
+            value = self._literal_or_fault(default, where)
+            if value is not None:
+                entries["default"] = Entry(self._word("default", default), value)
+        return self._mapping(argument, *entries.items())
+
+    def _hyperparameter_keys(self, annotation: ast.expr) -> dict[str, Entry]:
+        """What an annotation says of a hyperparameter. Raises _NotLiteral."""
+        annotation = self._resolved(annotation)
+        name = ast.unparse(annotation)
+        if name in _PLAIN_TYPES:
+            return {"type": Entry(self._word("type", annotation), self._word(name, annotation))}
+        if isinstance(annotation, ast.Call) and ast.unparse(annotation.func).endswith("hyperparameter"):
+            if annotation.args:
+                raise _NotLiteral(annotation.args[0], "keys are given by name, such as type=float")
+            return self._keywords(annotation)
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal"):
+            values = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            choices = List(tuple(map(self._literal, values)), self._location(annotation.slice))
+            return {"choices": Entry(self._word("choices", annotation), choices)}
+        raise _NotLiteral(
+            annotation, f"{shown(name)} is no type of a hyperparameter: float, int, bool, str, Literal[...]"
+        )
+
+    # ------------------------------------------------------------------------------------ body
+    def _body(self) -> tuple[Mapping, Mapping]:
+        """The intermediates and the outputs."""
+        body = self._function.body
+        statements = body[1:] if ast.get_docstring(self._function) is not None else body
+        let: dict[str, tuple[ast.AST, ast.expr]] = {}
+        returned: ast.Return | None = None
+        for statement in statements:
+            if returned is not None:
+                self._fault(statement, "", "nothing stands after 'return'")
+            elif isinstance(statement, ast.Return):
+                returned = statement
+            elif (target := _assigned(statement)) is not None:
+                name, value = target
+                if name.id in let:
+                    line = getattr(let[name.id][0], "lineno", 1)
+                    self._fault(
+                        name, f"let.{name.id}", f"{name.id!r} has its value on line {line} already; use another name"
+                    )
+                else:
+                    let[name.id] = (name, value)
+            else:
+                self._fault(statement, "", _statement_fault(statement))
+        if returned is None or returned.value is None:
+            if not self._mistakes:
+                self._fault(self._function, "outputs", "the function returns nothing; end it with 'return'")
+            return self._mapping(self._function), self._mapping(self._function)
+        outputs = self._outputs(returned.value, let)
+        inner = {name: Entry(self._word(name, at), self._formula(value)) for name, (at, value) in let.items()}
+        return Mapping(inner, self._location(self._function)), Mapping(outputs, self._location(returned))
+
+    def _outputs(self, value: ast.expr, let: dict[str, tuple[ast.AST, ast.expr]]) -> dict[str, Entry]:
+        """By their names: an intermediate that nothing else reads is the output itself."""
+        values: Sequence[ast.expr] = value.elts if isinstance(value, ast.Tuple) else [value]
+        read = [n.id for _, v in let.values() for n in ast.walk(v) if isinstance(n, ast.Name)]
+        read += [n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)]
+        found: dict[str, Entry] = {}
+        taken = {*let, *(a.arg for a in ast.walk(self._function.args) if isinstance(a, ast.arg))}
+        for k, item in enumerate(values):
+            if isinstance(item, ast.Name) and item.id in let and read.count(item.id) == 1:
+                at, formula = let.pop(item.id)
+                found[item.id] = Entry(self._word(item.id, at), self._formula(formula))
+                continue
+            wanted = f"{item.id}_out" if isinstance(item, ast.Name) else "y" if len(values) == 1 else f"y{k + 1}"
+            while wanted in taken or wanted in found:
+                wanted += "_"
+            found[wanted] = Entry(self._word(wanted, item), self._formula(item))
+        return found
+
+
+class _NotLiteral(Exception):
+    """An annotation, a default or a key that reading alone cannot understand."""
+
+    def __init__(self, node: ast.AST, message: str) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+def _assigned(statement: ast.stmt) -> tuple[ast.Name, ast.expr] | None:
+    """Name and value of an assignment of one name."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        return (target, statement.value) if isinstance(target, ast.Name) else None
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
+        return statement.target, statement.value
+    return None
+
+
+_STATEMENTS: dict[type[ast.stmt], str] = {
+    ast.If: "'if' is not part of the language; write where(condition, a, b)",
+    ast.For: "loops are not part of the language; write sum(...), or each step by name",
+    ast.While: "loops are not part of the language",
+    ast.AugAssign: "a name has one value; assign the result to another name",
+    ast.Assign: "one name is assigned at a time",
+    ast.FunctionDef: "a function inside of an operation is not part of the language",
+    ast.Import: "an import stands above the function",
+    ast.ImportFrom: "an import stands above the function",
+    ast.Raise: "arguments are checked by their domains and choices",
+    ast.Assert: "arguments are checked by their domains and choices",
+}
+
+
+def _statement_fault(statement: ast.stmt) -> str:
+    return _STATEMENTS.get(type(statement), "an operation consists of assignments and a 'return'")
+
+
+def _without_comments(text: str) -> str:
+    """A piece of source of the same length, with blanks in place of comments and backslashes at ends of lines."""
+    pieces = list(text)
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(f"({text}\n)").readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                start = starts[row - 1] + column - (row == 1)
+                pieces[start : start + len(token.string)] = " " * len(token.string)
+    except (tokenize.TokenError, SyntaxError):
+        return text
+    for end in starts[1:-1]:
+        for place in (end - 2, end - 3):
+            if place >= 0 and pieces[place] == "\\":
+                pieces[place] = " "
+    return "".join(pieces)

@@ -1,0 +1,105 @@
+"""What an operation claims, and what the judge finds of it: the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from symgrad.accuracy.evaluate import Environment
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.compiler.workbench import Workbench
+from symgrad.differentiate.modes import is_tensor_op
+from symgrad.differentiate.symbols import cotangent, tangent
+from symgrad.ir.expr import ONE, Expr
+from symgrad.ir.traversal import rebuild, topological
+from symgrad.symbolic.prove import Claim, Verdict, judge, moderate
+from symgrad.symbolic.whole import of_whole_tensors
+
+__all__ = ["Certificate", "certificate", "claims"]
+
+_MOST_POINTS = 160
+_SEED = 1.3125  # of cotangents and tangents, in which everything is linear
+
+# Operations that leave every element as it is: where all tensors have one element, they are nothing.
+_SHAPING = frozenset({"sum_to", "expand", "conform", "squeeze", "unsqueeze", "restore", "drop"})
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The verdicts on all values, gradients and tangents of an operation."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether something is wrong."""
+        return any(v.outcome == "refuted" for v in self.verdicts)
+
+    @property
+    def proven(self) -> bool:
+        """Whether everything was proven."""
+        return bool(self.verdicts) and all(v.outcome == "proven" for v in self.verdicts)
+
+    @property
+    def text(self) -> str:
+        """What a docstring says: what was proven of how much."""
+        import sympy
+
+        count = sum(v.outcome == "proven" for v in self.verdicts)
+        share = "all" if count == len(self.verdicts) else f"{count} of {len(self.verdicts)}"
+        return f"Values and derivatives: {share} proven by SymPy {sympy.__version__}."
+
+
+def certificate(operation: Operation) -> Certificate:
+    """Judge all that an operation emits: forward, backward and jvp, in every variant.
+
+    Imports SymPy.
+    """
+    found = []
+    for path, variant in operation.variants():
+        bench = Workbench(operation.program, operation.memory)
+        place = f" [{', '.join(path)}]" if path else ""
+        for claim in claims(variant):
+            whole = next((n.op for n in topological(claim.formula, claim.emitted) if is_tensor_op(n)), None)
+            named = replace(claim, subject=claim.subject + place)
+            if whole is None:
+                found.append(judge(named, _points(claim, bench)))
+            else:
+                found.append(of_whole_tensors(named, operation.program))
+    return Certificate(tuple(found))
+
+
+def claims(variant: Variant) -> Iterator[Claim]:
+    """What a variant claims of its outputs, gradients and tangents."""
+    symbols = {s.name: s for formula in variant.formulas.values() for s in formula.tensors}
+    for output, formula in variant.formulas.items():
+        yield _claim(output, formula, variant.outputs[output])
+    for (output, tensor), gradient in variant.gradients.items():
+        formula = variant.formulas[output]
+        yield _claim(f"d{output}/d{tensor}", formula, gradient, symbols[tensor], cotangent(output, formula))
+    for (output, tensor), pushed in variant.tangents.items():
+        formula = variant.formulas[output]
+        yield _claim(f"tangent of {output} by {tensor}", formula, pushed, symbols[tensor], tangent(tensor))
+
+
+def _claim(subject: str, formula: Expr, emitted: Expr, by: Expr | None = None, factor: Expr = ONE) -> Claim:
+    """The claim, about elements where no operation on whole tensors is part of it."""
+    flat = _of_elements(formula), _of_elements(emitted)
+    if not any(is_tensor_op(n) for n in topological(*flat)):
+        formula, emitted = flat
+    return Claim(subject, formula, emitted, by, factor)
+
+
+def _of_elements(root: Expr) -> Expr:
+    """An expression where all tensors have one element."""
+    mapped: dict[Expr, Expr] = {}
+    for node in topological(root):
+        args = [mapped[a] for a in node.args]
+        mapped[node] = args[0] if node.op in (*_SHAPING, "held", "floated") else rebuild(node, args)
+    return mapped[root]
+
+
+def _points(claim: Claim, bench: Workbench) -> list[Environment]:
+    seeds = {s for e in (claim.emitted, claim.factor) for s in e.symbols if s.is_differential}
+    points = moderate(bench.points(claim.formula, 400), _MOST_POINTS)
+    return [{**point, **dict.fromkeys(seeds, _SEED)} for point in points]

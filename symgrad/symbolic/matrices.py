@@ -1,0 +1,196 @@
+"""SymPy's matrix expressions, and sums over the indices of indexed symbols, as tensor operations.
+
+`A*x` of matrices is a matrix product, `HadamardProduct` a product of elements, `Trace` and sums of products of indexed
+symbols are Einstein sums. An index that is not summed over is a dimension of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from symgrad.errors import shown
+from symgrad.ir import expr as ex
+from symgrad.ir.expr import Expr, make
+from symgrad.symbolic.to_sympy import NotConvertible
+
+__all__ = ["MATRICES", "as_whole", "contracted", "shape_of"]
+
+Known: TypeAlias = Mapping[Any, Expr]
+
+
+def shape_of(symbol: Any, within: Any) -> tuple[int | str, ...] | None:
+    """The declared shape of a matrix symbol, or of an indexed base as it stands in an expression; None of others."""
+    import sympy
+
+    if isinstance(symbol, sympy.MatrixSymbol):
+        return tuple(_size(symbol, size) for size in symbol.shape)
+    if not isinstance(symbol, sympy.IndexedBase):
+        return None
+    if symbol.shape is not None:
+        return tuple(_size(symbol, size) for size in symbol.shape)
+    indices = next(node.indices for node in sympy.preorder_traversal(within) if _is_indexed(node, symbol))
+    ranges = {limit[0]: limit[2] + 1 for s in within.atoms(sympy.Sum) for limit in s.limits if len(limit) == 3}
+    return tuple(_size(symbol, ranges.get(index, index)) for index in indices)
+
+
+def _is_indexed(node: Any, base: Any) -> bool:
+    import sympy
+
+    return isinstance(node, sympy.Indexed) and node.base == base
+
+
+def _size(symbol: Any, size: Any) -> int | str:
+    if getattr(size, "is_Integer", False):
+        return int(size)
+    if not getattr(size, "is_Symbol", False):
+        raise NotConvertible(f"the size {shown(str(size))} of {symbol} is no number and no symbol")
+    return str(size.name)
+
+
+# ------------------------------------------------------------------------------------------------ sums over indices
+def contracted(expr: Any, symbols: dict[Any, Expr]) -> Any:
+    """`expr` with sums over indices as symbols of their own, which are entered in `symbols`, and no index left.
+
+    What is left stands for whole tensors: `x[i]*y[i]` is `x*y`.
+    """
+    import sympy
+
+    if not expr.has(sympy.Indexed):
+        return expr
+    sums = sorted(expr.atoms(sympy.Sum), key=lambda s: len(list(sympy.preorder_traversal(s))))
+    for total in sums:  # the innermost first; what was replaced inside of an outer one is looked up there
+        inner = total.xreplace({s: p for s, p in symbols.items() if isinstance(s, sympy.Sum)})
+        if inner.has(sympy.Indexed):
+            symbols[total] = _contraction(inner, symbols)
+    done = {s: symbols[s] for s in sums if s in symbols}
+    for total in reversed(sums):
+        if total in done:
+            placeholder = sympy.Dummy(f"sum_{len(symbols)}", real=True)
+            symbols[placeholder] = done[total]
+            expr = expr.xreplace({total: placeholder})
+    return _without_indices(expr, symbols)[0]
+
+
+def _contraction(total: Any, symbols: dict[Any, Expr]) -> Expr:
+    import sympy
+
+    summed = []
+    for limit in total.limits:
+        if len(limit) != 3 or limit[1] != 0:
+            raise NotConvertible(f"{shown(str(total))}: an index runs over a whole dimension, from 0 to its size - 1")
+        summed.append(limit[0])
+    terms = []
+    for term in sympy.Add.make_args(total.function.expand() if total.function.is_Add else total.function):
+        terms.append(_term(term, summed, symbols))
+    return ex.add(*terms)
+
+
+def _term(term: Any, summed: list[Any], symbols: dict[Any, Expr]) -> Expr:
+    """The sum of a product over indices."""
+    import sympy
+
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    for factor in sympy.Mul.make_args(term):
+        _, indices = _without_indices(factor, symbols)
+        groups.setdefault(indices, []).append(factor)
+    scalars = groups.pop((), [])
+    missing = [i for i in summed if not any(i in indices for indices in groups)]
+    if missing:
+        raise NotConvertible(f"{shown(str(term))}: the index {missing[0]} of the sum is that of no tensor in it")
+    operands = []
+    letters: dict[Any, str] = {}
+    subscripts = []
+    for indices, factors in groups.items():
+        body, _ = _without_indices(sympy.Mul(*factors), symbols)
+        operands.append(_from(body, symbols))
+        subscripts.append("".join(letters.setdefault(i, "abcdefghijklmnopqrstuvwxyz"[len(letters)]) for i in indices))
+    output = "".join(letter for index, letter in letters.items() if index not in summed)
+    scalar = _from(sympy.Mul(*scalars), symbols)
+    (own, *others) = subscripts
+    if not others and len(set(own)) == len(own):
+        dims = tuple(k - len(own) for k, letter in enumerate(own) if letter not in output)
+        dim = None if len(dims) == len(own) else dims[0] if len(dims) == 1 else dims
+        return ex.mul(scalar, make("sum", operands[0], dim=dim, keepdim=False))
+    return ex.mul(scalar, make("einsum", *operands, equation=f"{','.join(subscripts)}->{output}"))
+
+
+def _without_indices(expr: Any, symbols: Mapping[Any, Expr]) -> tuple[Any, tuple[Any, ...]]:
+    """`expr` with whole tensors in place of their elements, and the indices that these had."""
+    import sympy
+
+    found = sorted(expr.atoms(sympy.Indexed), key=str)
+    orders = {node.indices for node in found}
+    if len(orders) > 1:
+        raise NotConvertible(
+            f"{shown(str(expr))}: tensors with different indices meet outside of a sum of their products; "
+            "write it with named dimensions in a text"
+        )
+    for node in found:
+        if not all(i.is_Symbol for i in node.indices):
+            raise NotConvertible(f"{shown(str(node))}: an index is a symbol; single elements are not in the language")
+    return expr.xreplace({node: as_whole(node.base) for node in found}), orders.pop() if orders else ()
+
+
+def as_whole(item: Any) -> Any:
+    """The symbol that stands for all elements of an indexed base; any other symbol as it is."""
+    import sympy
+
+    return sympy.Symbol(str(item.label), real=True) if isinstance(item, sympy.IndexedBase) else item
+
+
+def _from(expr: Any, symbols: Mapping[Any, Expr]) -> Expr:
+    from symgrad.symbolic.from_sympy import from_sympy
+
+    return from_sympy(expr, symbols)
+
+
+# ------------------------------------------------------------------------------------------------ matrices
+def _product(node: Any, known: Known) -> Expr:
+    """Scalars and matrices; those of size 1 times 1 are matrices here as well."""
+    scalars = [known[a] for a in node.args if not a.is_Matrix]
+    matrices = [known[a] for a in node.args if a.is_Matrix]
+    total = matrices[0]
+    for other in matrices[1:]:
+        total = make("matmul", total, other)
+    return ex.mul(*scalars, total)
+
+
+def _trace(node: Any, known: Known) -> Expr:
+    return make("einsum", known[node.arg], equation="ii->")
+
+
+def _matrix_power(node: Any, known: Known) -> Expr:
+    if not (node.exp.is_Integer and node.exp > 0):
+        raise NotConvertible(f"{shown(str(node))}: a matrix has powers with positive integers")
+    total = known[node.base]
+    for _ in range(int(node.exp) - 1):
+        total = make("matmul", total, known[node.base])
+    return total
+
+
+def _applied(node: Any, known: Known) -> Expr:
+    import sympy
+
+    if not isinstance(node.function, sympy.Lambda):
+        raise NotConvertible(f"{shown(str(node))}: a function that is applied to elements is a Lambda")
+    (variable,) = node.function.variables
+    return _from(node.function.expr, {**known, variable: known[node.expr]})
+
+
+def _sum_of_elements(node: Any, known: Known) -> Expr:
+    return make("sum", known[node.args[0]], dim=None, keepdim=False)
+
+
+MATRICES: Mapping[str, Callable[[Any, Known], Expr]] = {
+    "MatAdd": lambda node, known: ex.add(*(known[a] for a in node.args)),
+    "MatMul": _product,
+    "MatPow": _matrix_power,
+    "Transpose": lambda node, known: make("mT", known[node.arg]),
+    "HadamardProduct": lambda node, known: ex.mul(*(known[a] for a in node.args)),
+    "HadamardPower": lambda node, known: ex.power(known[node.base], known[node.exp]),
+    "Trace": _trace,
+    "Inverse": lambda node, known: make("inverse", known[node.arg]),
+    "Determinant": lambda node, known: make("det", known[node.arg]),
+    "ElementwiseApplyFunction": _applied,
+}

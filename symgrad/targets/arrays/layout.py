@@ -1,0 +1,202 @@
+"""Names and facts of one operation that every function of its module shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from symgrad.analysis.integers import is_integer
+from symgrad.compiler.operation import Operation, Variant
+from symgrad.ir.branches import absent
+from symgrad.ir.expr import Expr, make
+from symgrad.ops.tensors import data_arguments, is_index
+from symgrad.ops.tensors.shapes import shape_sources
+from symgrad.spec import Spec
+from symgrad.targets.arrays.printer import Printer
+from symgrad.targets.arrays.schedule import Scope, Target, statements
+from symgrad.targets.arrays.spelling import Spelling
+from symgrad.targets.naming import Names
+
+__all__ = ["Layout"]
+
+_RESERVED = [
+    *("jax", "jnp", "mx", "nn", "rt", "math", "functools", "special", "dtype", "terms", "primals", "tangents"),
+    *("outputs", "cotangents", "residuals", "self", "float", "int", "bool", "str", "super", "gradients"),
+]
+
+
+@dataclass
+class Layout:
+    """The names of arguments, outputs, cotangents and tangents, in the words of a framework."""
+
+    operation: Operation
+    spelling: Spelling
+    constants: dict[Expr, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> Spec:
+        return self.operation.program.spec
+
+    @cached_property
+    def _local(self) -> tuple[Names, dict[str, str], dict[str, str]]:
+        spec = self.spec
+        names = Names([*_RESERVED, f"_{spec.op}", spec.op])
+        for word in [f"grad_{o.name}" for o in spec.outputs] + [f"tangent_{t.name}" for t in spec.tensors]:
+            names.reserve(word)
+        arguments = {a: names.reserve(a) for a in (*(t.name for t in spec.tensors), *self.hyperparameters)}
+        outputs = {o.name: names.reserve(o.name) for o in spec.outputs}
+        return names, arguments, outputs
+
+    @property
+    def hyperparameters(self) -> list[str]:
+        return [h.name for h in self.spec.hyperparameters]
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        """The local name of each argument."""
+        return self._local[1]
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The local name of each output."""
+        return self._local[2]
+
+    @property
+    def tensors(self) -> list[str]:
+        """The local names of the tensors."""
+        return [self.arguments[t.name] for t in self.spec.tensors]
+
+    @property
+    def values(self) -> list[str]:
+        """The local names of the hyperparameters."""
+        return [self.arguments[h] for h in self.hyperparameters]
+
+    @cached_property
+    def differentiable(self) -> list[str]:
+        """Tensors that can have a gradient."""
+        return [t.name for t in self.spec.tensors if t.grad and t.dtype == "float"]
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        return [variant for _, variant in self.operation.variants()]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every gradient rule is linear in the cotangent, so that there is forward mode."""
+        return all(o.transposed is not None for v in self.variants for o in v.overrides.values())
+
+    def symbol(self, argument: str) -> Expr:
+        return self.operation.program.symbols[argument]
+
+    def symbols(self, variant: Variant | None = None) -> dict[Expr, str]:
+        """The names of arguments: of those that a variant may read."""
+        program = self.operation.program
+        known = {program.symbols[name]: local for name, local in self.arguments.items()}
+        if variant is not None:
+            gone = {self.symbol(t.name) for t in self.spec.tensors if t.default is not None} - variant.tensors
+            known = {s: name for s, name in known.items() if s not in gone}
+        for t in self.spec.tensors:
+            known[absent(t.name)] = f"{self.arguments[t.name]} is None"
+        return known
+
+    def scope(self, known: dict[Expr, str], variant: Variant) -> Scope:
+        taken, arguments, outputs = self._local
+        names = taken.copy((*arguments.values(), *outputs.values()))
+        return Scope(names, known, dict(variant.lets))
+
+    def printer(self, names: Mapping[Expr, str], *, differentiated: bool = False) -> Printer:
+        return Printer(self.spelling, names, self.constants, differentiated=differentiated)
+
+    def condition(self, node: Expr) -> str:
+        """A Python condition between variants as source."""
+        return self.printer(self.symbols())(node)
+
+    # ------------------------------------------------------------------------------------------ dtypes
+    def widening(self, variant: Variant, *, slopes: bool = False) -> str:
+        """The function of the runtime file that brings arrays to the dtype of the arithmetic."""
+        if self.spec.options.accumulate == "same":
+            return "alike"
+        return "widest" if (variant.wide_slopes if slopes else variant.wide_values) else "widen"
+
+    def floats(self, variant: Variant) -> list[str]:
+        """The local names of the tensors of floats that a variant reads."""
+        own = (t for t in self.spec.tensors if t.dtype == "float")
+        return [self.arguments[t.name] for t in own if self.symbol(t.name) in variant.tensors]
+
+    def promoted(self, formula: Expr) -> list[str] | None:
+        """The tensors that give an output its dtype; None where it is of integers or truth values."""
+        if formula.is_boolean or is_index(formula) or is_integer(formula):
+            return None
+        own = _float_sources(formula) or {s for s in formula.tensors if s["kind"] == "tensor"}
+        return [self.arguments[t.name] for t in self.spec.tensors if self.symbol(t.name) in own]
+
+    # ------------------------------------------------------------------------------------------ functions
+    def value(self, variant: Variant) -> list[str]:
+        """The body of the function: the outputs, rounded to their dtypes."""
+        scope = self.scope(self.symbols(variant), variant)
+        floats, sources = self.floats(variant), {o: self.promoted(f) for o, f in variant.formulas.items()}
+        lines, dtypes = list[str](), dict[str, str]()
+        for output, promoted in sources.items():
+            if promoted is not None and promoted != floats:
+                name = "dtype" if len(sources) == 1 else scope.names.fresh(f"{output}_dtype")
+                dtypes[output] = name
+                lines.append(f"{name} = rt.dtype_of({', '.join(promoted)})")
+            elif promoted is not None:
+                dtypes[output] = "dtype"
+        if floats:
+            rounds = any(p == floats for p in sources.values())
+            names, call = ", ".join(floats), f"rt.{self.widening(variant)}"
+            lines.append(f"{names}, {'dtype' if rounds else '_'} = {call}({names})")
+        targets, results = [], []
+        for output, form in variant.outputs.items():
+            whole = _whole(form, variant.formulas[output])
+            cast = f".astype({dtypes[output]})" if output in dtypes else ""
+            local = self.outputs[output]
+            if len(variant.outputs) == 1:
+                targets.append(Target(whole, f"return {{atom}}{cast}" if cast else "return {value}"))
+            else:
+                targets.append(Target(whole, f"{local} = {{value}}"))
+                results.append(f"{local}{cast}")
+        body = [*lines, *statements(targets, scope, self.printer)]
+        return [*body, f"return {', '.join(results)}"] if results else body
+
+    def tangent_terms(self, variant: Variant) -> list[tuple[str, str, Expr]]:
+        """What each tensor's tangent gives to each output's: (tensor, output, form)."""
+        found = []
+        for tensor in self.differentiable:
+            for output in (o.name for o in self.spec.outputs if o.grad):
+                override = variant.overrides.get(tensor)
+                form = (
+                    variant.tangents.get((output, tensor))
+                    if override is None
+                    else (override.transposed or {}).get(output)
+                )
+                if form is not None:
+                    found.append((tensor, output, _outer(form)))
+        return found
+
+
+def _outer(value: Expr) -> Expr:
+    """A tangent before it is expanded to its output's shape, which the sum of all does."""
+    return value.args[0] if value.op == "expand" and value.args[0].tensors else value
+
+
+def _whole(form: Expr, formula: Expr) -> Expr:
+    """A form in the shape of its formula, of which tensors may have cancelled."""
+    missing = shape_sources(formula) - shape_sources(form)
+    return make("expand", form, formula) if missing and form.op != "expand" else form
+
+
+def _float_sources(formula: Expr) -> set[Expr]:
+    """The tensors of floats whose values reach a formula's, and not only its conditions or indices."""
+    found, seen, pending = set[Expr](), set[Expr](), [formula]
+    while pending:
+        node = pending.pop()
+        if node in seen or node.is_boolean or is_index(node):
+            continue
+        seen.add(node)
+        if node.op == "sym" and node["kind"] == "tensor":
+            found.add(node)
+        pending += node.args if node.op == "expand" else data_arguments(node)
+    return found

@@ -1,0 +1,46 @@
+"""How a framework of arrays spells what forms are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import topological
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.tensors import TENSOR_OPS
+
+__all__ = ["Spelling"]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """The words of one framework.
+
+    Attributes:
+        name: as users call the framework.
+        arrays: the module of array functions, `jnp` or `mx`.
+        functions: format strings of pointwise functions over their arguments.
+        operations: format strings of tensor operations over their operands and `{attributes}`, which begin with a
+            comma where there are any; `{shape}` is the shape of the operand of which only that is read.
+        attributes: what the framework calls an attribute, where that is not its name here.
+        differentiated: spellings in code that is differentiated again, where the framework has other derivatives at
+            kinks than PyTorch.
+    """
+
+    name: str
+    arrays: str
+    functions: Mapping[str, str]
+    operations: Mapping[str, str]
+    attributes: Mapping[str, str] = field(default_factory=lambda: {"dim": "axis", "keepdim": "keepdims"})
+    differentiated: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self, forms: Iterable[Expr]) -> Iterator[str]:
+        """The functions and operations in some forms that the framework has no word for, as specs call them."""
+        for node in topological(*forms):
+            if node.is_static:
+                continue
+            if node.op in FUNCTIONS and node.op not in self.functions:
+                yield node.op
+            elif node.op in TENSOR_OPS and node.op not in self.operations:
+                yield node.op.removesuffix("_values").removesuffix("_indices")

@@ -1,0 +1,111 @@
+"""What the generated tests of modules over arrays state: the formula, where it is sampled, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from symgrad.compiler.operation import Variant
+from symgrad.ir.expr import Expr
+from symgrad.targets.arrays.layout import Layout
+from symgrad.targets.arrays.schedule import Target, branches, statements
+from symgrad.targets.arrays.signature import signature
+from symgrad.targets.constants import constant_value
+from symgrad.targets.literals import literal, tuple_of
+from symgrad.targets.torch.docs import summary
+from symgrad.targets.torch.layout import Layout as Samples
+from symgrad.targets.torch.samples import refused, sampled_range, settings, shapes
+
+__all__ = ["facts", "with_imports"]
+
+_MOST_CASES = 4
+
+
+def facts(layout: Layout) -> dict[str, Any]:
+    """What a template says of an operation."""
+    spec, samples = layout.spec, Samples(layout.operation)
+    rules = [(t, list(_rule(layout, t, form))) for t, form in layout.operation.program.gradients.items()]
+    found = {
+        "op": spec.op,
+        "class_name": "".join(part[:1].upper() + part[1:] for part in spec.op.split("_")),
+        "summary": summary(samples),
+        "signature": ", ".join([*layout.tensors, *(f"*, {', '.join(layout.values)}" for _ in layout.values[:1])]),
+        "composite": branches(
+            layout.operation.body, lambda variant: list(_composite(layout, variant)), layout.condition
+        ),
+        "inputs": [_input(layout, samples, t.name) for t in spec.tensors],
+        "cases": [f"({_mapping(layout, values)}, {literal(sizes)})" for values, sizes in _cases(samples)],
+        "rules": rules,
+        "rule_arguments": ", ".join(
+            [*layout.tensors, *(f"grad_{o.name}" for o in spec.outputs)]
+            + [f"*, {', '.join(layout.values)}" for _ in layout.values[:1]]
+        ),
+        "linear": layout.is_linear,
+        "smooth": tuple_of(
+            [str(o.grad and layout.promoted(layout.variants[0].formulas[o.name]) is not None) for o in spec.outputs]
+        ),
+        "refused": [f"({literal(name)}, {value}, {error})" for name, value, error in refused(spec)],
+        "call_signature": signature(layout, "Any"),
+    }
+    found["constants"] = [(name, constant_value(node)) for node, name in layout.constants.items()]
+    return found
+
+
+def with_imports(text: str) -> str:
+    """A text without the lines that a remark `# where WORD` marks, where it has no such word elsewhere."""
+    lines = text.splitlines(keepends=True)
+    code = "".join(line for line in lines if "  # where " not in line)
+    kept = []
+    for line in lines:
+        statement, _, word = line.rstrip("\n").partition("  # where ")
+        if not word:
+            kept.append(line)
+        elif word in code:
+            kept.append(f"{statement}\n")
+    return "".join(kept)
+
+
+def _composite(layout: Layout, variant: Variant) -> Iterator[str]:
+    """The formulas as written."""
+    scope = layout.scope(layout.symbols(variant), variant)
+    targets, results = [], []
+    for name, form in variant.formulas.items():
+        if len(variant.formulas) == 1:
+            targets.append(Target(form, "return {value}"))
+        else:
+            targets.append(Target(form, f"{layout.outputs[name]} = {{value}}"))
+            results.append(layout.outputs[name])
+    yield from statements(targets, scope, layout.printer)
+    if results:
+        yield f"return {', '.join(results)}"
+
+
+def _rule(layout: Layout, tensor: str, form: Expr) -> Iterator[str]:
+    """A gradient that the spec gives, as written."""
+    program = layout.operation.program
+    known = {**layout.symbols(), **{s: f"grad_{o}" for o, s in program.cotangents.items()}}
+    scope = layout.scope(known, layout.variants[0])
+    yield from statements([Target(form, "return {value}")], scope, layout.printer)
+
+
+def _input(layout: Layout, samples: Samples, tensor: str) -> str:
+    t = next(t for t in layout.spec.tensors if t.name == tensor)
+    low, high = sampled_range(t, layout.spec)
+    more = [] if t.dtype == "float" else [f"dtype={literal(t.dtype)}"]
+    more += [] if t.grad else ["grad=False"]
+    return f"Input({', '.join([literal(t.name), repr(low), repr(high), *more])})"
+
+
+def _cases(samples: Samples) -> list[tuple[Any, Any]]:
+    """Hyperparameters and shapes: each value of the ones, each of the others, and those of absent arguments."""
+    values, sizes = settings(samples), shapes(samples)[0]
+    count = min(_MOST_CASES, max(len(values), len(sizes)))
+    absent = [s for s in sizes if None in s][:1]
+    chosen = [(values[k % len(values)], sizes[k % len(sizes)]) for k in range(count)]
+    chosen += [(values[0], s) for s in absent]
+    return list({repr(c): c for c in chosen}.values())
+
+
+def _mapping(layout: Layout, values: Any) -> str:
+    names = layout.hyperparameters
+    return f"{{{', '.join(f'{literal(n)}: {literal(v)}' for n, v in zip(names, values, strict=True))}}}"

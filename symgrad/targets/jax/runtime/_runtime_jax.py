@@ -1,0 +1,358 @@
+"""What the generated JAX modules of this folder share.
+
+Shapes, dtypes, rounding, and operations with PyTorch's conventions where JAX has others.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+from jax.custom_derivatives import SymbolicZero
+
+Array = jax.Array
+_named: Any = checkpoint_name  # without types of its own
+_struct: Any = jax.ShapeDtypeStruct
+
+
+# ------------------------------------------------------------------------------------------ arguments
+def array(op: str, name: str, value: Any, kind: str = "float", *, optional: bool = False) -> Any:
+    """Return an argument as an array of its kind: ``float``, ``int`` or ``bool``.
+
+    Numbers beside arrays stay weakly typed, and whole numbers become floats where the kind is
+    ``float``. Raises TypeError for anything else.
+    """
+    if value is None and optional:
+        return None
+    if value is None or isinstance(value, (str, bytes)):
+        raise TypeError(f"{op}: {name} must be an array, not {value!r}")
+    found = jnp.asarray(value)
+    if kind == "float" and jnp.issubdtype(found.dtype, jnp.complexfloating):
+        raise TypeError(f"{op}: {name} must be real, not of {found.dtype}")
+    if kind == "int" and not jnp.issubdtype(found.dtype, jnp.integer):
+        raise TypeError(f"{op}: {name} must be an array of integers, not of {found.dtype}")
+    if kind == "bool" and found.dtype != jnp.bool_:
+        raise TypeError(f"{op}: {name} must be an array of bool, not of {found.dtype}")
+    if kind == "float" and not jnp.issubdtype(found.dtype, jnp.floating):
+        found = found.astype(float)
+    return found
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "float": (float, int, np.floating, np.integer),
+    "int": (int, np.integer),
+    "bool": (bool, np.bool_),
+    "str": (str,),
+}
+
+
+def hyperparameter(op: str, name: str, value: Any, kind: str, choices: Sequence[Any] = ()) -> Any:
+    """Return a hyperparameter as a Python value, which compilation may depend on.
+
+    Raises TypeError where it has another type, an array above all: its gradient would be 0 in
+    silence. Raises ValueError where it is none of the choices.
+    """
+    is_bool = isinstance(value, (bool, np.bool_))
+    if not isinstance(value, _TYPES[kind]) or (is_bool and kind != "bool"):
+        what = type(value).__name__ if isinstance(value, jax.Array) else repr(value)
+        raise TypeError(f"{op}: {name} must be of type {kind}, not {what}")
+    if choices and value not in choices:
+        allowed = ", ".join(map(repr, choices))
+        raise ValueError(f"{op}: {name} must be one of {allowed}, not {value!r}")
+    return {"float": float, "int": int, "bool": bool, "str": str}[kind](value)
+
+
+def check_shapes(op: str, **tensors: tuple[Any, tuple[Any, ...]]) -> None:
+    """Raise ValueError where a shape is not the declared one: a name is one size, ``...`` any."""
+    sizes: dict[Any, tuple[int, str]] = {}
+    for name, (value, dims) in tensors.items():
+        if value is None:
+            continue
+        shape, fixed = value.shape, dims[1:] if dims[:1] == ("...",) else dims
+        if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(dims)):
+            declared = ", ".join(map(str, dims))
+            raise ValueError(f"{op}: {name} must have the shape [{declared}], not {list(shape)}")
+        for dim, size in zip(fixed, shape[len(shape) - len(fixed) :], strict=True):
+            known, where = (dim, "") if isinstance(dim, int) else sizes.setdefault(dim, (size, name))
+            if size != known:
+                beside = f"the dimension {dim} of {name} is {size}, and {known} in {where}"
+                alone = f"a dimension of {name} is {size}, not {known}"
+                raise ValueError(f"{op}: {beside if where else alone}")
+
+
+# ------------------------------------------------------------------------------------------ dtypes
+def dtype_of(*arrays: Any) -> Any:
+    """Return the dtype that arrays promote to; None stands for an absent one."""
+    found = jnp.result_type(*(a for a in arrays if a is not None))
+    return found if jnp.issubdtype(found, jnp.floating) else jnp.result_type(float)
+
+
+def widen(*arrays: Any) -> tuple[Any, ...]:
+    """Return the arrays in what they promote to, float32 at least, and the dtype to round to."""
+    dtype = dtype_of(*arrays)
+    wide = jnp.promote_types(dtype, jnp.float32)
+    return (*(None if a is None else a.astype(wide) for a in arrays), dtype)
+
+
+def widest(*arrays: Any) -> tuple[Any, ...]:
+    """Return the arrays in float64, where JAX has it (``jax_enable_x64``), and the dtype to round to."""
+    dtype = dtype_of(*arrays)
+    wide = jax.dtypes.canonicalize_dtype(jnp.float64)
+    return (*(None if a is None else a.astype(wide) for a in arrays), dtype)
+
+
+def alike(*arrays: Any) -> tuple[Any, ...]:
+    """Return the arrays in the dtype that they promote to, and that dtype."""
+    dtype = dtype_of(*arrays)
+    return (*(None if a is None else a.astype(dtype) for a in arrays), dtype)
+
+
+# ------------------------------------------------------------------------------------------ derivatives
+def keep(value: Array) -> Array:
+    """Mark a value that reverse mode keeps, beside the inputs and outputs that the rule reads."""
+    kept: Array = _named(value, "symgrad_residual")
+    return kept
+
+
+def checkpoint(function: Callable[..., Any], hyperparameters: int = 0) -> Callable[..., Any]:
+    """Compute what ``keep`` does not mark again in reverse mode; hyperparameters come first."""
+    policy = jax.checkpoint_policies.save_only_these_names("symgrad_residual")
+    static = tuple(range(hyperparameters))
+    made: Callable[..., Any] = jax.checkpoint(function, policy=policy, static_argnums=static)
+    return made
+
+
+def given(tangents: Sequence[Any]) -> list[Any]:
+    """Return the tangents, None for those that are zero: what depends on them is not computed."""
+    return [None if isinstance(t, SymbolicZero) else t for t in tangents]
+
+
+def total(outputs: Any, terms: Sequence[Sequence[Array]]) -> Any:
+    """Return the tangents of outputs as sums of terms, with the outputs' shapes and dtypes."""
+    if not isinstance(outputs, tuple):
+        return _total(outputs, terms[0])
+    return tuple(map(_total, outputs, terms))
+
+
+def _total(output: Array, terms: Sequence[Array]) -> Any:
+    if not jnp.issubdtype(output.dtype, jnp.floating):
+        return np.zeros(output.shape, jax.dtypes.float0)
+    if not terms:
+        return jnp.zeros_like(output)
+    found = functools.reduce(jnp.add, terms)
+    return jnp.broadcast_to(found, output.shape).astype(output.dtype)
+
+
+@jax.tree_util.register_static
+class Like:
+    """The shape and dtype of an argument, for its gradient; no data."""
+
+    def __init__(self, value: Array) -> None:
+        self.shape, self.dtype = value.shape, value.dtype
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Like) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __call__(self, gradient: Any) -> Array:
+        """Sum what was broadcast, then round."""
+        return conform(jnp.asarray(gradient), self.shape).astype(self.dtype)
+
+
+def like(value: Any) -> Like | None:
+    """Return what the gradient of an argument looks like."""
+    return None if value is None else Like(value)
+
+
+# ------------------------------------------------------------------------------------------ shapes
+def shape_of(*arrays: Any) -> tuple[int, ...]:
+    """Return the shape that arrays and numbers broadcast to."""
+    return jnp.broadcast_shapes(*(jnp.shape(a) for a in arrays if a is not None))
+
+
+def sum_to(value: Array, shape: Sequence[int]) -> Array:
+    """Sum ``value`` to ``shape``: the transposed of broadcasting."""
+    lead = value.ndim - len(shape)
+    own = [k for k, n in enumerate(shape) if n == 1 != value.shape[lead + k]]
+    if not lead and not own:
+        return value
+    return value.sum(axis=(*range(lead), *(lead + k for k in own))).reshape(shape)
+
+
+def conform(value: Array, shape: Sequence[int]) -> Array:
+    """Sum ``value`` where ``shape`` has size 1 or no dimension, expand where it has so itself."""
+    value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    own = value.shape[value.ndim - len(shape) :]
+    return jnp.broadcast_to(sum_to(value, [1 if n == 1 else k for k, n in zip(own, shape, strict=True)]), shape)
+
+
+def restore(value: Array, axis: Any, shape: Sequence[int]) -> Array:
+    """Give a reduced ``value`` the dimensions ``axis`` again, of size 1, if they are gone."""
+    if value.ndim == len(shape):
+        return value
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return jnp.expand_dims(value, tuple(a % len(shape) for a in axes))
+
+
+def drop(value: Array, axis: Any, keepdims: bool) -> Array:
+    """Remove the dimensions ``axis``, of size 1, unless they are kept."""
+    return value if keepdims else jnp.squeeze(value, axis)
+
+
+def count(shape: Sequence[int], axis: Any) -> int:
+    """Return the number of elements along ``axis``; a scalar has one."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return math.prod(shape[a] for a in axes) if shape else 1
+
+
+def quotient(over: float, under: float) -> float:
+    """Return a quotient by a size, which may be 0, as arrays have it."""
+    if under:
+        return over / under
+    return over * math.inf if over else math.nan
+
+
+def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
+    """Put the last dimension on the diagonal of two new ones."""
+    size = value.shape[-1]
+    square = jnp.where(jnp.eye(size, dtype=bool), value[..., None], 0)
+    return jnp.moveaxis(square, (-2, -1), (dim1, dim2))
+
+
+# ------------------------------------------------------------------------------------------ functions
+def magnitude(x: Array) -> Array:
+    """Return ``abs(x)`` with the derivative 0 at 0, as PyTorch has it; JAX's is 1."""
+    return x * jnp.sign(x)
+
+
+def clamp(x: Array, low: Any, high: Any) -> Array:
+    """Return ``x`` between bounds, with the derivative 1 at them; JAX's is 1/2."""
+    if low is not None:
+        x = jnp.where(x < low, low, x)
+    return x if high is None else jnp.where(x > high, high, x)
+
+
+def finite(x: Array) -> Array:
+    """Return ``x`` with 1e30 in place of an infinity: a limit is reached there."""
+    return jnp.nan_to_num(x, nan=jnp.nan, posinf=1e30, neginf=-1e30)
+
+
+# ------------------------------------------------------------------------------------------ reductions
+def var(x: Array, axis: Any = None, correction: int = 1, keepdims: bool = False) -> Array:
+    """Return the variance, of a sample unless ``correction`` is 0."""
+    return jnp.var(x, axis=axis, ddof=correction, keepdims=keepdims)
+
+
+def norm(x: Array, p: float = 2, axis: Any = None, keepdims: bool = False) -> Array:
+    """Return the vector norm of order ``p``, which does not overflow; its derivative at 0 is 0."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=axis, keepdims=True, initial=0))
+    scale = jnp.where((largest > 0) & (largest < jnp.inf), largest, 1)
+    powers = magnitude(x / scale) ** p if p != 2 else jnp.square(x / scale)
+    sums = jnp.sum(powers, axis=axis, keepdims=True)
+    some = sums > 0
+    root = jnp.where(some, jnp.where(some, sums, 1) ** (1 / p), jnp.where(jnp.isnan(sums), sums, 0))
+    found = root * scale
+    return found if keepdims else jnp.squeeze(found, axis)
+
+
+def extremum(argument: Callable[..., Array], x: Array, axis: int, keepdims: bool = False) -> Array:
+    """Return the extremum along ``axis``, whose derivative goes to one element."""
+    found = jnp.take_along_axis(x, argument(x, axis=axis, keepdims=True), axis=axis)
+    return found if keepdims else jnp.squeeze(found, axis)
+
+
+def cumsum_back(x: Array, axis: int) -> Array:
+    """Sum each element and all that follow it."""
+    return jnp.flip(jnp.cumsum(jnp.flip(x, axis), axis=axis), axis)
+
+
+def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
+    """Return zeros of ``shape`` with ``value`` at ``index`` along ``axis``; no place twice."""
+    zeros = jnp.zeros(shape, value.dtype)
+    return jnp.put_along_axis(zeros, index, value, axis=axis, inplace=False)
+
+
+def others(x: Array, axis: int | None) -> Array:
+    """Return the product of all other elements along ``axis``, also right where one is 0."""
+    if axis is None:
+        return others(x.reshape(-1), 0).reshape(x.shape)
+    moved = jnp.moveaxis(x, axis, -1)
+    ones = jnp.ones_like(moved[..., :1])
+    before = jnp.cumprod(jnp.concatenate((ones, moved[..., :-1]), -1), -1)
+    after = jnp.cumprod(jnp.concatenate((ones, jnp.flip(moved, -1)[..., :-1]), -1), -1)
+    return jnp.moveaxis(before * jnp.flip(after, -1), -1, axis)
+
+
+def others_slope(x: Array, grad: Array, axis: int | None) -> Array:
+    """Multiply ``grad`` by the (symmetric) derivative of ``others``."""
+    if axis is None:
+        return others_slope(x.reshape(-1), grad.reshape(-1), 0).reshape(x.shape)
+    x, grad = jnp.moveaxis(x, axis, -1), jnp.moveaxis(grad, axis, -1)
+    own = jnp.eye(x.shape[-1], dtype=bool)
+    pairs = others(jnp.where(own, 1.0, x[..., None, :]), -1)
+    return jnp.moveaxis((grad[..., None] * jnp.where(own, 0.0, pairs)).sum(-2), -1, axis)
+
+
+# ------------------------------------------------------------------------------------------ products
+def _transposed(function: Callable[[Array], Array], shape: Sequence[int], grad: Array) -> Array:
+    """Return the transposed of a linear function, of an array of ``shape``, at ``grad``."""
+    (found,) = jax.linear_transpose(function, _struct(tuple(shape), grad.dtype))(grad)
+    transposed: Array = found
+    return transposed
+
+
+def matmul_left(grad: Array, b: Array, shape: Sequence[int]) -> Array:
+    """Return the gradient of ``a @ b`` with respect to ``a`` of ``shape``."""
+    return _transposed(lambda a: a @ b, shape, grad)
+
+
+def matmul_right(a: Array, grad: Array, shape: Sequence[int]) -> Array:
+    """Return the gradient of ``a @ b`` with respect to ``b`` of ``shape``."""
+    return _transposed(lambda b: a @ b, shape, grad)
+
+
+def _several(value: Any, dims: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
+
+
+def conv(
+    dims: int,
+    x: Array,
+    weight: Array,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Array:
+    """Return PyTorch's convolution: channels first, with a batch or without."""
+    batched = x if x.ndim == dims + 2 else x[None]
+    found = jax.lax.conv_general_dilated(
+        batched,
+        weight,
+        window_strides=_several(stride, dims),
+        padding=[(p, p) for p in _several(padding, dims)],
+        rhs_dilation=_several(dilation, dims),
+        feature_group_count=groups,
+    )
+    if bias is not None:
+        found = found + (bias.reshape((-1,) + (1,) * dims) if jnp.ndim(bias) else bias)
+    return found if x.ndim == dims + 2 else found[0]
+
+
+def conv_input(dims: int, grad: Array, weight: Array, shape: Sequence[int], **how: Any) -> Array:
+    """Return the gradient of a convolution in its input."""
+    return _transposed(lambda x: conv(dims, x, weight, **how), shape, grad)
+
+
+def conv_weight(dims: int, x: Array, grad: Array, shape: Sequence[int], **how: Any) -> Array:
+    """Return the gradient of a convolution in its weight."""
+    return _transposed(lambda w: conv(dims, x, w, **how), shape, grad)

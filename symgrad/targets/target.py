@@ -1,0 +1,88 @@
+"""The frameworks that modules are written for: one row each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from symgrad.compiler.operation import Operation
+from symgrad.errors import Mistake
+from symgrad.ir.expr import Expr
+from symgrad.spec import Spec
+from symgrad.spec.yaml_source import SourceText
+from symgrad.targets.arrays.spelling import Spelling
+from symgrad.targets.jax import module as jax_module
+from symgrad.targets.jax import tests as jax_tests
+from symgrad.targets.jax.spellings import JAX
+from symgrad.targets.mlx import module as mlx_module
+from symgrad.targets.mlx import tests as mlx_tests
+from symgrad.targets.mlx.spellings import MLX
+
+__all__ = ["TARGETS", "Target", "refusals"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A framework beside PyTorch.
+
+    Attributes:
+        name: as specs and the command line call it.
+        suffix: of its files' names, after that of the operation.
+        spelling: its words for functions and tensor operations.
+        module, test: the texts of an operation's files; a test finds its module in a package, beside itself if that
+            is empty.
+        runtime, shared: the name of the file that all modules of a folder share, and its text.
+    """
+
+    name: str
+    suffix: str
+    spelling: Spelling
+    module: Callable[[Operation], str]
+    test: Callable[[Operation, str], str]
+    runtime: str
+    shared: Callable[[], str]
+
+    def files(self, operation: Operation, package: str = "") -> dict[str, str]:
+        """The files of an operation, by name."""
+        name = f"{operation.program.spec.op}{self.suffix}.py"
+        return {name: self.module(operation), f"test_{name}": self.test(operation, package)}
+
+
+_ROWS = (
+    Target("jax", "_jax", JAX, jax_module.render_module, jax_tests.render_test, jax_module.RUNTIME, jax_module.runtime),
+    Target("mlx", "_mlx", MLX, mlx_module.render_module, mlx_tests.render_test, mlx_module.RUNTIME, mlx_module.runtime),
+)
+TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in _ROWS})
+
+
+def refusals(operation: Operation, target: Target) -> list[Mistake]:
+    """Why a target cannot have an operation, each reason at its place in the spec; none where it can."""
+    spec = operation.program.spec
+    name = target.spelling.name
+    found = []
+    if spec.options.inplace:
+        found.append(_at_option(spec, "inplace", f"{name} has no operations in place"))
+    if not spec.options.double_backward:
+        found.append(_at_option(spec, "double_backward", f"every derivative in {name} can be differentiated"))
+    forms = [form for v in _forms(operation) for form in v]
+    for op in dict.fromkeys(target.spelling.missing(forms)):
+        formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]
+        place = next(((f, m.start()) for f in formulas if (m := re.search(rf"\b{op}\b", f.text))), (formulas[-1], 0))
+        found.append(spec.mistake(*place, f"{name} has no {op!r}; leave the target {target.name!r} out for this spec"))
+    return found
+
+
+def _forms(operation: Operation) -> Iterator[Iterable[Expr]]:
+    for _, variant in operation.variants():
+        yield variant.outputs.values()
+        yield variant.tangents.values()
+        yield (override.gradient for override in variant.overrides.values())
+
+
+def _at_option(spec: Spec, option: str, message: str) -> Mistake:
+    """A mistake at an option, where the spec's text has it."""
+    match = re.search(rf"\b{option}\b", spec.text)
+    place = SourceText(spec.text, spec.path)
+    return place.mistake(place.location(match.start() if match else 0), f"options.{option}", message)

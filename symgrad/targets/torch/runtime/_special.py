@@ -1,0 +1,154 @@
+"""Functions that torch lacks, or that it cannot differentiate, in torch.
+
+Everything is made of torch's operations on whole tensors, so that
+autograd, forward mode, vmap and torch.compile see through it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def _attached(x: Tensor, value: Tensor, *slopes: Tensor) -> Tensor:
+    """`value`, which belongs to x without its history, with derivatives: Taylor's polynomial about x, at x."""
+    offset = x - x.detach()
+    total = torch.zeros_like(value)
+    for order in range(len(slopes), 0, -1):
+        total = offset / order * (slopes[order - 1] + total)
+    return value + total
+
+
+def _bessel_slopes(zero: Tensor, one: Tensor, x: Tensor, sign: float, turn: float) -> tuple[Tensor, ...]:
+    """The first three derivatives of C0, and of C1, where C0' = sign*C1 and C1' = turn*C0 - C1/x."""
+    quotient = torch.where(x == 0, 0.5, one / x)
+    first = turn * zero - quotient
+    # d/dx of C1/x is (C1' - C1/x) / x, which is 0 at 0.
+    bend = torch.where(x == 0, torch.zeros_like(x), (first - quotient) / x)
+    second = turn * sign * one - bend
+    third_of_quotient = torch.where(x == 0, torch.full_like(x, -0.125), (second - 2 * bend) / x)
+    third = turn * sign * first - third_of_quotient
+    return first, second, third
+
+
+def bessel_j0(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
+    first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
+    return _attached(x, zero, -one, -first, -second)
+
+
+def bessel_j1(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.bessel_j0(at), torch.special.bessel_j1(at)
+    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
+
+
+def bessel_y0(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
+    first, second, _ = _bessel_slopes(zero, one, at, -1.0, 1.0)
+    return _attached(x, zero, -one, -first, -second)
+
+
+def bessel_y1(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.bessel_y0(at), torch.special.bessel_y1(at)
+    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, 1.0))
+
+
+def modified_bessel_k0(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
+    first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
+    return _attached(x, zero, -one, -first, -second)
+
+
+def modified_bessel_k1(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.modified_bessel_k0(at), torch.special.modified_bessel_k1(at)
+    return _attached(x, one, *_bessel_slopes(zero, one, at, -1.0, -1.0))
+
+
+def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
+    first, second, _ = _bessel_slopes(zero, one, at, -1.0, -1.0)
+    # (exp(x) K)' and on, from the derivatives of K times exp(x).
+    d1, d2, d3 = -one, -first, -second
+    return _attached(x, zero, zero + d1, zero + 2 * d1 + d2, zero + 3 * d1 + 3 * d2 + d3)
+
+
+def scaled_modified_bessel_k1(x: Tensor) -> Tensor:
+    at = x.detach()
+    zero, one = torch.special.scaled_modified_bessel_k0(at), torch.special.scaled_modified_bessel_k1(at)
+    d1, d2, d3 = _bessel_slopes(zero, one, at, -1.0, -1.0)
+    return _attached(x, one, one + d1, one + 2 * d1 + d2, one + 3 * d1 + 3 * d2 + d3)
+
+
+def lambertw(x: Tensor) -> Tensor:
+    """The principal branch of the Lambert W function, for x >= -1/e; NaN below.
+
+    A guess (the series about the branch point, or logarithms) and Halley's iteration on w + log(w) = log(x) or
+    on w*exp(w) = x; two last steps of Newton's give autograd derivatives up to the third order.
+    """
+    at = x.detach()
+    p = torch.sqrt(torch.clamp(2 * (at * 2.718281828459045 + 1), min=0))
+    near = -1 + p * (1 + p * (-1 / 3 + p * (11 / 72 - p * (43 / 540))))
+    log = torch.log(torch.clamp(at, min=1e-30))
+    far = log - torch.log(torch.clamp(log, min=1.0))
+    w = torch.where(at < 1.5, torch.where(at < 0.3, near, torch.log1p(torch.clamp(at, min=-0.3)) * 0.75), far)
+    for _ in range(6):
+        # For large w the logarithmic form neither overflows nor cancels.
+        large = w - torch.log(torch.clamp(at, min=1e-30)) + torch.log(torch.clamp(w, min=1e-30))
+        grown = torch.exp(torch.clamp(w, max=3.0))
+        small = w * grown - at
+        step = small / torch.clamp(grown * (w + 1) - (w + 2) * small / (2 * (w + 1).clamp(min=1e-12)), min=1e-300)
+        w = torch.where(w > 2, w - large * w / (1 + w), w - torch.where(small == 0, torch.zeros_like(w), step))
+    w = torch.where(p == 0, torch.full_like(w, -1.0), w)
+    w = torch.where(at * 2.718281828459045 < -1 - 1e-15, float("nan"), w)
+    return torch.where(at == float("inf"), at, w)
+
+
+def dawson(x: Tensor) -> Tensor:
+    """Dawson's integral, exp(-x**2) times the integral of exp(t**2) from 0 to x.
+
+    Rybicki's exponentially accurate sum with steps of 1/4 (G. B. Rybicki, 1989), and the power series near 0.
+    """
+    square = x * x
+    series = torch.zeros_like(x)
+    for k in range(14, 0, -1):  # of (-2)**k / (2k+1)!! * x**(2k)
+        series = -2 * square / (2 * k + 1) * (1 + series)
+    size = torch.clamp(torch.abs(x), max=1e8)
+    middle = 2 * torch.round(size / 0.5)
+    offset = size - 0.25 * middle
+    total = torch.zeros_like(x)
+    for odd in range(-27, 28, 2):
+        total = total + torch.exp(-((offset - 0.25 * odd) ** 2)) / (middle + odd)
+    far = torch.sign(x) * total * 0.5641895835477563
+    far = torch.where(torch.abs(x) > 1e4, 0.5 / x * (1 + 0.5 / square), far)
+    return torch.where(torch.abs(x) < 0.8, x * (1 + series), far)
+
+
+def lambertw_by_autograd(x: Tensor) -> Tensor:
+    w = lambertw(x.detach())
+    first = torch.exp(-w) / (1 + w)
+    second = -torch.exp(-2 * w) * (w + 2) / (1 + w) ** 3
+    third = torch.exp(-3 * w) * (2 * w * w + 8 * w + 9) / (1 + w) ** 5
+    return _attached(x, w, first, second, third)
+
+
+def dawson_by_autograd(x: Tensor) -> Tensor:
+    at = x.detach()
+    value = dawson(at)
+    first = 1 - 2 * at * value
+    second = -2 * value - 2 * at * first
+    return _attached(x, value, first, second, -4 * first - 2 * at * second)
+
+
+def erfi(x: Tensor) -> Tensor:
+    return 1.1283791670955126 * torch.exp(x * x) * dawson(x)
+
+
+def erfi_by_autograd(x: Tensor) -> Tensor:
+    return 1.1283791670955126 * torch.exp(x * x) * dawson_by_autograd(x)

@@ -1,0 +1,293 @@
+"""The conformance suite for JAX: a function with custom derivatives against its formula.
+
+``OperationTests`` is the base class of pytest classes that state the facts of an operation; ``check_function`` holds
+any function with a ``custom_jvp`` or ``custom_vjp`` rule against its composite. Everything that is compared at one
+point is compiled once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from symgrad.testing.arrays import Facts, Input, fitted, outputs
+
+__all__ = ["CHECKS", "Input", "OperationTests", "check_function"]
+
+_config: Any = jax.config  # without types of its own
+with suppress(RuntimeError):  # a backend is there already
+    _config.update("jax_num_cpu_devices", 2)
+
+_split: Any = PartitionSpec  # without types of its own
+_SPLIT, _WHOLE = _split("data"), _split()
+_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # what is compiled runs once
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    options: dict[str, Any] | None = _QUICKLY if jax.default_backend() == "cpu" else None
+    compiled: Callable[..., Any] = jax.jit(function, compiler_options=options)
+    return compiled
+
+
+def _floats(arguments: Sequence[Any], dtype: Any) -> list[Any]:
+    """Arrays of JAX, those of floats in a dtype."""
+    return [None if a is None else jnp.asarray(a, dtype) if a.dtype.kind == "f" else jnp.asarray(a) for a in arguments]
+
+
+def _close(ours: Any, theirs: Any, what: str) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11, err_msg=what)
+
+
+def _dot(left: Sequence[Any], right: Sequence[Any]) -> Any:
+    return reduce(jnp.add, ((a * b).sum() for a, b in zip(left, right, strict=True)), jnp.zeros(()))
+
+
+def _varied(shapes: Sequence[Any], seed: int) -> list[Any]:
+    generator = np.random.default_rng(seed)
+    return [jnp.asarray(generator.uniform(0.5, 1.5, a.shape)) for a in shapes]
+
+
+class OperationTests(Facts):
+    """Every check of an operation in JAX."""
+
+    def test_values(self) -> None:
+        """The values are those of the formula, in float64."""
+        with jax.enable_x64(True):
+            for settings, arguments in self.points():
+                args = _floats(arguments, jnp.float64)
+                ours = outputs(type(self).call(*args, **settings))
+                theirs = outputs(_compiled(lambda *a, own=settings: type(self).composite(*a, **own))(*args))
+                for y, z in zip(ours, theirs, strict=True):
+                    _close(y, z, str(settings))
+
+    def test_derivatives(self) -> None:
+        """Reverse and forward mode, and at the first point their nestings, are those of the formula or of the rules."""
+        with jax.enable_x64(True):
+            for place, (settings, arguments) in enumerate(self.points()):
+                args = _floats(arguments, jnp.float64)
+                if not self.wanted(args) or not any(self.smooth):
+                    continue
+                own = [args[k] for k in self.wanted(args)]
+                ours, theirs = (
+                    self._derivatives(f, settings, args, nested=place == 0)
+                    for f in (type(self).call, type(self).composite)
+                )
+                found, expected = _compiled(lambda *a, f=ours, g=theirs: (f(*a), g(*a)))(*own)
+                for name in found:
+                    for k, (a, b) in enumerate(zip(found[name], expected[name], strict=True)):
+                        _close(a, b, f"{name} {k} {settings}")
+
+    def _derivatives(
+        self, function: Any, settings: Mapping[str, Any], args: Sequence[Any], *, nested: bool
+    ) -> Callable[..., Any]:
+        """The derivatives at a point by name, with those of derivatives if they are to be `nested`."""
+        f = self.at(function, settings, args)
+        places = self.wanted(args)
+        given = [self.inputs[k].name in dict(self.rules) for k in places]
+        is_composite = function is type(self).composite
+
+        def everything(*own: Any) -> dict[str, Any]:
+            weights = _varied(jax.eval_shape(f, *own), 1)
+            tangents = _varied(own, 2)
+            every = tuple(range(len(own)))
+
+            def loss(*values: Any) -> Any:
+                return _dot(f(*values), weights)
+
+            gradient = jax.grad(loss, every)
+            found = {
+                "gradient": self._by_rules(gradient(*own), settings, args, weights) if is_composite else gradient(*own)
+            }
+            if self.linear and not is_composite:  # by the transposed: forward and reverse mode agree
+                found["forward"] = [jax.jvp(loss, own, tuple(tangents))[1]]
+            elif self.linear:
+                found["forward"] = [_dot(found["gradient"], tangents)]
+            if any(given) or not nested:
+                return found
+            found["reverse over reverse"] = jax.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own)
+            found["forward over reverse"] = jax.jvp(gradient, own, tuple(tangents))[1]
+            pushed = lambda *v: jnp.sin(jax.jvp(loss, v, tuple(tangents))[1])  # noqa: E731
+            found["reverse over forward"] = jax.grad(pushed, every)(*own)
+            found["forward over forward"] = [jax.jvp(pushed, own, tuple(tangents))[1]]
+            return found
+
+        return everything
+
+    def _by_rules(self, gradient: Sequence[Any], settings: Any, args: Sequence[Any], weights: Sequence[Any]) -> Any:
+        """A gradient with what the spec gives in place of the derived one."""
+        cotangents = iter(weights)
+        whole = [next(cotangents) if smooth else None for smooth in self.smooth]
+        found = list(gradient)
+        for k, place in enumerate(self.wanted(args)):
+            rule = dict(self.rules).get(self.inputs[place].name)
+            if rule is not None:
+                given = jnp.asarray(rule(*args, *whole, **settings))
+                found[k] = jnp.broadcast_to(fitted(given, args[place].shape), args[place].shape).astype(
+                    args[place].dtype
+                )
+        return found
+
+    def test_transformations(self) -> None:
+        """vmap along every axis, scan and checkpoint give what a loop gives."""
+        with jax.enable_x64(True):
+            settings, shapes = self.cases[0]
+            batches = [_floats(self.sample(shapes, seed), jnp.float64) for seed in (1, 2)]
+            places = self.wanted(batches[0])
+            if not places or not any(self.smooth):
+                return
+
+            def gradient(*own: Any) -> Any:
+                f = self.at(type(self).call, settings, batches[0])
+                return jax.grad(lambda *v: _dot(f(*v), [jnp.sin(y) for y in f(*v)]), tuple(range(len(own))))(*own)
+
+            def everything(first: Any, second: Any) -> tuple[Any, Any]:
+                loop = [gradient(*first), gradient(*second)]
+                stacked = [jnp.stack(pair) for pair in zip(first, second, strict=True)]
+                last = [jnp.stack(pair, -1) for pair in zip(first, second, strict=True)]
+                _, scanned = jax.lax.scan(lambda c, v: (c, gradient(*v)), 0, stacked)
+                again = [jax.checkpoint(gradient)(*v) for v in (first, second)]
+                return loop, [
+                    [tuple(g[k] for g in jax.vmap(gradient)(*stacked)) for k in (0, 1)],
+                    [tuple(g[k] for g in jax.vmap(gradient, in_axes=-1)(*last)) for k in (0, 1)],
+                    [tuple(g[k] for g in scanned) for k in (0, 1)],
+                    again,
+                ]
+
+            loop, ways = _compiled(everything)(*([b[k] for k in places] for b in batches))
+            for name, way in zip(("vmap", "vmap of the last axis", "scan", "checkpoint"), ways, strict=True):
+                for ours, theirs in zip(way, loop, strict=True):
+                    for a, b in zip(ours, theirs, strict=True):
+                        _close(a, b, name)
+
+    def test_dtypes(self) -> None:
+        """Results have the formula's dtypes and gradients those of their arguments; half precision rounds once."""
+        settings, shapes = self.cases[0]
+        for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+            args = _floats(self.sample(shapes), dtype)
+            ours = outputs(type(self).call(*args, **settings))
+            assert all(y.dtype == dtype for y in ours if jnp.issubdtype(y.dtype, jnp.floating)), dtype
+            eps = {jnp.float32: 2.0**-23, jnp.bfloat16: 2.0**-7, jnp.float16: 2.0**-10}[dtype]
+            with jax.enable_x64(True):
+                exact = [None if a is None else np.asarray(a) for a in args]
+                exact = [a if a is None or a.dtype.kind in "biu" else a.astype("float64") for a in exact]
+                truth = outputs(type(self).call(*_floats(exact, jnp.float64), **settings))
+            for y, z in zip(ours, truth, strict=True):
+                if jnp.issubdtype(y.dtype, jnp.floating):
+                    size = float(np.max(np.abs(z), initial=0.0))
+                    scale = 64 if dtype == jnp.float32 else 2
+                    np.testing.assert_allclose(
+                        np.asarray(y, "float64"), z, rtol=scale * eps, atol=scale * eps * size, err_msg=str(dtype)
+                    )
+            if self.wanted(args) and any(self.smooth):
+                f = self.at(type(self).call, settings, args)
+                own = [args[k] for k in self.wanted(args)]
+                of = jax.eval_shape(jax.grad(lambda *v, g=f: sum(y.sum() for y in g(*v)), tuple(range(len(own)))), *own)
+                assert [(g.shape, g.dtype) for g in of] == [(a.shape, a.dtype) for a in own]
+
+    def test_residuals(self) -> None:
+        """Reverse mode keeps no more bytes than that of the formula."""
+        for settings, arguments in self.points():
+            args = _floats(arguments, jnp.float32)
+            if not self.wanted(args) or not any(self.smooth) or self.rules:
+                continue
+            own = [args[k] for k in self.wanted(args)]
+            ours, theirs = (
+                residual_bytes(self.at(f, settings, args), own) for f in (type(self).call, type(self).composite)
+            )
+            assert ours <= theirs, f"{ours} bytes kept, {theirs} by the formula: {settings}"
+
+    def test_sharded(self) -> None:
+        """Arrays on two devices give what they give on one."""
+        if jax.device_count() < 2:
+            pytest.skip("one device only: set jax_num_cpu_devices before JAX is used")
+        mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+        settings, shapes = self.cases[0]
+        args = _floats(self.sample(shapes), jnp.float32)
+        places = self.wanted(args)
+        if not places or not any(self.smooth):
+            return
+
+        def gradient(*own: Any) -> Any:
+            f = self.at(type(self).call, settings, args)
+            return jax.grad(lambda *v: sum(jnp.sin(y).sum() for y in f(*v)), tuple(range(len(own))))(*own)
+
+        def placed(a: Any) -> Any:
+            split = a.ndim > 0 and a.shape[0] % 2 == 0
+            return jax.device_put(a, NamedSharding(mesh, _SPLIT if split else _WHOLE))
+
+        own = [args[k] for k in places]
+        for a, b in zip(_compiled(gradient)(*map(placed, own)), gradient(*own), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+    def test_arguments(self) -> None:
+        """Hyperparameters are static and in their range; what is no array is refused."""
+        settings, shapes = self.cases[0]
+        args = _floats(self.sample(shapes), jnp.float32)
+        for name, value, error in self.refused:
+            with pytest.raises(error):
+                type(self).call(*args, **{**settings, name: value})
+        for name, value in settings.items():
+            if isinstance(value, float):  # its gradient would be 0 in silence
+                with pytest.raises(TypeError):
+                    type(self).call(*args, **{**settings, name: jnp.asarray(value)})
+        with pytest.raises(TypeError):
+            type(self).call(*["text", *args[1:]], **settings)
+
+
+def residual_bytes(function: Callable[..., Any], arguments: Sequence[Any]) -> int:
+    """The bytes that reverse mode of a function keeps, under jit, but for numbers."""
+
+    def kept(*own: Any) -> Any:
+        return jax.tree_util.tree_leaves(jax.vjp(jax.jit(function), *own)[1])
+
+    found = jax.eval_shape(kept, *arguments)
+    return sum(a.size * a.dtype.itemsize for a in found if a.size > 1)
+
+
+CHECKS = ("values", "derivatives", "transformations", "dtypes", "residuals")
+"""What ``check_function`` looks at."""
+
+
+def check_function(
+    function: Callable[..., Any],
+    composite: Callable[..., Any],
+    inputs: Sequence[Input],
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    linear: bool = True,
+    checks: Sequence[str] = CHECKS,
+) -> list[str]:
+    """Hold a function with a ``custom_jvp`` or ``custom_vjp`` rule against its formula; what is wrong with it.
+
+    ``composite`` is the formula in plain JAX, with the same arguments, of which ``inputs`` says the names and ranges,
+    and ``shapes`` the shapes at one point. ``linear=False`` is for a rule without forward mode. The list is empty
+    where nothing is wrong; each text begins with the name of one of the ``checks``.
+    """
+    outs = len(outputs(jax.eval_shape(composite, *(jnp.zeros(s) for s in shapes))))
+    facts = {
+        "call": staticmethod(function),
+        "composite": staticmethod(composite),
+        "inputs": tuple(inputs),
+        "cases": (({}, tuple(shapes)),),
+        "linear": linear,
+        "smooth": (True,) * outs,
+    }
+    suite = type("Checked", (OperationTests,), facts)()
+    found = []
+    for check in checks:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                getattr(suite, f"test_{check}")()
+        except Exception as error:  # whatever a function of somebody else raises is a finding
+            found.append(f"{check}: {str(error).strip() or type(error).__name__}")
+    return found

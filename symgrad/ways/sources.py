@@ -1,0 +1,68 @@
+"""The Spec of whatever a user hands over: a path, a text, a mapping, a SymPy expression, a function."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import re
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from symgrad.errors import SymgradError
+from symgrad.spec import Spec, load_spec, parse_spec
+from symgrad.ways.mapping import is_sympy, spec_of_formula, spec_of_mapping
+
+__all__ = ["Source", "spec_of", "spec_of_function"]
+
+Source: TypeAlias = "str | PathLike[str] | Mapping[str, Any] | Spec | Any"
+"""A path, the text of a spec or of a formula, a mapping, a Spec, or a SymPy expression."""
+
+_PATHS = (".yaml", ".yml", ".py")
+
+
+def spec_of(source: Source) -> Spec:
+    """The spec of `source`. Raises SpecError; TypeError for what is none of these."""
+    if isinstance(source, Spec):
+        return source
+    if hasattr(source, "spec") and isinstance(source.spec, Spec):  # an operation
+        return source.spec
+    if isinstance(source, str):
+        return _of_text(source)
+    if isinstance(source, PathLike):
+        return load_spec(source)
+    if isinstance(source, Mapping):
+        return spec_of_mapping(source if {"op", "tensors", "outputs"} & set(source) else {"outputs": source})
+    if is_sympy(source):
+        return spec_of_formula(source)
+    told = "a spec is a path, a YAML text, a formula, a mapping, a SymPy expression or a Spec"
+    raise TypeError(f"{told}, not {type(source).__name__}")
+
+
+def _of_text(text: str) -> Spec:
+    """A path, a formula or YAML: paths have the suffix of one or are there, formulas are one line with an operator."""
+    if "\n" in text or text.startswith("{"):
+        return parse_spec(text)
+    is_formula = re.search(r"[-+*(<>=@]|\s", text) and not text.endswith(_PATHS) and not os.path.exists(text)
+    return spec_of_formula(text) if is_formula else load_spec(text)
+
+
+def spec_of_function(function: Callable[..., Any]) -> Spec:
+    """The spec that the source of a Python function writes. Raises SpecError, and SymgradError without a source."""
+    from symgrad.spec.python_source import read_function
+
+    code = function.__code__
+    name = code.co_filename
+    text = "".join(linecache.getlines(name, function.__globals__))
+    if not text:
+        try:
+            text = Path(inspect.getsourcefile(function) or name).read_text(encoding="utf-8")
+        except OSError:
+            raise SymgradError(
+                f"the source of {function.__qualname__} is not known, and an operation is read from it: "
+                "define it in a file or in a notebook"
+            ) from None
+    path = name if os.path.exists(name) else f"<{Path(name).name.strip('<>')}>"
+    return read_function(text, path, function.__name__, code.co_firstlineno)

@@ -1,0 +1,552 @@
+// ------------------------------------------------------------------------------------------------ memory
+// What is written for the first time is provided page by page, which takes longer than all that is computed. Where the
+// system has large pages for who asks, it takes a fraction; whole ones only, so that nothing grows.
+INLINE void in_large_pages([[maybe_unused]] void* start, [[maybe_unused]] int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    constexpr uintptr_t PAGE = 1 << 21;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+    const uintptr_t first = (address + PAGE - 1) / PAGE * PAGE, last = (address + bytes) / PAGE * PAGE;
+    if (bytes >= int64_t{2 * PAGE}) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
+// Whether a result goes to memory past the caches: one that would have left them before anybody reads it, and of which
+// every line would be read before it is written. Memory that is written for the first time comes through the caches.
+INLINE bool is_streamed([[maybe_unused]] void* start, [[maybe_unused]] int64_t bytes) {
+#if defined(MADV_HUGEPAGE) && defined(__AVX__)
+    constexpr int64_t CACHED = 12 << 20;
+    constexpr uintptr_t PAGE = 1 << 12;
+    if (bytes < CACHED) return false;
+    unsigned char is_there = 0;
+    mincore(reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(start) + bytes / 2) / PAGE * PAGE), 1, &is_there);
+    return is_there & 1;
+#else
+    return false;
+#endif
+}
+
+// What other threads read after this is what was streamed before it.
+INLINE void end_streams() {
+#if defined(__AVX__)
+    asm volatile("sfence" ::: "memory");
+#endif
+}
+
+// ------------------------------------------------------------------------------------------------ loops
+// A geometry is what Python found out about the shapes, in elements:
+//   rank, inner, then the rank sizes of the outer dimensions; for each operand its step along the inner dimension
+//   (0 or 1) and along the outer ones; for each result the same, after its size if it is summed, else 0.
+// A summed result is a gradient of a broadcast tensor: all elements of the pass add to it, in float64. What each place
+// of a few rows adds, or a strip of one row to one sum, is summed before that in the type of the arithmetic: it stays in
+// the nearest cache, and is seldom converted.
+constexpr int64_t BLOCK = 8192;      // elements of the inner dimension in one task, at most
+constexpr int64_t LINES = 64;        // elements that fill lines of a cache, in any type
+constexpr int64_t GRAIN = 32768;     // elements that are worth a thread
+constexpr int64_t MOST_CHUNKS = 64;  // partial sums; their number does not depend on the number of threads
+constexpr int64_t FEW_ROWS = 32;     // over which a sum for each place of a row is kept in the arithmetic's type
+constexpr int64_t FEW = 16 * W;      // elements of a strip
+
+// What only some passes have: results that are means, reductions along each row.
+template <typename Kernel, typename = void>
+struct Means {
+    static constexpr unsigned results = 0;
+};
+template <typename Kernel>
+struct Means<Kernel, std::void_t<decltype(Kernel::means)>> {
+    static constexpr unsigned results = Kernel::means;
+};
+template <typename Kernel, typename = void>
+struct Rows {
+    static constexpr bool reduced = false;
+    static constexpr int stages = 0, reductions = 0, slots = 0, known = 0;
+    static constexpr unsigned once = 0, keeps = 0;
+    static constexpr char kind(int) { return '+'; }
+};
+template <typename Kernel, typename = void>
+struct Held {
+    static constexpr int values = 0;
+    static constexpr int stage(int) { return 0; }
+};
+template <typename Kernel>
+struct Held<Kernel, std::void_t<decltype(Kernel::held_in)>> {
+    static constexpr int values = sizeof Kernel::held_in / sizeof(int);
+    static constexpr int stage(int k) { return Kernel::held_in[k]; }
+};
+template <typename Kernel>
+struct Rows<Kernel, std::void_t<decltype(Kernel::stages)>> {
+    static constexpr bool reduced = true;
+    static constexpr int stages = Kernel::stages, reductions = sizeof Kernel::reductions - 1, slots = Kernel::slots;
+    static constexpr int known = Kernel::known;  // reductions that forward has kept: the last slots, and the first stage
+    static constexpr unsigned once = Kernel::once, keeps = Kernel::keeps;
+    static constexpr char kind(int k) { return Kernel::reductions[k]; }
+};
+
+// Zeros, as many as are needed.
+template <typename T>
+struct Zeros {
+    T* const data;
+
+    explicit Zeros(int64_t count) : data(new T[count]()) {}
+    Zeros(const Zeros&) = delete;
+    ~Zeros() { delete[] data; }
+    T& operator[](int64_t i) const { return data[i]; }
+};
+
+struct Operand {
+    const void* data;
+    int64_t inner;  // a mask for the index along the inner dimension
+    const int64_t* step;
+};
+struct Result {
+    void* data;  // nothing, if it is not wanted
+    int64_t summed, place, inner;
+    const int64_t* step;
+    bool once, mean, streamed;
+};
+
+// What each place of a few rows adds to the sums at `target`.
+template <typename V>
+struct Gathered {
+    V* sums = nullptr;
+    double* target = nullptr;
+    int64_t length = 0, rows = 0;
+
+    ~Gathered() { delete[] sums; }
+
+    void take(double* next, int64_t count) {
+        if (next != target || rows == FEW_ROWS) release();
+        target = next;
+        length = count;
+        rows++;
+    }
+
+    void release() {
+        for (int64_t i = 0; rows && i < length; i += W) {
+            V& own = sums[i / W];
+            if (i + W <= length) {
+                store(target + i, load<Lanes<double>>(target + i) + convert<double>(own));
+            } else {
+                for (int j = 0; i + j < length; j++) target[i + j] += own[j];
+            }
+            own = V(0);
+        }
+        rows = 0;
+    }
+};
+
+// What surrounds the rows of a pass and is the same for all passes, so that it is compiled once: the division among
+// threads, the way from row to row, and what becomes of the sums.
+template <typename Compute, typename Storage>
+struct Frame {
+    using V = Lanes<Compute>;
+    const int operands, results;
+    Operand* const operand;
+    Result* const result;
+    const double* const number;
+    int64_t rank, inner, elements, blocks, tasks, chunks, sums = 0;
+    int held = 0;  // values of a row that are computed once for all stages
+    const int64_t* size;
+
+    Frame(Operand* of_operands, int in, Result* of_results, int out, void* const* data, const int64_t* geometry,
+          const double* numbers, unsigned wanted, bool by_row)
+        : operands(in), results(out), operand(of_operands), result(of_results), number(numbers) {
+        rank = *geometry++;
+        inner = *geometry++;
+        size = geometry;
+        int64_t outer = 1;
+        for (int d = 0; d < rank; d++) outer *= *geometry++;
+        for (int k = 0; k < operands; k++, geometry += rank) {
+            operand[k].data = data[k];
+            operand[k].inner = -*geometry++;
+            operand[k].step = geometry;
+        }
+        for (int k = 0; k < results; k++, geometry += rank) {
+            result[k].data = wanted >> k & 1 ? data[operands + k] : nullptr;
+            result[k].summed = *geometry++;
+            result[k].place = sums;
+            if (wanted >> k & 1) sums += result[k].summed;
+            result[k].inner = -*geometry++;
+            result[k].step = geometry;
+        }
+        blocks = inner > 2 * BLOCK && !by_row ? (inner + BLOCK - 1) / BLOCK : 1;
+        tasks = outer * blocks;
+        elements = outer * inner;
+        const int64_t grains = elements / GRAIN;
+        chunks = grains < 2 ? 1 : grains < MOST_CHUNKS ? grains : MOST_CHUNKS;
+        if (chunks > tasks) chunks = tasks > 0 ? tasks : 1;
+        if (sums * chunks > elements / 4 + 256) chunks = sums > elements / 4 ? 1 : elements / 4 / sums + 1;
+    }
+
+    // Elements begin to end along the inner dimension.
+    virtual void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values,
+                     int64_t begin, int64_t end) const = 0;
+
+    void operator()(int threads) {
+        for (int k = 0; k < results; k++) {
+            const bool whole = result[k].data && !result[k].summed && !result[k].once;
+            result[k].streamed = whole && is_streamed(result[k].data, elements * sizeof(Storage));
+            if (whole) in_large_pages(result[k].data, elements * sizeof(Storage));
+        }
+        const Zeros<double> total(sums * chunks);
+        if (chunks == 1 || threads == 1) {
+            for (int64_t c = 0; c < chunks; c++) chunk(c, total.data + c * sums);
+        } else {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+            for (int64_t c = 0; c < chunks; c++) chunk(c, total.data + c * sums);
+        }
+        for (int64_t c = 1; c < chunks; c++) add(total.data, total.data + c * sums, sums);
+        for (int k = 0; k < results; k++) {
+            for (int64_t i = 0; i < result[k].summed && result[k].data; i++) {
+                const double sum = total[result[k].place + i];
+                store_one(static_cast<Storage*>(result[k].data) + i, result[k].mean ? sum / elements : sum);
+            }
+        }
+    }
+
+    static void add(double* to, const double* from, int64_t count) {
+        int64_t i = 0;
+        for (; i + W <= count; i += W) store(to + i, load<Lanes<double>>(to + i) + load<Lanes<double>>(from + i));
+        for (; i < count; i++) to[i] += from[i];
+    }
+
+    static void store_one(Storage* p, double value) {
+        Storage lanes[W];
+        store(lanes, Lanes<Compute>(value));
+        *p = lanes[0];
+    }
+
+    void chunk(int64_t c, double* total) const {
+        const int64_t first = tasks * c / chunks, last = tasks * (c + 1) / chunks;
+        const Zeros<int64_t> index(rank), at(operands), to(results);
+        int64_t rest = first / blocks, block = first % blocks;
+        for (int d = rank - 1; d >= 0; d--) {
+            index[d] = rest % size[d];
+            rest /= size[d];
+            move(at, to, d, index[d]);
+        }
+        const int64_t length = blocks == 1 ? inner : ((inner + blocks - 1) / blocks + LINES - 1) / LINES * LINES;
+        const Zeros<Gathered<V>> gathered(results);
+        const Zeros<V> values(held * ((length + W - 1) / W));
+        for (int k = 0; k < results; k++) {
+            if (is_added(k)) gathered[k].sums = new V[(length + W - 1) / W]();
+        }
+        for (int64_t task = first; task < last; task++) {
+            const int64_t begin = block * length, end = begin + length < inner ? begin + length : inner;
+            for (int k = 0; k < results; k++) {
+                if (is_added(k)) gathered[k].take(total + result[k].place + to[k] + begin, end - begin);
+            }
+            row(at.data, to.data, total, gathered.data, values.data, begin, end);
+            if (++block < blocks) continue;
+            block = 0;
+            for (int d = rank - 1; d >= 0; d--) {
+                move(at, to, d, 1);
+                if (++index[d] < size[d]) break;
+                index[d] = 0;
+                move(at, to, d, -size[d]);
+            }
+        }
+        for (int k = 0; k < results; k++) gathered[k].release();
+        end_streams();
+    }
+
+    void move(const Zeros<int64_t>& at, const Zeros<int64_t>& to, int d, int64_t count) const {
+        for (int k = 0; k < operands; k++) at[k] += count * operand[k].step[d];
+        for (int k = 0; k < results; k++) to[k] += count * result[k].step[d];
+    }
+
+    bool is_added(int k) const { return result[k].data && result[k].summed && result[k].inner; }
+};
+
+template <typename Kernel, unsigned wanted, typename Compute, typename Storage>
+struct Pass final : Frame<Compute, Storage> {
+    static constexpr int IN = Kernel::operands, OUT = Kernel::results;
+    static constexpr int LINE = 64 / sizeof(Storage);  // of a cache
+    static constexpr int NEAR = 16 * LINE, FAR = 128 * LINE;  // where the first and the second cache read ahead
+    using Row = Rows<Kernel>;
+    static constexpr bool every = (wanted & ~Row::once) != 0;  // some result has a value for each element
+    using V = Lanes<Compute>;
+    using Frame<Compute, Storage>::operand, Frame<Compute, Storage>::result;
+    static constexpr int HELD = Held<Kernel>::values;
+    static constexpr int KEPT = __builtin_popcount(Row::keeps);  // results after the others, in the arithmetic's type
+    Operand operands_of_it[IN + Row::known];
+    Result results_of_it[OUT + KEPT];
+
+    Pass(void* const* data, const int64_t* geometry, const double* numbers)
+        : Frame<Compute, Storage>(
+              operands_of_it, IN + Row::known, results_of_it, OUT + KEPT, data, geometry, numbers,
+              wanted | ~0u << OUT, Row::reduced) {
+        for (int k = 0; k < OUT + KEPT; k++) {
+            result[k].once = k >= OUT || Row::once >> k & 1;
+            result[k].mean = Means<Kernel>::results >> k & 1;
+        }
+        this->held = HELD;
+    }
+
+    // What happens to a result: nothing, if it is not wanted; else it is stored, or added to a sum for each place
+    // along the inner dimension, or to one sum.
+    enum Way : uint8_t { NOTHING, STORED, ADDED, TOTALLED };
+
+    static constexpr bool may_be(Way way, int k) {
+        if (!(wanted >> k & 1) || Row::once >> k & 1) return false;
+        if (Kernel::stored >> k & 1) return way == STORED;
+        return !(Kernel::totals >> k & 1) || way == TOTALLED;
+    }
+
+    // Elements begin to end along the inner dimension, strip by strip: there is one place where the formulas stand in
+    // the machine code, and nothing in their way there.
+    void row(const int64_t* at, const int64_t* to, double* total, Gathered<V>* gathered, V* values, int64_t begin,
+             int64_t end) const override {
+        double number[Kernel::numbers + 1];  // where no store can change them
+        for (int k = 0; k < Kernel::numbers; k++) number[k] = this->number[k];
+        const Read in(*this, at, begin, end);
+        Storage* data[OUT];
+        Way way[OUT];
+        bool streamed[OUT];
+        Lanes<double> sum[OUT];
+#pragma GCC unroll 16
+        for (int k = 0; k < OUT; k++) {
+            data[k] = static_cast<Storage*>(result[k].data);
+            const bool added = may_be(ADDED, k) && result[k].inner;
+            way[k] = !data[k] ? NOTHING : !result[k].summed ? STORED : added ? ADDED : TOTALLED;
+            streamed[k] = result[k].streamed && reinterpret_cast<uintptr_t>(data[k] + to[k] + begin) % 64 == 0;
+            sum[k] = 0;
+        }
+        V x[IN + HELD], y[OUT], reduced[Row::slots + 1], few[OUT], last[OUT];
+        for (int k = 0; k < Row::known; k++)
+            reduced[Row::slots - Row::known + k] = static_cast<const Compute*>(operand[IN + k].data)[at[IN + k]];
+        if constexpr (Row::stages > 0) reduce<0>(in, reduced, values, number);
+        for (int k = 0, kept = OUT; k < Row::reductions; k++) {
+            if (!(Row::keeps >> k & 1)) continue;
+            if (result[kept].data) static_cast<Compute*>(result[kept].data)[to[kept]] = reduced[k][0];
+            kept++;
+        }
+        for (Strip strip(in); strip; strip.next()) {
+            Storage written[OUT][W];
+            Storage* into[OUT];
+            Compute* add[OUT];
+#pragma GCC unroll 16
+            for (int k = 0; k < OUT; k++) {
+                few[k] = last[k] = 0;
+                into[k] = strip.is_partial() || !data[k] ? written[k] : data[k] + to[k] + begin + strip.at;
+                add[k] = reinterpret_cast<Compute*>(strip.is_partial() ? &last[k] : gathered[k].sums + strip.at / W);
+            }
+            for (int64_t i = 0; i < (every ? strip.length : W); i += W) {
+                strip.read(x, i);
+                strip.read_ahead(i);
+                for (int k = 0; k < HELD; k++) x[IN + k] = values[(strip.at + i) / W * HELD + k];
+                compute(x, reduced, y, number);
+                // Stores happen in order: those to sums, which are near, would wait for lines that come from memory.
+#pragma GCC unroll 16
+                for (int k = 0; k < OUT; k++) {
+                    if (may_be(STORED, k) && way[k] == STORED) {
+                        if (streamed[k] && !strip.is_partial()) {
+                            stream(into[k] + i, y[k]);
+                        } else {
+                            __builtin_prefetch(into[k] + i + NEAR, 1);
+                            store(into[k] + i, y[k]);
+                        }
+                    } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
+                        few[k] = few[k] + y[k];
+                    } else if (may_be(ADDED, k) && way[k] == ADDED) {
+                        store(add[k] + i, load<V>(add[k] + i) + y[k]);
+                    }
+                }
+            }
+            if (!every) break;
+#pragma GCC unroll 16
+            for (int k = 0; k < OUT; k++) {
+                if (may_be(TOTALLED, k) && way[k] == TOTALLED)
+                    sum[k] = sum[k] + convert<double>(strip.only(few[k], 0));
+                if (!strip.is_partial()) continue;
+                if (may_be(STORED, k) && way[k] == STORED) {
+                    Storage* const p = data[k] + to[k] + begin + strip.at;
+                    for (int j = 0; j < in.rest; j++) p[j] = written[k][j];
+                } else if (may_be(ADDED, k) && way[k] == ADDED) {
+                    V& own = gathered[k].sums[strip.at / W];
+                    own = own + strip.only(last[k], 0);
+                }
+            }
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < OUT; k++) {
+            if (wanted & Row::once & 1u << k) {
+                if (way[k] == STORED) this->store_one(data[k] + to[k], y[k][0]);
+                if (way[k] == TOTALLED) total[result[k].place] += y[k][0];
+            } else if (may_be(TOTALLED, k) && way[k] == TOTALLED) {
+                total[result[k].place + to[k]] += across('+', sum[k]);
+            }
+        }
+    }
+
+    // What is read along the inner dimension: registers of it that are whole, and the rest of a last one, which stands
+    // in a copy that is filled up with its first element. A value that does not change stands there as often as a
+    // strip is long.
+    struct Read {
+        const Storage* from[IN];
+        int64_t along[IN], whole, rest;  // a mask for the index; elements
+        int64_t soon[IN], later[IN];     // the way to what is read then
+        Storage last[IN][W], still[IN][FEW];
+
+        Read(const Pass& pass, const int64_t* at, int64_t begin, int64_t end) {
+            rest = (end - begin) % W;
+            whole = end - begin - rest;
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) {
+                const Operand& own = pass.operand[k];
+                along[k] = own.inner;
+                soon[k] = NEAR & along[k];
+                later[k] = (!Row::reduced ? FAR : pass.rank > 0 ? own.step[pass.rank - 1] : 0) & along[k];
+                from[k] = static_cast<const Storage*>(own.data) + at[k] + (begin & along[k]);
+                for (int j = 0; rest && j < W; j++) last[k][j] = from[k][(j < rest ? whole + j : whole) & along[k]];
+                if (along[k] == 0) {
+                    Storage copies[W];
+                    for (int j = 0; j < W; j++) copies[j] = *from[k];
+                    for (int64_t j = 0; j < whole && j < FEW; j += W) memcpy(still[k] + j, copies, sizeof copies);
+                    from[k] = still[k];
+                }
+            }
+        }
+    };
+
+    // A few registers of what is read, or the last one alone if it is not whole.
+    struct Strip {
+        const Read& in;
+        const Storage* from[IN];
+        int64_t at = 0, length;
+
+        explicit Strip(const Read& read) : in(read) { locate(); }
+
+        explicit operator bool() const { return at < in.whole + in.rest; }
+        bool is_partial() const { return at == in.whole; }
+
+        void next() {
+            at += length;
+            locate();
+        }
+
+        void locate() {
+            length = is_partial() ? W : in.whole - at < FEW ? in.whole - at : FEW;
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) from[k] = is_partial() ? in.last[k] : in.from[k] + (at & in.along[k]);
+        }
+
+        INLINE void read(V* x, int64_t i) const {
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) x[k] = load<V>(from[k] + i);
+        }
+
+        // Has what is read later brought nearer while this is computed with. Processors do so by themselves only within
+        // a page of memory, and not at all where a row is read once more, which leaves memory idle.
+        INLINE void read_ahead(int64_t i) const {
+#pragma GCC unroll 16
+            for (int k = 0; k < IN; k++) {
+                for (int64_t j = i; j < i + W; j += LINE) {
+                    __builtin_prefetch(from[k] + in.later[k] + j, 0, 2);
+                    if (!Row::reduced) __builtin_prefetch(from[k] + in.soon[k] + j, 0, 3);
+                }
+            }
+        }
+
+        // The lanes that belong to elements, and another value in place of the others.
+        V only(V y, double other) const {
+            if (!is_partial()) return y;
+            Compute lanes[W];
+            for (int j = 0; j < W; j++) lanes[j] = j < in.rest ? y[j] : static_cast<Compute>(other);
+            return load<V>(lanes);
+        }
+    };
+
+    static void compute(const V* x, [[maybe_unused]] const V* reduced, V* y, const double* number) {
+        if constexpr (Row::reduced)
+            Kernel::template at<wanted, V>(x, reduced, y, number);
+        else
+            Kernel::template at<wanted, V>(x, y, number);
+    }
+
+    // One pass over a row for the reductions that need no later one. Two registers take what they reduce in turn, so
+    // that an addition need not wait for the one before.
+    template <int stage>
+    static void reduce(const Read& in, V* reduced, V* values, const double* number) {
+        if constexpr (stage > 0 || !Row::known) sweep<stage>(in, reduced, values, number);
+        Kernel::template settle<stage, V>(reduced, number);
+        if constexpr (stage + 1 < Row::stages) reduce<stage + 1>(in, reduced, values, number);
+    }
+
+    template <int stage>
+    static void sweep(const Read& in, V* reduced, V* values, const double* number) {
+        constexpr int R = Row::reductions;
+        V x[IN + HELD], partial[R], other[R], all[R];
+#pragma GCC unroll 16
+        for (int k = 0; k < R; k++) all[k] = neutral(Row::kind(k));
+        for (Strip strip(in); strip; strip.next()) {
+#pragma GCC unroll 16
+            for (int k = 0; k < R; k++) partial[k] = other[k] = neutral(Row::kind(k));
+            for (int64_t i = 0; i < strip.length; i += W) {
+                strip.read(x, i);
+                if constexpr (stage == 0 && !every) strip.read_ahead(i);
+                V* const own = values + (strip.at + i) / W * HELD;
+                for (int k = 0; k < HELD; k++) {
+                    if (Held<Kernel>::stage(k) < stage) x[IN + k] = own[k];
+                }
+                Kernel::template reduce<stage, V>(x, reduced, partial, number);
+                for (int k = 0; k < HELD; k++) {
+                    if (Held<Kernel>::stage(k) == stage) own[k] = x[IN + k];
+                }
+#pragma GCC unroll 16
+                for (int k = 0; k < R; k++) {
+                    const V own = partial[k];
+                    partial[k] = other[k];
+                    other[k] = own;
+                }
+            }
+#pragma GCC unroll 16
+            for (int k = 0; k < R; k++) {
+                const char kind = Row::kind(k);
+                all[k] = combined(kind, all[k], strip.only(combined(kind, partial[k], other[k]), neutral(kind)));
+            }
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < R; k++) {
+            if (Kernel::stage_of[k] == stage) reduced[k] = across(Row::kind(k), all[k]);
+        }
+    }
+
+    static double neutral(char kind) {
+        return kind == '+' ? 0 : kind == '>' ? -__builtin_inf() : __builtin_inf();
+    }
+
+    template <typename T>
+    INLINE static Lanes<T> combined(char kind, Lanes<T> a, Lanes<T> b) {
+        if (kind == '+') return a + b;
+        return where(b != b, b, where(kind == '>' ? b > a : b < a, b, a));
+    }
+
+    INLINE static double combined(char kind, double a, double b) {
+        if (kind == '+') return a + b;
+        return (kind == '>' ? b > a : b < a) || b != b ? b : a;
+    }
+
+    // The lanes of a value as one, in float64: halves are combined, for all rows wait for this.
+    template <typename T>
+    INLINE static double across(char kind, Lanes<T> x) {
+        const Lanes<double> wide = convert<double>(x);
+        Lanes<double> other = wide;
+        other.part[0] = wide.part[1];
+        double lanes[W / 2];
+        memcpy(lanes, combined(kind, wide, other).part, sizeof lanes);
+#pragma GCC unroll 4
+        for (int half = W / 4; half > 0; half /= 2) {
+#pragma GCC unroll 4
+            for (int j = 0; j < half; j++) lanes[j] = combined(kind, lanes[j], lanes[j + half]);
+        }
+        return lanes[0];
+    }
+};
+
+// ------------------------------------------------------------------------------------------------ entries
+// A library is of one kind of elements.
+#ifndef STORAGE
+#define STORAGE float
+#endif
+using Storage = STORAGE;
+using Compute = std::conditional_t<std::is_same_v<Storage, double>, double, float>;

@@ -1,3 +1,0 @@
-@triton.jit
-def sqrt_cubed(x):
-    return x * sqrt(x)

@@ -1,3 +1,0 @@
-@triton.jit
-def maximum(x, y):
-    return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)

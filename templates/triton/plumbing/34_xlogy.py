@@ -1,3 +1,0 @@
-@triton.jit
-def xlogy(x, y):
-    return tl.where(y != y, y, tl.where(x == 0, 0.0, x * libdevice.log(y)))

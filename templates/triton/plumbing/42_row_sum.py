@@ -1,3 +1,0 @@
-@triton.jit
-def row_sum(x):
-    return tl.sum(x, 1)[:, None]

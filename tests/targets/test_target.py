@@ -1,0 +1,88 @@
+"""Targets beside torch: what they cannot have is a mistake of the spec at its place, and the others go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiled import compiled_text
+
+from symgrad.errors import SpecError
+from symgrad.ops.functions import FUNCTIONS
+from symgrad.ops.tensors import TENSOR_OPS
+from symgrad.pipeline import compile_spec
+from symgrad.spec import parse_spec
+from symgrad.targets.target import TARGETS, Target, refusals
+
+EVERYONE = [pytest.param(target, id=target.name) for target in TARGETS.values()]
+SQUARE = "op: sq\ntensors:\n  x:\noutputs:\n  y: x**2\n"
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+def test_every_function_has_a_spelling(target: Target) -> None:
+    """What only kernels write has none, nor what users write and the compiler takes apart."""
+    functions = {name for name, row in FUNCTIONS.items() if row.torch and not name.startswith("narrow")}
+    assert functions - set(target.spelling.functions) - {"widen"} == set()
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+def test_every_spelling_is_of_an_operation_that_there_is(target: Target) -> None:
+    """Operations may lack one, and are refused then; `fill` is how a number gets a shape."""
+    assert set(target.spelling.operations) - set(TENSOR_OPS) == {"fill"}
+    assert set(target.spelling.functions) | set(target.spelling.differentiated) <= {*FUNCTIONS, "rsqrt"}
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+def test_an_operation_in_place_is_refused_where_the_spec_asks_for_it(target: Target) -> None:
+    (mistake,) = refusals(compiled_text(SQUARE + "options: {inplace: x}\n").operation, target)
+    assert mistake.location == (6, 11)
+    assert mistake.where == "options.inplace"
+    assert target.spelling.name in mistake.message
+
+
+@pytest.mark.parametrize("target", EVERYONE)
+def test_first_order_alone_is_refused(target: Target) -> None:
+    (mistake,) = refusals(compiled_text(SQUARE + "options: {double_backward: false}\n").operation, target)
+    assert mistake.where == "options.double_backward"
+
+
+def test_an_operation_without_a_spelling_is_told_at_its_place() -> None:
+    from dataclasses import replace
+
+    jax = TARGETS["jax"]
+    without = {name: text for name, text in jax.spelling.operations.items() if name != "cumsum"}
+    poor = replace(jax, spelling=replace(jax.spelling, operations=without))
+    (mistake,) = refusals(compiled_text(SQUARE.replace("x**2", "1 + cumsum(x, dim=0)")).operation, poor)
+    assert (mistake.location, mistake.where) == ((5, 10), "outputs.y")
+    assert "cumsum" in mistake.message
+
+
+def test_other_targets_go_on() -> None:
+    compiled = compile_spec(parse_spec(SQUARE + "options: {inplace: x, targets: [torch, jax]}\n"))
+    assert set(compiled.files) == {"sq.py", "test_sq.py"}
+    assert [m.where for m in compiled.mistakes] == ["options.inplace"]
+
+
+def test_no_target_at_all_is_an_error() -> None:
+    with pytest.raises(SpecError, match="no operations in place"):
+        compile_spec(parse_spec(SQUARE + "options: {inplace: x, targets: [jax, mlx]}\n"))
+
+
+def test_files_of_all_targets_stand_side_by_side() -> None:
+    compiled = compile_spec(parse_spec(SQUARE + "options: {targets: [torch, jax, mlx]}\n"))
+    own = {f"{start}sq{end}.py" for start in ("", "test_") for end in ("", "_jax", "_mlx")}
+    assert set(compiled.files) == own
+    assert {"_runtime.py", "_runtime_jax.py", "_runtime_mlx.py"} <= set(compiled.shared)
+
+
+def test_an_unknown_target_is_a_mistake() -> None:
+    with pytest.raises(SpecError, match="targets"):
+        parse_spec(SQUARE + "options: {targets: [tensorflow]}\n")
+
+
+def test_a_dozen_specs_are_for_all_targets() -> None:
+    """These are generated, committed and tested in every run."""
+    specs = Path(__file__).parents[2] / "specs"
+    named = [path.stem for path in specs.glob("*.yaml") if "targets: [torch, jax, mlx]" in path.read_text("utf-8")]
+    assert len(named) >= 12
+    assert "swish" in named

@@ -1,0 +1,215 @@
+"""The same operation through each way in gives the same files; mistakes are shown where they were made."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sympy as sp
+import torch
+
+import symgrad
+from symgrad.spec import load_specs, parse_spec
+from symgrad.spec.write import as_yaml
+from tests.ways import decorated
+
+HERE = Path(__file__).parent
+X, BETA = sp.symbols("x beta", real=True)
+SWISH = """\
+op: swish_of_ways
+tensors:
+  x:
+  beta:
+outputs:
+  y: x / (exp(-beta * x) + 1)
+module:
+  parameters: {beta: 1.0}
+"""
+MODULE = {"parameters": {"beta": 1.0}}
+
+
+def body(generated: symgrad.Generated) -> tuple[str, str]:
+    """Module and test without their headers, which name the source."""
+    return tuple(
+        "\n".join(line for line in text.splitlines() if not line.startswith("# "))
+        for text in (generated.module, generated.test)
+    )  # type: ignore[return-value]
+
+
+def test_each_way_in_gives_the_same_bytes(tmp_path: Path) -> None:
+    source = "import symgrad\n@symgrad.op(module={'parameters': {'beta': 1.0}})\ndef swish_of_ways(x, beta):\n"
+    (tmp_path / "swish.py").write_text(source + "    return x / (exp(-beta * x)  # below\n            + 1)\n")
+    ways = [
+        SWISH,
+        symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE),
+        {"op": "swish_of_ways", "outputs": {"y": X / (1 + sp.exp(-BETA * X))}, "module": MODULE},
+        symgrad.op("swish_of_ways", y="x / (exp(-beta * x) + 1)", module=MODULE),
+        tmp_path / "swish.py",
+    ]
+    texts = {body(symgrad.generate(way)) for way in ways}
+    assert len(texts) == 1
+
+
+def test_a_python_file_is_what_its_yaml_is() -> None:
+    for spec in load_specs(HERE / "decorated.py"):
+        again = parse_spec(as_yaml(spec))
+        assert as_yaml(again) == as_yaml(spec)
+    huber, gated = load_specs(HERE / "decorated.py")
+    assert huber.summary == "Huber loss of each element." and huber.reference == "Huber, 1964"
+    assert as_yaml(huber).endswith(
+        "let:\n  d: input - target\noutputs:\n  y: where(abs(d) < delta, d**2 / 2, delta * (abs(d) - delta / 2),)\n"
+    )
+    assert [t.shape for t in gated.tensors] == [("N", "C"), ("C",), None, None]
+    assert [t.dtype for t in gated.tensors] == ["float", "float", "bool", "float"]
+    assert str(gated.tensors[1].domain) == "(0, oo)" and gated.tensors[3].default == 0
+    assert gated.hyperparameters[0].choices == ("hard", "soft")
+    assert [(o.name, o.grad) for o in gated.outputs] == [("y", True), ("gate", False)]
+    assert gated.options.save == "memory" and gated.module is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "message"),
+    [
+        ("def f(x):\n    return x * bta\n", "3:16", "unknown name 'bta'"),
+        ("def f(x):\n    y = (x +  # far\n         qq)\n    return y\n", "4:10", "unknown name 'qq'"),
+        ("def f(x: int):\n    return x\n", "2:10", "a hyperparameter comes after '*'"),
+        ("def f(x):\n    if x: pass\n    return x\n", "3:5", "write where"),
+        ("def f(x):\n    y = 2 * x\n    y = y + 1\n    return y\n", "4:5", "has its value on line 4 already"),
+        ("def f(x):\n    x = 2 * x\n    return x + 1\n", "3:5", "'x' is declared already"),
+        ("def f(x, *, k=open('f')):\n    return x * k\n", "2:15", "must be a literal"),
+        ("def f(*x):\n    return x\n", "2:8", "arguments by name"),
+        ("def f(x):\n    é = x; return é * zz\n", "3:23", "unknown name 'zz'"),
+        ("def f(x)\n    return x\n", "2:9", "not valid Python"),
+        ("def f(x):\n    y = 2 * x\n", "2:1", "returns nothing"),
+    ],
+)
+def test_a_mistake_is_shown_in_the_python_source(tmp_path: Path, body: str, place: str, message: str) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text(f"from symgrad import op\n@op\n{body}")
+    line, column = place.split(":")
+    with pytest.raises(symgrad.SpecError) as caught:
+        from symgrad.parse import parse_formulas
+
+        [parse_formulas(spec) for spec in load_specs(path)]
+    assert f"{path}:{int(line) + 1}:{column}: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_nothing_in_a_python_file_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text("import symgrad\nraise SystemExit\n@symgrad.op\ndef f(x, *, k: float = 2.0):\n    return k * x\n")
+    assert [spec.op for spec in load_specs(path)] == ["f"]
+
+
+def test_a_decorated_function_is_the_operation() -> None:
+    x, t = torch.tensor([0.5, 3.0], requires_grad=True), torch.zeros(2)
+    torch.testing.assert_close(decorated.huber_of_ways(x, t), torch.nn.functional.huber_loss(x, t, reduction="none"))
+    (slope,) = torch.autograd.grad(decorated.huber_of_ways(x, t, delta=2.0).sum(), x)
+    assert slope.tolist() == [0.5, 2.0]
+    assert pickle.loads(pickle.dumps(decorated.huber_of_ways)) is decorated.huber_of_ways
+
+
+def test_an_operation_is_callable_has_its_names_and_its_mathematics(capsys: pytest.CaptureFixture[str]) -> None:
+    op = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE)
+    torch.testing.assert_close(op(torch.ones(2), 1.0), torch.nn.functional.silu(torch.ones(2)))
+    assert isinstance(op.SwishOfWays(), torch.nn.Module) and op.module.swish_of_ways is op._function
+    assert op.formula == X / (1 + sp.exp(-BETA * X))
+    assert sp.simplify(op.derivatives[BETA] - sp.diff(op.formula, BETA)) == 0
+    assert op.derivatives["beta"] is op.derivatives[BETA]
+    assert r"\frac{\partial y}{\partial \beta}" in op._repr_mimebundle_()["text/latex"]
+    with pytest.raises(AttributeError, match="no attribute 'Mish'"):
+        _ = op.Mish
+    op.explain()
+    assert "sigmoid" in capsys.readouterr().out
+
+
+def test_a_pickle_is_one_operation_in_another_process(tmp_path: Path) -> None:
+    op = symgrad.op("swish_of_ways", y=X / (1 + sp.exp(-BETA * X)), module=MODULE)
+    assert pickle.loads(pickle.dumps(op)) is op
+    (tmp_path / "op.pickle").write_bytes(pickle.dumps(op))
+    code = (
+        "import pickle, sys, symgrad; text = open(sys.argv[1], 'rb').read();"
+        "first, second = pickle.loads(text), pickle.loads(text);"
+        "assert first is second and first.spec.op == 'swish_of_ways' and first.yaml == sys.argv[2]"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "op.pickle"), op.yaml], check=True)
+
+
+def test_write_gives_what_gen_writes(tmp_path: Path) -> None:
+    op = symgrad.op(SWISH)
+    written = op.write(tmp_path)
+    generated = symgrad.generate(SWISH)
+    texts = {p.name: p.read_text() for p in written}
+    assert texts["swish_of_ways.py"] == generated.module
+    assert {"swish_of_ways.py", "test_swish_of_ways.py", "_runtime.py"} <= {p.name for p in tmp_path.iterdir()}
+
+
+def test_assumptions_are_domains_and_kinds() -> None:
+    k, t = sp.Symbol("k", positive=True), sp.Symbol("t", nonnegative=True)
+    n, flag = sp.Symbol("n", integer=True), sp.Symbol("flag")
+    y = sp.Piecewise((k * n, flag), (sp.sqrt(t) * X, True))
+    op = symgrad.op("kinds", y=y, hyperparameters={k: 2})
+    kinds = {t.name: (t.dtype, str(t.domain or "")) for t in op.spec.tensors}
+    assert kinds == {"n": ("int", ""), "flag": ("bool", ""), "t": ("float", "[0, oo)"), "x": ("float", "")}
+    (h,) = op.spec.hyperparameters
+    assert (h.name, h.type, h.default, str(h.domain)) == ("k", "float", 2.0, "(0, oo)")
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        (lambda: sp.Symbol("x", positive=True) + X, "two symbols of the name 'x' with different assumptions"),
+        (lambda: sp.DiracDelta(X), "DiracDelta has no value element by element"),
+        (lambda: sp.I * X, "complex; formulas are real"),
+        (lambda: sp.zoo * X, "zoo"),
+        (lambda: sp.Function("f")(X), "an undefined function"),
+        (lambda: sp.Piecewise((X, X > 0)), "without a default"),
+        (lambda: sp.Integral(sp.sin(sp.exp(X**3)) / X, (X, 0, BETA)), "no closed form"),
+        (lambda: sp.Symbol("z", imaginary=True) * X, "is not real"),
+        (lambda: sp.re(sp.Symbol("z")), "declare the symbols real=True"),
+        (lambda: "x * sigmod(y_)", "unknown function 'sigmod'"),
+    ],
+)
+def test_what_cannot_be_an_operation_is_refused_with_the_reason(formula, message: str) -> None:
+    with pytest.raises(symgrad.SpecError) as caught:
+        symgrad.op("refused", y=formula())
+    assert message in str(caught.value)
+
+
+def test_names_that_are_none_here_are_mapped() -> None:
+    op = symgrad.op("mapped", y=sp.Symbol("lambda") * sp.Symbol("x_{1}") * sp.Symbol("x'"))
+    assert {t.name for t in op.spec.tensors} == {"lambda_", "x_1", "x_prime"}
+
+
+def test_matrices_and_sums_over_indices_are_tensor_operations() -> None:
+    n, m, i, j = sp.symbols("n m i j", integer=True)
+    a, b = sp.MatrixSymbol("A", n, m), sp.MatrixSymbol("B", m, n)
+    x, v = sp.IndexedBase("X"), sp.IndexedBase("V")
+    left, right = torch.randn(2, 3), torch.randn(3, 2)
+    trace = symgrad.op("trace_of_ways", y=sp.Trace(a * b))
+    torch.testing.assert_close(trace(left, right), torch.trace(left @ right))
+    hadamard = symgrad.op("hadamard_of_ways", y=sp.HadamardProduct(a, b.T) + 2 * a)
+    torch.testing.assert_close(hadamard(left, right), left * right.T + 2 * left)
+    square = sp.MatrixSymbol("S", n, n)
+    inverse = symgrad.op("inverse_of_ways", y=sp.Determinant(square) * square.I)
+    assert [o.formula.line for o in inverse.spec.outputs] == ["det(S) * inverse(S)"]
+    product = symgrad.op("indexed_of_ways", y=sp.Sum(x[i, j] * v[j], (j, 0, m - 1)), tensors=[x, v])
+    torch.testing.assert_close(product(left, right[:, 0]), left @ right[:, 0])
+    squares = symgrad.op("squares_of_ways", y=sp.sqrt(sp.Sum(v[i] ** 2, (i, 0, n - 1))))
+    torch.testing.assert_close(squares(left[0]), torch.linalg.vector_norm(left[0]))
+
+
+def test_what_needs_no_sympy_leaves_it_out(tmp_path: Path) -> None:
+    (tmp_path / "double.yaml").write_text("op: doubled_once\ntensors: {x: }\noutputs: {y: 2 * x}\n")
+    code = (
+        "import sys; from symgrad.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "assert 'sympy' not in sys.modules, 'SymPy was imported'"
+    )
+    spec, out = str(tmp_path / "double.yaml"), str(tmp_path / "out")
+    for arguments in (["--help"], ["gen", spec, "-o", out, "-j", "1"], ["gen", spec, "-o", out, "-j", "1"]):
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, cwd=tmp_path)
