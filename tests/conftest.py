@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
 # Before torch is imported: tests run side by side, and threads that wait for work would take it from each other.
@@ -14,6 +15,8 @@ import once
 import pytest
 import torch
 from hypothesis import settings
+
+from symgrad.compiler.verify import verifying
 
 # Expressions and modules live as long as the process: looking through them for garbage takes a tenth of the run.
 gc.set_threshold(100_000, 50, 100)
@@ -43,6 +46,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def _seeded() -> None:
     """Random tensors are the same in every run, whatever ran before in this process."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _verified() -> Iterator[None]:
+    """What the compiler makes of formulas is verified after every stage."""
+    with verifying():
+        yield
 
 
 @pytest.fixture

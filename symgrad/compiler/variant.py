@@ -11,6 +11,7 @@ from symgrad.analysis.sizes import Sizes
 from symgrad.compiler.operation import Variant
 from symgrad.compiler.override import Override, override
 from symgrad.compiler.second import Second, second_derivatives, total_gradients
+from symgrad.compiler.verify import verified
 from symgrad.compiler.workbench import Memory, Slope, Workbench, isolate
 from symgrad.differentiate.modes import jvp, vjp
 from symgrad.differentiate.symbols import cotangent, tangent
@@ -35,12 +36,16 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     spec = program.spec
     formulas = {o.name: _as_tensor(program, o.name, roots[o.name]) for o in spec.outputs}
     bench = Workbench(program, memory)
+    verified("parse", formulas.values())
     read = {name: bench.recognise(root) for name, root in formulas.items()}
     recognised = {name: form for name, (form, _) in read.items()}
+    verified("recognise", recognised.values())
     value_choices = {name: bench.chosen(root) for name, root in recognised.items()}
     outputs = {name: bench.guarded(bench.settle(root)) for name, root in recognised.items()}
+    verified("stabilise", outputs.values())
     wanted = _differentiated(program, formulas)
     gradients, tangents = _gradients_and_tangents(program, bench, formulas, recognised, wanted)
+    verified("differentiate", [*gradients.values(), *tangents.values()])
     overrides = {t: override(program, formulas, t, roots[f"grad of {t}"], bench) for t in program.gradients}
     differentiable = {o.name: recognised[o.name] for o in spec.outputs if o.grad}
     partials, slopes = bench.pointwise_slopes(differentiable, wanted)
@@ -50,6 +55,7 @@ def compile_variant(program: Program, memory: Memory, may_keep: bool, roots: Roo
     planner = _Planner(program, bench, formulas, outputs, overrides, slopes, extras)
     derived, chosen = planner.choose(Derivatives(gradients, tangents, partials))
     inside, chosen = _distributed(derived, chosen, formulas, overrides)
+    verified("plan", inside.values())
     of_tensors = {program.symbols[t]: [g for (_, own), g in inside.items() if own == t] for t in wanted}
     of_tensors |= {program.symbols[t]: [o.gradient] for t, o in overrides.items()}
     chosen = spared(chosen, formulas, of_tensors, program.fixed)
