@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeVar, cast
 
 from symgrad.ir.expr import COMPARISONS, LOGICAL, Expr, add, make, mul, power
 from symgrad.ir.truth import compare, logical, where
+
+T = TypeVar("T")
 
 _REBUILD: dict[str, Callable[..., Expr]] = {"add": add, "mul": mul, "pow": power, "where": where}
 
@@ -44,6 +47,21 @@ def topological(*roots: Expr, leaves: Collection[Expr] = frozenset()) -> list[Ex
                 seen.add(child)
                 stack.append((child, iter(() if child in leaves else child.args)))
     return order
+
+
+def remembered(root: Expr, key: str, compute: Callable[[Expr], T]) -> T:
+    """`compute(root)`, which may ask the same of the arguments of its node: once a node, and without deep recursion."""
+    pending = [root] if key not in root.__dict__ else []
+    while pending:
+        node = pending[-1]
+        below = [a for a in node.args if key not in a.__dict__] if key not in node.__dict__ else []
+        if below:
+            pending += below
+            continue
+        pending.pop()
+        if key not in node.__dict__:
+            node.__dict__[key] = compute(node)
+    return cast(T, root.__dict__[key])
 
 
 def transform(root: Expr, visit: Callable[[Expr], Expr]) -> Expr:

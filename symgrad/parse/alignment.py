@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.ir.expr import Expr, mul
-from symgrad.ir.traversal import rebuild, transform
+from symgrad.ir.traversal import rebuild, remembered, transform
 from symgrad.ops.tensors import TENSOR_OPS
 from symgrad.ops.tensors.extent import Extent, ShapeConflict, broadcast, extent
 from symgrad.ops.tensors.shaping import unsqueeze
@@ -19,19 +19,7 @@ __all__ = ["ShapeConflict", "aligned", "cancelled", "side_by_side"]
 
 def aligned(root: Expr) -> Expr:
     """`root` with the operands of every pointwise operation aligned. Raises ShapeConflict."""
-    pending = [root]
-    while pending:
-        node = pending[-1]
-        below = [a for a in node.args if _KEY not in a.__dict__]
-        if below:
-            pending += below
-        else:
-            pending.pop()
-            node.__dict__[_KEY] = _aligned(node, [_known(a) for a in node.args])
     return _known(root)
-
-
-_KEY = "aligned"
 
 
 def side_by_side(*values: Expr) -> tuple[Expr, ...]:
@@ -61,7 +49,7 @@ def _cancelled(node: Expr) -> Expr:
 
 def _known(node: Expr) -> Expr:
     """The aligned form found before; a node that is aligned does not refer to itself."""
-    found: Expr | None = node.__dict__[_KEY]
+    found = remembered(node, "aligned", lambda inner: _aligned(inner, [_known(a) for a in inner.args]))
     return node if found is None else found
 
 

@@ -281,7 +281,7 @@ def _constant(tensor: Tensor) -> Expr:
     """The default of an optional tensor."""
     if tensor.dtype == "bool":
         return ex.TRUE if tensor.default else ex.FALSE
-    return ex.num(Fraction(str(tensor.default)))
+    return ex.num(Fraction(str(+(tensor.default or 0))))
 
 
 def _with_places(spec: Spec, formulas: Iterable[Expr]) -> Spec:

@@ -18,7 +18,7 @@ from symgrad.accuracy.cost import cost, is_product, scaled_cost, total
 from symgrad.accuracy.machine import machine
 from symgrad.analysis.sizes import Sizes
 from symgrad.ir.expr import COMPARISONS, ZERO, Expr
-from symgrad.ir.traversal import topological
+from symgrad.ir.traversal import remembered, topological
 from symgrad.ops.tensors import TENSOR_OPS, data_arguments, is_index
 from symgrad.plan import composite
 from symgrad.plan.composite import backward_cost
@@ -245,16 +245,13 @@ def minimum_cut(
 
 def _carries_data(node: Expr) -> bool:
     """Whether the value depends on the data of a tensor of forward (not on a cotangent, nor on shapes alone)."""
-    cached: bool | None = node.__dict__.get("carries_data")
-    if cached is None:
-        if node.op == "sym":
-            cached = bool(node.tensors) and not node.is_differential
-        elif node.is_differential:
-            cached = False
-        else:
-            cached = any(_carries_data(a) for a in data_arguments(node))
-        node.__dict__["carries_data"] = cached
-    return cached
+    return remembered(node, "carries_data", _whether_it_carries_data)
+
+
+def _whether_it_carries_data(node: Expr) -> bool:
+    if node.is_differential:
+        return False
+    return bool(node.tensors) if node.op == "sym" else any(_carries_data(a) for a in data_arguments(node))
 
 
 def _data_roots(root: Expr, present: frozenset[Expr]) -> list[Expr]:

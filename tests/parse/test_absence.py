@@ -188,3 +188,25 @@ def _value_and_gradient(y: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
     if not y.requires_grad:
         return [y, torch.zeros_like(x)]
     return [y.detach(), *torch.autograd.grad(y.sin().sum(), x, allow_unused=True, materialize_grads=True)]
+
+
+@pytest.mark.parametrize("default", ["1", "true"])
+def test_a_mask_that_is_absent_is_a_truth_value(default: str) -> None:
+    own = compiled_text(
+        f"""
+op: masked
+tensors:
+  q: {{shape: [T, D]}}
+  mask: {{dtype: bool, shape: [T, D], default: {default}}}
+outputs: {{y: "where(mask, q, -1) @ q.mT"}}
+"""
+    ).module
+    q = torch.randn(3, 4, dtype=torch.float64)
+    assert torch.allclose(own.masked(q, None), q @ q.mT)
+    mask = q > 0
+    assert torch.allclose(own.masked(q, mask), torch.where(mask, q, -1.0) @ q.mT)
+
+
+def test_a_truth_value_is_no_default_of_numbers() -> None:
+    with pytest.raises(SpecError, match="must be a number"):
+        compiled_text('op: a\ntensors: {x: , b: {default: true}}\noutputs: {y: "x + b"}')

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from symgrad.ir.expr import TENSOR_KINDS, Expr
+from symgrad.ir.traversal import remembered
 from symgrad.ops.tensors.row import TENSOR_OPS, Ref
 
 Dim: TypeAlias = "int | str | tuple[Any, ...]"
@@ -54,10 +55,7 @@ def unknown(node: Expr) -> Extent:
 
 def extent(root: Expr) -> Extent:
     """What is known about the shape of a value. Raises ShapeConflict."""
-    cached: Extent | None = root.__dict__.get("extent")
-    if cached is None:
-        cached = root.__dict__["extent"] = _extent(root)
-    return cached
+    return remembered(root, "extent", _extent)
 
 
 def _extent(node: Expr) -> Extent:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symgrad.ir.expr import Expr
+from symgrad.ir.traversal import remembered
 from symgrad.ops.tensors.extent import SCALAR, Extent, ShapeConflict, broadcast, extent
 from symgrad.ops.tensors.row import TENSOR_OPS
 
@@ -30,10 +31,7 @@ __all__ = [
 
 def shape_sources(root: Expr) -> frozenset[Expr]:
     """The values whose shapes broadcast to the shape of `root`; none for a scalar."""
-    cached: frozenset[Expr] | None = root.__dict__.get("shape_sources")
-    if cached is None:
-        cached = root.__dict__["shape_sources"] = _shape_sources(root)
-    return cached
+    return remembered(root, "shape_sources", _shape_sources)
 
 
 def _shape_sources(root: Expr) -> frozenset[Expr]:

@@ -197,3 +197,21 @@ def test_beside_a_number_that_is_none_both_operands_of_an_extremum_have_the_grad
     g = torch.arange(1.0, 7.0)
     found, right = (torch.autograd.grad(f(x, y), (x, y), g) for f in (op.function, getattr(torch, name)))
     torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize(
+    ("formula", "twin"),
+    [("max(x, 0)", "relu(x)"), ("min(max(0, x), c)", "where(x > 0, where(x < c, x, c), 0)")],
+)
+def test_a_kink_of_a_tensor_and_a_number_has_the_slope_of_relu(formula: str, twin: str) -> None:
+    """At 0 the slope of relu is 0, and so it is wherever a tensor meets a number."""
+    spec = "op: f\ntensors: {{x: }}\nhyperparameters: {{c: 2.0}}\noutputs: {{y: '{} + 0*c'}}"
+    slopes = []
+    for text in (formula, twin):
+        x = torch.tensor([-1.0, 0.0, 1.0, 2.0, 3.0], requires_grad=True)
+        compiled_text(spec.format(text)).module.f(x).sum().backward()
+        slopes.append(x.grad)
+    assert slopes[0] is not None
+    expected = [0.0, 0.0, 1.0, 1.0 if formula == "max(x, 0)" else 0.0, 1.0 if formula == "max(x, 0)" else 0.0]
+    assert slopes[0].tolist() == expected
+    assert torch.equal(slopes[0], slopes[1])  # type: ignore[arg-type]

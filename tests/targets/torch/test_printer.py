@@ -10,6 +10,7 @@ from typing import Any
 import mpmath as mp
 import pytest
 import torch
+from compiled import compiled_text
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from random_expressions import (
@@ -269,3 +270,22 @@ def test_the_printer_tells_which_values_it_used() -> None:
     printer = Printer({**NAMES, product: "product"})
     assert printer(make("add", product, Z)) == "product + z"
     assert printer.used == {product: 1, Z: 1}
+
+
+def test_a_number_takes_the_shape_of_what_is_at_hand() -> None:
+    """A power whose exponent may be 0 is 1 in the shape of its base, of whose tensors one has no name in backward."""
+    own = compiled_text(
+        """
+op: f
+tensors: {x: , t: }
+hyperparameters:
+  g: {type: float, default: 2, domain: "[0, oo)"}
+outputs: {y: "tanh(abs(x - t))**g * abs(x - t)"}
+"""
+    ).module
+    x, t = (torch.randn(4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    for g in (0.0, 2.0):
+        (found,) = torch.autograd.grad(own.f(x, t, g=g).sum(), x)
+        d = (x - t).abs()
+        (wanted,) = torch.autograd.grad((torch.tanh(d) ** g * d).sum(), x)
+        assert torch.allclose(found, wanted)
