@@ -268,6 +268,7 @@ SHARED: tuple[tuple[str, str, str, str], ...] = (
     ),
 )
 
+
 @cache
 def generated(op: str) -> Generated:
     """The files of a spec of the repository, or of one that stands here."""

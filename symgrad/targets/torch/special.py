@@ -25,14 +25,10 @@ _Evaluate: TypeAlias = Callable[[Expr, Simulation], Sequence[float]]
 
 _VALUES = (math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40)
 _POINTS = 8  # at which forms are looked at
-<<<<<<< HEAD
 _OF_SHAPES = frozenset(SAME_VALUES) - {"finite"} | {
     "held",
     "boundary",
 }  # what brings shapes and dtypes in line, and a mark
-=======
-_OF_SHAPES = frozenset(SAME_VALUES) - {"finite"} | {"held", "boundary"}  # no computing
->>>>>>> faults
 _BESIDE, _LARGE = 1e-300, 1e30  # next to 0, and beyond which there is a pole
 
 
