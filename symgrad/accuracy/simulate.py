@@ -284,6 +284,8 @@ _AT_INFINITY: dict[str, tuple[float, float]] = {  # at -inf, at +inf
     "erf": (-1.0, 1.0),
     "erfc": (2.0, 0.0),
     "erfcx": (math.inf, 0.0),
+    "i0e": (0.0, 0.0),
+    "i1e": (0.0, 0.0),
     "log_ndtr": (-math.inf, 0.0),
     "sin": (math.nan, math.nan),
     "cos": (math.nan, math.nan),

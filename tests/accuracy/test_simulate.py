@@ -21,11 +21,13 @@ from symgrad.accuracy.simulate import Simulation, simulate
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, Expr, make, num, symbol
 from symgrad.ir.traversal import topological
-from symgrad.ops.functions import FUNCTIONS, Function
+from symgrad.ops.functions import BY_AUTOGRAD, FUNCTIONS, Function
+from symgrad.targets.torch.runtime import _special
 
 torch.set_num_threads(1)
 
-ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None]
+SECOND = list(BY_AUTOGRAD.values())  # other spellings of the same functions
+ROWS = [row for row in FUNCTIONS.values() if row.meaning is not None and row not in SECOND]
 FORMATS = [(FLOAT32, torch.float32), (FLOAT64, torch.float64)]
 IDS = ["float32", "float64"]
 SYMBOLS = [symbol(name) for name in "pqr"]
@@ -35,14 +37,29 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 1e-30, 1e30, 3e38, 1e-44, math.inf, 
 # cancellation or to the rounding of pi * x.
 USUAL = (2.0, 2.0)
 TORCH = {
+    "dawson": (4.0, 4.0),
     "digamma": (600.0, 400.0),
     "erfcx": (20.0, 80.0),
+    "erfi": (7.0, 7.0),
+    "gammainc": (10.0, 12.0),
+    "gammaincc": (10.0, 12.0),
+    "i0": (4.0, 4.0),
+    "i0e": (5.0, 5.0),
+    "i1": (8.0, 6.0),
+    "i1e": (5.0, 5.0),
     "log_ndtr": (60.0, 300.0),
     "logaddexp": (200.0, 200.0),
+    "modified_bessel_k0": (6.0, 6.0),
+    "modified_bessel_k1": (4.0, 4.0),
+    "ndtri": (3.0, 4.0),
     "polygamma": (4.0, 1e7),  # zeta with 7 digits
+    "scaled_modified_bessel_k0": (6.0, 6.0),
+    "scaled_modified_bessel_k1": (5.0, 5.0),
     "sinc": (3000.0, 3000.0),
     "sigmoid": (3.0, 3.0),
 }
+# Those that swing about 0: absolute, as nothing else is kept near a root. torch has 7 digits beyond 5, in float64 too.
+SWINGING = {"bessel_j0": 5e-7, "bessel_j1": 5e-7, "bessel_y0": 1e-6, "bessel_y1": 1e-6}
 # Where torch has a convention of its own: signed zeros, poles, and no NaN from NaN.
 UNLIKE: dict[str, Callable[[float], bool]] = {
     "atan2": lambda v: v == 0,
@@ -57,14 +74,14 @@ EXACT = {"abs", "sign", "finite", "floor", "ceil", "round", "relu", "maximum", "
 
 
 def arguments(row: Function) -> list[Expr]:
-    found = list(SYMBOLS[: row.required])
+    found = list(SYMBOLS[: row.torch.count("{") if row.name == "zeta" else row.required])
     if row.name == "polygamma":
         found[0] = num(1)
     return found
 
 
 def in_torch(text: str, names: dict[str, torch.Tensor]) -> list[Any]:
-    result = eval(text, {"torch": torch, "F": functional, **names})
+    result = eval(text, {"torch": torch, "F": functional, "_special": _special, **names})
     return list(result.tolist()) if result.dtype == torch.bool else list(result.double().tolist())
 
 
@@ -91,6 +108,9 @@ def test_a_function_is_simulated_as_torch_computes_it(row: Function, target: For
     simulated = Simulation(points, target)(make(row.name, *arguments(row)))
     names = {s.name: torch.tensor([p[s] for p in points], dtype=dtype) for s in args}
     real = in_torch(row.torch.format(*(a.name if a.op == "sym" else "1" for a in arguments(row))), names)
+    if row.name in SWINGING:
+        assert max(abs(a - b) for a, b in zip(simulated, real, strict=True)) <= SWINGING[row.name]
+        return
     allowed = 0.0 if row.name in EXACT else TORCH.get(row.name, USUAL)[target is FLOAT64]
     worst = max(distance(a, b, target) for a, b in zip(simulated, real, strict=True))
     assert worst <= allowed

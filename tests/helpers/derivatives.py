@@ -16,14 +16,14 @@ from symgrad.parse import parse_expression
 from symgrad.parse.scope import Bound, Scope
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.runtime import _runtime
+from symgrad.targets.torch.runtime import _runtime, _special
 
 torch.set_num_threads(1)
 
 Shape = tuple[int, ...]
 
 
-HELPERS: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime}
+HELPERS: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime, "_special": _special}
 
 
 def evaluate(root: Expr, values: Mapping[Expr, Any]) -> Any:

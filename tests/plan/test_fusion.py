@@ -22,7 +22,7 @@ from symgrad.plan.fusion import FUSIONS, Fusion, fuse, softmax_fusions
 from symgrad.targets.constants import constant_value
 from symgrad.targets.torch.fusions import SPELLING
 from symgrad.targets.torch.printer import Printer
-from symgrad.targets.torch.runtime import _runtime
+from symgrad.targets.torch.runtime import _runtime, _special
 
 G, H = symbol("grad_y", "cotangent"), symbol("grad_z", "cotangent")
 INPUTS = (X, Y, Z, G, H)
@@ -33,7 +33,7 @@ def evaluate(roots: list[Expr], values: dict[Expr, Any]) -> list[torch.Tensor]:
     """The machine-level roots, printed and run."""
     constants: dict[Expr, str] = {}
     texts = [Printer({s: s.name for s in values}, constants)(root) for root in roots]
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime}
+    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime, "_special": _special}
     scope |= {s.name: v for s, v in values.items()} | {n: constant_value(c) for c, n in constants.items()}
     return [eval(text, scope) for text in texts]
 

@@ -190,8 +190,10 @@ def _gammainc_partial(a: Expr, x: Expr) -> Expr:
 
 def _incomplete(lower: bool) -> Callable[[Any, Any], Any]:
     def value(a: Any, x: Any) -> Any:
-        if x < 0 or a <= 0:
+        if x < 0 or a < 0 or a == x == 0:
             return mp.nan
+        if a == 0:  # the limit
+            return mp.mpf(lower)
         return mp.gammainc(a, 0, x, regularized=True) if lower else mp.gammainc(a, x, mp.inf, regularized=True)
 
     return value
