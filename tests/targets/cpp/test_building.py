@@ -125,7 +125,7 @@ def test_a_formula_that_a_compiler_did_not_survive(tmp_path):
 
 def test_the_cache_folder_may_be_in_the_home(modules, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE", "~/own")
-    assert modules["gate"]._cache_folder() == Path.home() / "own"
+    assert modules["gate"].rtk._cache_folder() == Path.home() / "own"
 
 
 def test_without_a_compiler_eager_bodies_serve_after_one_warning(modules, monkeypatch, tmp_path):

@@ -151,7 +151,7 @@ class Kernels:
         def jvp(ctx: Any, *tangents: Any) -> Any:
             call, found = ctx.call, ctx.saved_tensors
             own = tangents[: kernels.tensors]
-            if call is not None and not rt.is_recorded((*found, *own)):
+            if call is not None and not rt.reverse_mode((*found, *own)):
                 fused = call.tangents(found, own)
                 if fused is not None:
                     places = {place: k for k, place in enumerate(kernels.cotangents)}

@@ -477,11 +477,16 @@ def entry(
 
 def is_recorded(args: tuple[Any, ...]) -> bool:
     """Tell whether autograd records a call with these arguments, or forward mode is on."""
+    return reverse_mode(args) or forward_mode()
+
+
+def reverse_mode(args: tuple[Any, ...]) -> bool:
+    """Tell whether autograd records a call with these arguments."""
     if torch.is_grad_enabled():
         for value in args:
             if isinstance(value, Tensor) and value.requires_grad:
                 return True
-    return forward_mode()
+    return False
 
 
 def _without_residuals(function: Any, outputs: int, residuals: int) -> Any:
