@@ -161,8 +161,10 @@ class Subject:
 
     @property
     def broadcasts(self) -> bool:
-        """Whether tensors of any shapes go together."""
-        return self.pointwise and any(() in s for s in self.all_shapes)
+        """Whether tensors of any shapes go together: none is declared, and all may be without dimensions at once."""
+        if not self.pointwise or self.ones_shapes:
+            return False
+        return any({own for own in s if own is not None} == {()} for s in self.all_shapes)
 
     @cached_property
     def all_shapes(self) -> tuple[Shapes, ...]:

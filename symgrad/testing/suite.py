@@ -16,17 +16,13 @@ from symgrad.testing.report import CHECKS
 
 __all__ = ["FunctionTests"]
 
-_DEVICES = (
-    "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA is not available")),
-)
+_DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 
 
 class FunctionTests:
     """Every check of symgrad.testing, for the operation whose facts a subclass states.
 
-    ``call``, ``inputs`` and ``composite`` must be given; the other facts are the fields of Subject. A check that does
-    not
+    ``call``, ``inputs`` and ``composite`` must be given; the other facts are the fields of Subject. A check that does not
     apply to the operation is no test of the subclass. Tests of the subclass's own go beside them.
     """
 
