@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.analysis.integers import is_integer
 from symgrad.ir import expr as ex
 from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
 from symgrad.ir.traversal import topological
@@ -129,7 +130,8 @@ class Printer:
         if condition.is_static:
             branches = [self._filled(a, b) for a, b in ((then, otherwise), (otherwise, then))]
             return f"{branches[0]} if {self._at(condition, _OR)} else {branches[1]}", _CONDITIONAL
-        branches = [self(a) if node.is_boolean else self._as_float(a) for a in (then, otherwise)]
+        plain = node.is_boolean or is_integer(node)
+        branches = [self(a) if plain else self._as_float(a) for a in (then, otherwise)]
         return f"{self._spelling.arrays}.where({self(condition)}, {', '.join(branches)})", _ATOM
 
     def _filled(self, branch: Expr, other: Expr) -> str:

@@ -313,6 +313,13 @@ def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
     return _moved(_moved(square, -1, max(dim1, dim2)), -2 if max(dim1, dim2) == -1 else -1, min(dim1, dim2))
 
 
+def diagonal(x: Array, dim1: int, dim2: int) -> Array:
+    """Return the diagonal of two dimensions of one size as the last one; MLX's has no forward mode."""
+    first, last = sorted((dim1 % x.ndim, dim2 % x.ndim))
+    moved = mx.moveaxis(mx.moveaxis(x, last, -1), first, -2)
+    return mx.where(mx.eye(moved.shape[-1]) > 0, moved, 0).sum(-1)
+
+
 def _moved(value: Array, source: int, destination: int) -> Array:
     return mx.moveaxis(value, source, destination)
 
@@ -387,7 +394,7 @@ def pad(x: Array, edges: Sequence[int]) -> Array:
 def flip(x: Array, axes: Sequence[int]) -> Array:
     """Return ``x`` with the elements along some dimensions in reverse."""
     for axis in axes:
-        x = mx.take(x, mx.arange(x.shape[axis] - 1, -1, -1), axis=axis)
+        x = lookup(x, mx.arange(x.shape[axis] - 1, -1, -1), axis)
     return x
 
 
@@ -470,18 +477,6 @@ def middle(x: Array, axis: int, keepdims: bool = False) -> Array:
     return mx.stop_gradient(place if keepdims else mx.squeeze(place, axis))
 
 
-def running(accumulate: Callable[..., Array], x: Array, axis: int) -> tuple[Array, Array]:
-    """Return the extremum of each element and all before it, and where it is: the last place of several."""
-    if not x.ndim:
-        return x, mx.zeros((), mx.int32)
-    place = axis % x.ndim
-    extreme = accumulate(mx.stop_gradient(x), axis=place)
-    index = mx.broadcast_to(mx.arange(x.shape[place]).reshape((-1,) + (1,) * (x.ndim - 1 - place)), x.shape)
-    where = mx.cummax(mx.where((x == extreme) | mx.isnan(x), index, 0), axis=place)
-    where = mx.stop_gradient(where)
-    return mx.take_along_axis(x, where, axis=place), where
-
-
 def topk(x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
     """Return the ``k`` largest or smallest elements along ``axis``, in order, and where they are."""
     places = cut(argsort(x, axis, descending=largest), axis, 0, k)
@@ -493,9 +488,21 @@ def add_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Ar
     return _transposed(lambda x: mx.take_along_axis(x, mx.stop_gradient(index), axis=axis), shape, value)
 
 
+def lookup(x: Array, index: Array, axis: int) -> Array:
+    """Return the slices of ``x`` that ``index`` names along ``axis``, in whose place its dimensions are.
+
+    Along an axis, for MLX has no forward mode of what adds slices.
+    """
+    place = axis % x.ndim
+    shape = (*x.shape[:place], index.size, *x.shape[place + 1 :])
+    places = mx.broadcast_to(index.reshape((-1,) + (1,) * (x.ndim - 1 - place)), shape)
+    found = mx.take_along_axis(x, mx.stop_gradient(places), axis=place)
+    return found.reshape((*x.shape[:place], *index.shape, *x.shape[place + 1 :]))
+
+
 def add_slices(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
     """Return zeros of ``shape`` to which the slices of ``value`` are added at ``index`` along ``axis``."""
-    return _transposed(lambda x: mx.take(x, mx.stop_gradient(index), axis=axis), shape, value)
+    return _transposed(lambda x: lookup(x, index, axis), shape, value)
 
 
 def segment_sum(x: Array, index: Array, size: int, axis: int) -> Array:
