@@ -69,8 +69,10 @@ def refusals(operation: Operation, target: Target) -> list[Mistake]:
     forms = [form for v in _forms(operation) for form in v]
     for op in dict.fromkeys(target.spelling.missing(forms)):
         formulas = [*spec.let, *(o.formula for o in spec.outputs), *spec.gradients.values()]
-        place = next(((f, m.start()) for f in formulas if (m := re.search(rf"\b{op}\b", f.text))), (formulas[-1], 0))
-        found.append(spec.mistake(*place, f"{name} has no {op!r}; leave the target {target.name!r} out for this spec"))
+        place = next(((f, m.start()) for f in formulas if (m := re.search(rf"\b{op}\b", f.text))), None)
+        which = repr(op) if place else f"{op!r}, of which this or its derivative is made"
+        message = f"{name} has no {which}; leave the target {target.name!r} out for this spec"
+        found.append(spec.mistake(*(place or (formulas[-1], 0)), message))
     return found
 
 

@@ -64,9 +64,9 @@ class OperationTests(Facts):
         with jax.enable_x64(True):
             for settings, arguments in self.points():
                 args = _floats(arguments, jnp.float64)
-                ours = outputs(type(self).call(*args, **settings))
-                theirs = outputs(_compiled(lambda *a, own=settings: type(self).composite(*a, **own))(*args))
-                for y, z in zip(ours, theirs, strict=True):
+                both = (type(self).call, type(self).composite)
+                ours, theirs = _compiled(lambda *a, own=settings, fs=both: [f(*a, **own) for f in fs])(*args)
+                for y, z in zip(outputs(ours), outputs(theirs), strict=True):
                     _close(y, z, str(settings))
 
     def test_derivatives(self) -> None:
@@ -103,21 +103,29 @@ class OperationTests(Facts):
             def loss(*values: Any) -> Any:
                 return _dot(f(*values), weights)
 
-            gradient = jax.grad(loss, every)
-            found = {
-                "gradient": self._by_rules(gradient(*own), settings, args, weights) if is_composite else gradient(*own)
-            }
-            if self.linear and not is_composite:  # by the transposed: forward and reverse mode agree
-                found["forward"] = [jax.jvp(loss, own, tuple(tangents))[1]]
-            elif self.linear:
-                found["forward"] = [_dot(found["gradient"], tangents)]
-            if any(given) or not nested:
+            gradient = jax.jit(jax.grad(loss, every))  # traced once
+            found = {"gradient": gradient(*own)}
+            if (
+                is_composite
+            ):  # its forward mode and all nestings follow from its gradient and one product by the Hessian
+                found["gradient"] = self._by_rules(found["gradient"], settings, args, weights)
+                if self.linear:
+                    found["forward"] = [_dot(found["gradient"], tangents)]
+                if not any(given) and nested:
+                    second = jax.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own)
+                    found |= dict.fromkeys(
+                        ("reverse over reverse", "forward over reverse", "reverse over forward"), second
+                    )
+                    found["forward over forward"] = [_dot(second, tangents)]
                 return found
-            found["reverse over reverse"] = jax.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own)
-            found["forward over reverse"] = jax.jvp(gradient, own, tuple(tangents))[1]
-            pushed = lambda *v: jnp.sin(jax.jvp(loss, v, tuple(tangents))[1])  # noqa: E731
-            found["reverse over forward"] = jax.grad(pushed, every)(*own)
-            found["forward over forward"] = [jax.jvp(pushed, own, tuple(tangents))[1]]
+            pushed = jax.jit(lambda *v: jax.jvp(loss, v, tuple(tangents))[1])
+            if self.linear:
+                found["forward"] = [pushed(*own)]
+            if not any(given) and nested:
+                found["reverse over reverse"] = jax.grad(lambda *v: _dot(gradient(*v), tangents), every)(*own)
+                found["forward over reverse"] = jax.jvp(gradient, own, tuple(tangents))[1]
+                found["reverse over forward"] = jax.grad(pushed, every)(*own)
+                found["forward over forward"] = [jax.jvp(pushed, own, tuple(tangents))[1]]
             return found
 
         return everything
@@ -145,6 +153,7 @@ class OperationTests(Facts):
             if not places or not any(self.smooth):
                 return
 
+            @jax.jit  # traced once
             def gradient(*own: Any) -> Any:
                 f = self.at(type(self).call, settings, batches[0])
                 return jax.grad(lambda *v: _dot(f(*v), [jnp.sin(y) for y in f(*v)]), tuple(range(len(own))))(*own)
@@ -216,16 +225,18 @@ class OperationTests(Facts):
         if not places or not any(self.smooth):
             return
 
-        def gradient(*own: Any) -> Any:
+        def of_all(*own: Any) -> Any:
             f = self.at(type(self).call, settings, args)
             return jax.grad(lambda *v: sum(jnp.sin(y).sum() for y in f(*v)), tuple(range(len(own))))(*own)
+
+        gradient = _compiled(of_all)
 
         def placed(a: Any) -> Any:
             split = a.ndim > 0 and a.shape[0] % 2 == 0
             return jax.device_put(a, NamedSharding(mesh, _SPLIT if split else _WHOLE))
 
         own = [args[k] for k in places]
-        for a, b in zip(_compiled(gradient)(*map(placed, own)), gradient(*own), strict=True):
+        for a, b in zip(gradient(*map(placed, own)), gradient(*own), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
     def test_arguments(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from symgrad.analysis.integers import is_integer
 from symgrad.ir import expr as ex
-from symgrad.ir.expr import COMPARISONS, OO, Expr
+from symgrad.ir.expr import COMPARISONS, OO, Expr, split_coefficient
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS
 from symgrad.ops.tensors import TENSOR_OPS, Ref, is_number, shape_only
@@ -110,7 +111,7 @@ class Printer:
             return self._where(node)
         if node.op == "pow":
             return self._pow(node)
-        if node.op in ("held", "floated"):
+        if node.op in ("held", "floated", "boundary"):
             return self._print(node.args[0])
         if node.op in TENSOR_OPS:
             return self._operation(node), _ATOM
@@ -129,7 +130,8 @@ class Printer:
         if condition.is_static:
             branches = [self._filled(a, b) for a, b in ((then, otherwise), (otherwise, then))]
             return f"{branches[0]} if {self._at(condition, _OR)} else {branches[1]}", _CONDITIONAL
-        branches = [self(a) if node.is_boolean else self._as_float(a) for a in (then, otherwise)]
+        plain = node.is_boolean or is_integer(node)
+        branches = [self(a) if plain else self._as_float(a) for a in (then, otherwise)]
         return f"{self._spelling.arrays}.where({self(condition)}, {', '.join(branches)})", _ATOM
 
     def _filled(self, branch: Expr, other: Expr) -> str:
@@ -167,7 +169,7 @@ class Printer:
         read = [a for k, a in enumerate(node.args) if k not in shape_only(node)]
         like = [a for k, a in enumerate(node.args) if k in shape_only(node)]
         own = self._spelling.operations[node.op]
-        operands = [self._at(a, _ATOM if own.startswith(f"{{{k}}}") else _CONDITIONAL) for k, a in enumerate(read)]
+        operands = [self._operand(a, _ATOM if own.startswith(f"{{{k}}}") else _CONDITIONAL) for k, a in enumerate(read)]
         if node.op == "expand" and is_number(node.args[0]):
             own = self._spelling.operations["fill"]
             operands = [operands[0] if node.args[0].is_boolean else self._as_float(node.args[0])]
@@ -177,10 +179,19 @@ class Printer:
         return own.format(
             *operands,
             all=", ".join(operands),
+            rest=", ".join(operands[1:]),
             attributes="".join(f", {name}={self._attribute(value)}" for name, value in given),
             shape=self.shape(like[0]) if like else "",
+            shapes=", ".join(map(self.shape, like)),
             **{name: self._attribute(value) for name, value in attributes.values()},
         )
+
+    def _operand(self, node: Expr, strength: int) -> str:
+        """An operand of an operation; a size is a whole number also where it is a part of another."""
+        factor, rest = split_coefficient(node)
+        if not is_number(node) or factor.denominator == 1:
+            return self._at(node, strength)
+        return f"{self._at(factor.numerator * rest, _ATOM)} // {factor.denominator}"
 
     def _attribute(self, value: object) -> str:
         """An attribute as source; a hyperparameter by its local name."""

@@ -22,7 +22,8 @@ class Spelling:
         arrays: the module of array functions, `jnp` or `mx`.
         functions: format strings of pointwise functions over their arguments.
         operations: format strings of tensor operations over their operands and `{attributes}`, which begin with a
-            comma where there are any; `{shape}` is the shape of the operand of which only that is read.
+            comma where there are any; `{all}` are the operands and `{rest}` all but the first; `{shape}` is the shape
+            of the operand of which only that is read, `{shapes}` those of several.
         attributes: what the framework calls an attribute, where that is not its name here.
         differentiated: spellings in code that is differentiated again, where the framework has other derivatives at
             kinks than PyTorch.

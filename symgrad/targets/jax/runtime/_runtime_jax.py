@@ -227,6 +227,65 @@ def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
     return jnp.moveaxis(square, (-2, -1), (dim1, dim2))
 
 
+def cut(x: Array, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> Array:
+    """Return a slice along ``axis``. Raises ValueError for one that is beyond the size, but for steps."""
+    place, size = axis % x.ndim, x.shape[axis]
+    if step == 1 and ((stop or 0) > size or -start > size):
+        raise ValueError(f"a dimension of size {size} has no slice {start}:{'' if stop is None else stop}")
+    found: Array = x[(*[slice(None)] * place, slice(start, stop, step))]
+    return found
+
+
+def cut_back(
+    value: Array, shape: Sequence[int], axis: int, start: int = 0, stop: int | None = None, step: int = 1
+) -> Array:
+    """Return zeros of ``shape`` with ``value`` in a slice along ``axis``."""
+    place = (*[slice(None)] * (axis % len(shape)), slice(start, stop, step))
+    return jnp.zeros(shape, value.dtype).at[place].set(value)
+
+
+def chunk(x: Array, axis: int, chunks: int, index: int) -> Array:
+    """Return one of the equal parts along ``axis``. Raises ValueError where there are none."""
+    size = x.shape[axis]
+    if size % chunks:
+        raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
+    return cut(x, axis, index * (size // chunks), (index + 1) * (size // chunks))
+
+
+def chunk_back(value: Array, shape: Sequence[int], axis: int, chunks: int, index: int) -> Array:
+    """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``axis``."""
+    size = shape[axis] // chunks
+    return cut_back(value, shape, axis, index * size, (index + 1) * size)
+
+
+def part(value: Array, axis: int, index: int, *shapes: Sequence[int]) -> Array:
+    """Return the part of ``value`` at an index, where arrays of ``shapes`` were joined along ``axis``."""
+    start = sum(shape[axis] for shape in shapes[:index])
+    return cut(value, axis, start, start + shapes[index][axis])
+
+
+def flatten(x: Array, start: int, end: int) -> Array:
+    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
+    if not x.ndim:
+        return x.reshape((1,))
+    first, last = start % x.ndim, end % x.ndim + 1
+    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+
+
+def unflatten(x: Array, axis: int, *sizes: int) -> Array:
+    """Return ``x`` with a dimension divided into several."""
+    place = axis % x.ndim
+    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
+
+
+def pad(x: Array, edges: Sequence[int]) -> Array:
+    """Put zeros around ``x``: two numbers for each dimension, from the last one on; negative ones cut off."""
+    pairs = [(0, 0, 0)] * x.ndim
+    for k in range(len(edges) // 2):
+        pairs[-1 - k] = (edges[2 * k], edges[2 * k + 1], 0)
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), pairs)
+
+
 # ------------------------------------------------------------------------------------------ functions
 def magnitude(x: Array) -> Array:
     """Return ``abs(x)`` with the derivative 0 at 0, as PyTorch has it; JAX's is 1."""
@@ -269,6 +328,33 @@ def extremum(argument: Callable[..., Array], x: Array, axis: int, keepdims: bool
     return found if keepdims else jnp.squeeze(found, axis)
 
 
+def middle(x: Array, axis: int, keepdims: bool = False) -> Array:
+    """Return where the median is: of two the lower one, and NaN where there is one."""
+    place = jnp.take(jnp.argsort(x, axis=axis), jnp.array([(x.shape[axis] - 1) // 2]), axis=axis)
+    missing = jnp.isnan(x)
+    spoilt = jnp.any(missing, axis=axis, keepdims=True)
+    place = jnp.where(spoilt, jnp.argmax(missing, axis=axis, keepdims=True), place)
+    return place if keepdims else jnp.squeeze(place, axis)
+
+
+def running(accumulate: Callable[..., Array], x: Array, axis: int) -> tuple[Array, Array]:
+    """Return the extremum of each element and all before it, and where it is: the last place of several."""
+    if not x.ndim:
+        return x, jnp.zeros((), int)
+    place = axis % x.ndim
+    extreme = accumulate(jax.lax.stop_gradient(x), axis=place)
+    index = jax.lax.broadcasted_iota(int, x.shape, place)
+    where = jax.lax.cummax(jnp.where((x == extreme) | jnp.isnan(x), index, 0), axis=place)
+    return jnp.take_along_axis(x, where, axis=place), where
+
+
+def topk(x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+    """Return the ``k`` largest or smallest elements along ``axis``, in order, and where they are."""
+    moved = jax.lax.stop_gradient(jnp.moveaxis(x, axis, -1))
+    places = jnp.moveaxis(jax.lax.top_k(moved if largest else -moved, k)[1], -1, axis)
+    return jnp.take_along_axis(x, places, axis=axis), places
+
+
 def cumsum_back(x: Array, axis: int) -> Array:
     """Sum each element and all that follow it."""
     return jnp.flip(jnp.cumsum(jnp.flip(x, axis), axis=axis), axis)
@@ -299,6 +385,29 @@ def others_slope(x: Array, grad: Array, axis: int | None) -> Array:
     own = jnp.eye(x.shape[-1], dtype=bool)
     pairs = others(jnp.where(own, 1.0, x[..., None, :]), -1)
     return jnp.moveaxis((grad[..., None] * jnp.where(own, 0.0, pairs)).sum(-2), -1, axis)
+
+
+# ------------------------------------------------------------------------------------------ places
+def add_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
+    """Return zeros of ``shape`` to which ``value`` is added at ``index`` along ``axis``."""
+    return _transposed(lambda x: jnp.take_along_axis(x, index, axis=axis), shape, value)
+
+
+def add_slices(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
+    """Return zeros of ``shape`` to which the slices of ``value`` are added at ``index`` along ``axis``."""
+    return _transposed(lambda x: jnp.take(x, index, axis=axis), shape, value)
+
+
+def segment_sum(x: Array, index: Array, size: int, axis: int) -> Array:
+    """Sum the slices of ``x`` along ``axis`` with the same number in ``index``, of ``size`` numbers."""
+    return jnp.moveaxis(jax.ops.segment_sum(jnp.moveaxis(x, axis, 0), index, size), 0, axis)
+
+
+def segment_extremum(extremum: Callable[..., Array], x: Array, index: Array, size: int, axis: int) -> Array:
+    """Return the extrema of the slices along ``axis`` with the same number; 0 where there is none."""
+    found = extremum(jnp.moveaxis(x, axis, 0), index, size)
+    some = jax.ops.segment_sum(jnp.ones(index.shape, int), index, size) > 0
+    return jnp.moveaxis(jnp.where(some.reshape((-1,) + (1,) * (found.ndim - 1)), found, 0), 0, axis)
 
 
 # ------------------------------------------------------------------------------------------ products
@@ -356,3 +465,66 @@ def conv_input(dims: int, grad: Array, weight: Array, shape: Sequence[int], **ho
 def conv_weight(dims: int, x: Array, grad: Array, shape: Sequence[int], **how: Any) -> Array:
     """Return the gradient of a convolution in its weight."""
     return _transposed(lambda w: conv(dims, x, w, **how), shape, grad)
+
+
+def conv_transpose(
+    dims: int,
+    x: Array,
+    weight: Array,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Array:
+    """Return PyTorch's transposed convolution: the gradient of a convolution in its input."""
+    each = [_several(n, dims) for n in (stride, padding, output_padding, dilation)]
+    sizes = zip(x.shape[-dims:], weight.shape[-dims:], *each, strict=True)
+    lengths = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, more, d in sizes]
+    shape = (*x.shape[: -dims - 1], weight.shape[1] * groups, *lengths)
+    return conv_input(dims, x, weight, shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+# ------------------------------------------------------------------------------------------ windows
+def _windows(dims: int, shape: Sequence[int], kernel: Any, stride: Any, padding: Any) -> tuple[Any, Any, list[int]]:
+    """Return the flat places of each window's elements, which of them there are, and the windows' shape."""
+    places, inside, sizes = np.zeros((1, 1), int), np.ones((1, 1), bool), []
+    each = (_several(n, dims) for n in (kernel, kernel if stride is None else stride, padding))
+    for size, length, step, edge in zip(shape[-dims:], *each, strict=True):
+        sizes.append((size + 2 * edge - length) // step + 1)
+        own = np.arange(sizes[-1])[:, None] * step - edge + np.arange(length)
+        there = (own >= 0) & (own < size)
+        count = (places.shape[0] * own.shape[0], places.shape[1] * own.shape[1])
+        places = (places[:, None, :, None] * size + np.clip(own, 0, size - 1)[None, :, None, :]).reshape(count)
+        inside = (inside[:, None, :, None] & there[None, :, None, :]).reshape(count)
+    return places, inside, sizes
+
+
+def avg_pool(dims: int, x: Array, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Array:
+    """Return PyTorch's mean of each window, in which the border counts."""
+    places, inside, sizes = _windows(dims, x.shape, kernel_size, stride, padding)
+    flat = x.reshape((*x.shape[:-dims], -1))
+    found = jnp.where(inside, flat[..., places], 0).mean(-1)
+    return found.reshape((*x.shape[:-dims], *sizes))
+
+
+def avg_pool_back(dims: int, value: Array, shape: Sequence[int], **how: Any) -> Array:
+    """Spread each element over its window: the transposed of the means."""
+    return _transposed(lambda x: avg_pool(dims, x, **how), shape, value)
+
+
+def max_pool(dims: int, x: Array, kernel_size: Any, stride: Any = None, padding: Any = 0) -> tuple[Array, Array]:
+    """Return the largest element of each window, and where it is in the last dimensions as one."""
+    places, inside, sizes = _windows(dims, x.shape, kernel_size, stride, padding)
+    flat = x.reshape((*x.shape[:-dims], -1))
+    largest = jnp.argmax(jnp.where(inside, flat[..., places], -jnp.inf), axis=-1)
+    index = jnp.asarray(places)[jnp.arange(len(places)), largest]
+    found = jnp.take_along_axis(flat, index, axis=-1)
+    return found.reshape((*x.shape[:-dims], *sizes)), index.reshape((*x.shape[:-dims], *sizes))
+
+
+# ------------------------------------------------------------------------------------------ matrices
+def logdet(a: Array) -> Array:
+    """Return the logarithm of the determinant, NaN where that is negative."""
+    sign, logarithm = jnp.linalg.slogdet(a)
+    return jnp.where(sign < 0, jnp.nan, logarithm)

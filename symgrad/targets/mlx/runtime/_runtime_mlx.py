@@ -313,8 +313,89 @@ def diag_embed(value: Array, dim1: int, dim2: int) -> Array:
     return _moved(_moved(square, -1, max(dim1, dim2)), -2 if max(dim1, dim2) == -1 else -1, min(dim1, dim2))
 
 
+def diagonal(x: Array, dim1: int, dim2: int) -> Array:
+    """Return the diagonal of two dimensions of one size as the last one; MLX's has no forward mode."""
+    first, last = sorted((dim1 % x.ndim, dim2 % x.ndim))
+    moved = mx.moveaxis(mx.moveaxis(x, last, -1), first, -2)
+    return mx.where(mx.eye(moved.shape[-1]) > 0, moved, 0).sum(-1)
+
+
 def _moved(value: Array, source: int, destination: int) -> Array:
     return mx.moveaxis(value, source, destination)
+
+
+def cut(x: Array, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> Array:
+    """Return a slice along ``axis``. Raises ValueError for one that is beyond the size, but for steps."""
+    place, size = axis % x.ndim, x.shape[axis]
+    if step == 1 and ((stop or 0) > size or -start > size):
+        raise ValueError(f"a dimension of size {size} has no slice {start}:{'' if stop is None else stop}")
+    found: Array = x[(*[slice(None)] * place, slice(start, stop, step))]
+    return found
+
+
+def cut_back(
+    value: Array, shape: Sequence[int], axis: int, start: int = 0, stop: int | None = None, step: int = 1
+) -> Array:
+    """Return zeros of ``shape`` with ``value`` in a slice along ``axis``."""
+    place = axis % len(shape)
+    first, last, _ = slice(start, stop, step).indices(shape[place])
+    if step != 1:  # zeros between the elements
+        apart = pad(mx.expand_dims(value, place + 1), [*[0, 0] * (len(shape) - 1 - place), 0, step - 1])
+        value = apart.reshape((*shape[:place], value.shape[place] * step, *shape[place + 1 :]))
+        last = first + value.shape[place]
+    return pad(value, [*[0, 0] * (len(shape) - 1 - place), first, shape[place] - max(first, last)])
+
+
+def chunk(x: Array, axis: int, chunks: int, index: int) -> Array:
+    """Return one of the equal parts along ``axis``. Raises ValueError where there are none."""
+    size = x.shape[axis]
+    if size % chunks:
+        raise ValueError(f"a dimension of size {size} has no {chunks} equal parts")
+    return cut(x, axis, index * (size // chunks), (index + 1) * (size // chunks))
+
+
+def chunk_back(value: Array, shape: Sequence[int], axis: int, chunks: int, index: int) -> Array:
+    """Return zeros of ``shape`` with ``value`` as one of the equal parts along ``axis``."""
+    size = shape[axis] // chunks
+    return cut_back(value, shape, axis, index * size, (index + 1) * size)
+
+
+def part(value: Array, axis: int, index: int, *shapes: Sequence[int]) -> Array:
+    """Return the part of ``value`` at an index, where arrays of ``shapes`` were joined along ``axis``."""
+    start = sum(shape[axis] for shape in shapes[:index])
+    return cut(value, axis, start, start + shapes[index][axis])
+
+
+def flatten(x: Array, start: int, end: int) -> Array:
+    """Return ``x`` with the dimensions from ``start`` to ``end`` as one."""
+    if not x.ndim:
+        return x.reshape((1,))
+    first, last = start % x.ndim, end % x.ndim + 1
+    return x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+
+
+def unflatten(x: Array, axis: int, *sizes: int) -> Array:
+    """Return ``x`` with a dimension divided into several."""
+    place = axis % x.ndim
+    return x.reshape((*x.shape[:place], *sizes, *x.shape[place + 1 :]))
+
+
+def pad(x: Array, edges: Sequence[int]) -> Array:
+    """Put zeros around ``x``: two numbers for each dimension, from the last one on; negative ones cut off."""
+    more = [(max(edges[k], 0), max(edges[k + 1], 0)) for k in range(0, len(edges), 2)]
+    x = mx.pad(x, [*[(0, 0)] * (x.ndim - len(more)), *reversed(more)])
+    for k in range(len(more)):
+        before, after = -min(edges[2 * k], 0), -min(edges[2 * k + 1], 0)
+        if before or after:
+            x = cut(x, -1 - k, before, x.shape[-1 - k] - after)
+    return x
+
+
+def flip(x: Array, axes: Sequence[int]) -> Array:
+    """Return ``x`` with the elements along some dimensions in reverse."""
+    for axis in axes:
+        x = lookup(x, mx.arange(x.shape[axis] - 1, -1, -1), axis)
+    return x
 
 
 # ------------------------------------------------------------------------------------------ kinks
@@ -385,6 +466,49 @@ def argsort(x: Array, axis: int = -1, descending: bool = False, stable: bool = F
 def sort(x: Array, axis: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """Return the elements in order."""
     return mx.take_along_axis(x, argsort(x, axis, descending), axis=axis)
+
+
+def middle(x: Array, axis: int, keepdims: bool = False) -> Array:
+    """Return where the median is: of two the lower one, and NaN where there is one."""
+    place = mx.take(mx.argsort(x, axis=axis), mx.array([(x.shape[axis] - 1) // 2]), axis=axis)
+    missing = mx.isnan(x)
+    spoilt = mx.any(missing, axis=axis, keepdims=True)
+    place = mx.where(spoilt, mx.argmax(missing.astype(mx.int32), axis=axis, keepdims=True), place)
+    return mx.stop_gradient(place if keepdims else mx.squeeze(place, axis))
+
+
+def topk(x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+    """Return the ``k`` largest or smallest elements along ``axis``, in order, and where they are."""
+    places = cut(argsort(x, axis, descending=largest), axis, 0, k)
+    return mx.take_along_axis(x, places, axis=axis), places
+
+
+def add_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
+    """Return zeros of ``shape`` to which ``value`` is added at ``index`` along ``axis``."""
+    return _transposed(lambda x: mx.take_along_axis(x, mx.stop_gradient(index), axis=axis), shape, value)
+
+
+def lookup(x: Array, index: Array, axis: int) -> Array:
+    """Return the slices of ``x`` that ``index`` names along ``axis``, in whose place its dimensions are.
+
+    Along an axis, for MLX has no forward mode of what adds slices.
+    """
+    place = axis % x.ndim
+    shape = (*x.shape[:place], index.size, *x.shape[place + 1 :])
+    places = mx.broadcast_to(index.reshape((-1,) + (1,) * (x.ndim - 1 - place)), shape)
+    found = mx.take_along_axis(x, mx.stop_gradient(places), axis=place)
+    return found.reshape((*x.shape[:place], *index.shape, *x.shape[place + 1 :]))
+
+
+def add_slices(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
+    """Return zeros of ``shape`` to which the slices of ``value`` are added at ``index`` along ``axis``."""
+    return _transposed(lambda x: lookup(x, index, axis), shape, value)
+
+
+def segment_sum(x: Array, index: Array, size: int, axis: int) -> Array:
+    """Sum the slices of ``x`` along ``axis`` with the same number in ``index``, of ``size`` numbers."""
+    place = axis % x.ndim
+    return add_slices(x, index, (*x.shape[:place], size, *x.shape[place + 1 :]), axis)
 
 
 def put_along(value: Array, index: Array, shape: Sequence[int], axis: int) -> Array:
@@ -471,6 +595,24 @@ def conv_input(dims: int, grad: Array, weight: Array, shape: Sequence[int], **ho
 def conv_weight(dims: int, x: Array, grad: Array, shape: Sequence[int], **how: Any) -> Array:
     """Return the gradient of a convolution in its weight."""
     return _transposed(lambda w: conv(dims, x, w, **how), shape, grad)
+
+
+def conv_transpose(
+    dims: int,
+    x: Array,
+    weight: Array,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Array:
+    """Return PyTorch's transposed convolution: the gradient of a convolution in its input."""
+    each = [n if isinstance(n, tuple) else (n,) * dims for n in (stride, padding, output_padding, dilation)]
+    sizes = zip(x.shape[-dims:], weight.shape[-dims:], *each, strict=True)
+    lengths = [(n - 1) * s - 2 * p + d * (k - 1) + more + 1 for n, k, s, p, more, d in sizes]
+    shape = (*x.shape[: -dims - 1], weight.shape[1] * groups, *lengths)
+    return conv_input(dims, x, weight, shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 # ------------------------------------------------------------------------------------------ special functions
