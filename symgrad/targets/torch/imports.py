@@ -41,11 +41,11 @@ _OF_TESTS: tuple[tuple[Row, ...], ...] = (
     ),
     (
         ("torch", ()),
+        ("symgrad.targets.torch.runtime", ("_special",)),
+        ("symgrad.testing", ("Accuracy", "FunctionTests", "Input")),
         ("torch", ("Tensor",)),
         ("torch.nn", ("functional as F",)),
         ("torch.nn", ("grad as _grads",)),
-        ("symgrad.testing", ("Accuracy", "FunctionTests", "Input")),
-        ("symgrad.targets.torch.runtime", ("_special",)),
     ),
 )
 

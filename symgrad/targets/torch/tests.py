@@ -47,8 +47,8 @@ _WIDE = 1e-5  # where the composite computes functions of whole numbers in float
 def render_test(operation: Operation, kept: int = 0, package: str = "") -> str:
     """The test of an operation's module, formatted; it imports torch and symgrad.testing.
 
-    `kept` is the most tensors that fused passes save beside what the plan says; `package` is where the module is imported
-    from, empty where that stands beside it.
+    `kept` is the most tensors that fused passes save beside what the plan says; `package` is where the
+    module is imported from, empty where that stands beside it.
     """
     layout = Layout(operation)
     template = environment().get_template("torch/test.py.j2")
