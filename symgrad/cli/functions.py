@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from symgrad.accuracy.evaluate import exact
 from symgrad.accuracy.machine import machine
 from symgrad.errors import SymgradError, suggestion
-from symgrad.ir.expr import Expr, symbol
+from symgrad.ir.expr import Expr, num, symbol
 from symgrad.ir.traversal import topological
 from symgrad.ops.functions import FUNCTIONS, Function, call, kinks
 from symgrad.ops.tensors import ROWS, TENSOR_OPS, TensorOp
@@ -26,13 +27,14 @@ _KINKED = frozenset(row.name for row in kinks.ROWS)
 class Entry:
     """One function or tensor operation, in words. Texts are empty where there is nothing to say.
 
-    ``derivative`` holds a line for each argument; ``kink`` what these are where all arguments are 0.
+    ``means`` holds equations that define it, several where it is defined for several orders; ``derivative`` one for
+    each argument; ``kink`` what these are where all arguments are 0.
     """
 
     name: str
     signature: str
     aliases: tuple[str, ...] = ()
-    means: str = ""
+    means: tuple[str, ...] = ()
     derivative: tuple[str, ...] = ()
     domain: str = ""
     kink: str = ""
@@ -42,8 +44,7 @@ class Entry:
         """The entry as lines, the first of which is its signature."""
         yield self.signature
         yield from (f"  also {', '.join(self.aliases)}" for _ in self.aliases[:1])
-        yield from (f"  {self.signature} = {self.means}" for _ in self.means[:1])
-        yield from (f"  {line}" for line in self.derivative)
+        yield from (f"  {line}" for line in (*self.means, *self.derivative))
         yield from (f"  where all arguments are 0: {self.kink}" for _ in self.kink[:1])
         yield from (f"  for {self.domain}" for _ in self.domain[:1])
         yield f"  kernels: {self.kernels or 'none; it is computed by torch'}"
@@ -71,7 +72,8 @@ def markdown() -> str:
     tensors = [e for e in entries() if e.name not in FUNCTIONS]
     lines = ["| function | also | derivative | domain | kernels |", "| --- | --- | --- | --- | --- |"]
     for found in functions:
-        meaning = (*(f"= {found.means}" for _ in found.means[:1]), *found.derivative)
+        # One that holds for all arguments needs no left side beside the signature.
+        meaning = (*(line.removeprefix(f"{found.signature} ") for line in found.means), *found.derivative)
         at_kink = f"; where all arguments are 0: {found.kink}" if found.kink else ""
         told = "<br>".join(f"`{_cell(line)}`" for line in meaning) + at_kink
         cells = (f"`{found.signature}`", _codes(found.aliases), told, found.domain, found.kernels or "none")
@@ -90,16 +92,17 @@ def _codes(names: tuple[str, ...]) -> str:
 
 
 def _function(row: Function) -> Entry:
-    # What need not be given (the slope of softplus) is left out, and the order of polygamma is a number.
-    arguments = tuple(symbol(n, "int" if n == "n" else "tensor") for n in row.parameters[: row.required])
     signature = f"{row.name}({', '.join(row.parameters)})"
     if row.definition is not None and row.partials is None:
-        meant = row.definition(*arguments)
-        return Entry(row.name, signature, row.aliases, formula(meant), kernels=_kernels(meant))
+        return _defined(row, signature, row.definition)
+    # What has no derivative because it need not be given (the slope of softplus) is left out.
+    given = row.parameters[: row.required] if row.partials is None else inspect.signature(row.partials).parameters
+    arguments = _arguments(row, len(given))
     partials = row.partials(*arguments) if row.partials is not None else ()
-    derivative = tuple(f"d/d{a.name} = {formula(p)}" for a, p in zip(arguments, partials, strict=False))
+    told = list(zip(arguments, partials, strict=False))[row.orders :]
+    derivative = tuple(f"d/d{a.name} = {formula(p)}" for a, p in told)
     low, high = row.domain
-    inside = f"{row.parameters[-1]} in ({_bound(low)}, {_bound(high)})"
+    inside = f"{arguments[-1].name} in ({_bound(low)}, {_bound(high)})"
     return Entry(
         row.name,
         signature,
@@ -111,15 +114,33 @@ def _function(row: Function) -> Entry:
     )
 
 
+def _arguments(row: Function, count: int) -> tuple[Expr, ...]:
+    """Symbols for the first arguments; an order is a number."""
+    kinds = ["int"] * row.orders + ["tensor"] * count
+    return tuple(map(symbol, row.parameters[:count], kinds))
+
+
+def _defined(row: Function, signature: str, definition: Callable[..., Expr]) -> Entry:
+    """A function that is made of others; where it is so for some orders only (besselj), what it is for these."""
+    arguments = _arguments(row, row.required)
+    try:
+        cases = {signature: definition(*arguments)}
+    except ValueError:
+        rest = ", ".join(a.name for a in arguments[1:])
+        cases = {f"{row.name}({n}, {rest})": definition(num(n), *arguments[1:]) for n in (0, 1)}
+    means = tuple(f"{case} = {formula(meant)}" for case, meant in cases.items())
+    return Entry(row.name, signature, row.aliases, means, kernels=_kernels(*cases.values()))
+
+
 def _at_zero(arguments: tuple[Expr, ...], partials: tuple[Expr, ...]) -> str:
     """The conventions at a kink: the partial derivatives where all arguments are 0."""
     values = exact(partials, dict.fromkeys(arguments, 0), 53) if partials else []
     return ", ".join(f"d/d{a.name} = {float(v):g}" for a, v in zip(arguments, values, strict=False))
 
 
-def _kernels(value: Expr) -> str:
-    """The languages in which passes can have a value."""
-    nodes = topological(*machine([value]))
+def _kernels(*values: Expr) -> str:
+    """The languages in which passes can have all values."""
+    nodes = topological(*machine(values))
     found = [name for name, has in (("C++", in_cpp), ("Triton", in_triton)) if all(map(has, nodes))]
     return ", ".join(found)
 

@@ -75,6 +75,7 @@ def make_tensor(entry: Named, report: Report) -> Tensor:
             check_inside(default, domain, (*path, "default"), report)
         else:
             report.at_value((*path, "default"), f"must be {expected}, as the dtype is {dtype}")
+            read = {**read, "default": 0}  # so that the formulas can be checked
     grad = read.get("grad", True) and dtype == "float"
     return Tensor(**{**read, "name": name, "location": report.location(path), "grad": grad})
 

@@ -73,7 +73,7 @@ def test_options_go_before_the_table():
 def test_kernels_of_the_table():
     project(TABLE + "kernels = true\n")
     run("gen", "specs/a.yaml")
-    assert generated("mypkg/ops") == ["a.py", "a.cpp", "a_triton.py"]
+    assert generated("mypkg/ops") == ["a.cpp", "a.py", "a_triton.py"]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def test_every_function_and_tensor_operation_is_listed():
         ("log", ["log(x)", "  d/dx = 1 / x", "  for x in (0, oo)", "  kernels: C++, Triton"]),
         ("silu", ["  silu(x) = x * sigmoid(x)", "  kernels: C++, Triton"]),
         ("maximum", ["  where all arguments are 0: d/da = 0.5, d/db = 0.5"]),
+        ("besselj", ["besselj(n, x)", "  besselj(0, x) = bessel_j0(x)", "  besselj(1, x) = bessel_j1(x)"]),
+        ("zeta", ["zeta(s, q)", "  d/dq = -s * zeta(s + 1, q)", "  kernels: none; it is computed by torch"]),
     ],
 )
 def test_one_is_told_in_full(name, lines):

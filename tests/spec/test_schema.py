@@ -64,6 +64,7 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
         "inplace": None,
         "accumulate": "float32",
         "kernels": "none",
+        "targets": None,
     }
     output = json_schema()["properties"]["outputs"]["patternProperties"].popitem()[1]
     assert output["anyOf"][1]["properties"]["grad"]["default"] is True
