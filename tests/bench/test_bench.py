@@ -94,7 +94,7 @@ def test_build_compiles_what_modules_look_for(tmp_path, monkeypatch):
     assert run(main, ["build", out, "--dtype", "float32"]).exit_code == 0
     built = {p.name.rpartition("_")[0] for p in (tmp_path / "cache").iterdir()}
     parts = {"gate_cpu_float", "gate_cpu_float1"}  # without a compiler, second derivatives need theirs too
-    wide = imported(tmp_path / "out" / "gate.py")._has_wide_vectors()
+    wide = imported(tmp_path / "out" / "gate.py")._kernels.has_wide_vectors()
     assert built == parts | ({f"{part}_narrow" for part in parts} if wide else set())
     assert run(main, ["build", str(tmp_path)]).exit_code == 2
 

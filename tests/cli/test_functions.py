@@ -25,7 +25,7 @@ def test_every_function_and_tensor_operation_is_listed():
     ("name", "lines"),
     [
         ("Abs", ["abs(x)", "  also Abs", "  d/dx = sign(x)", "  where all arguments are 0: d/dx = 0"]),
-        ("log", ["log(x)", "  d/dx = 1 / x", "  for x in (0, oo)", "  kernels: C++, Triton"]),
+        ("log", ["log(x, base)", "  d/dx = 1 / x", "  for x in (0, oo)", "  kernels: C++, Triton"]),
         ("silu", ["  silu(x) = x * sigmoid(x)", "  kernels: C++, Triton"]),
         ("maximum", ["  where all arguments are 0: d/da = 0.5, d/db = 0.5"]),
         ("besselj", ["besselj(n, x)", "  besselj(0, x) = bessel_j0(x)", "  besselj(1, x) = bessel_j1(x)"]),

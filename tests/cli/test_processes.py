@@ -70,7 +70,7 @@ def test_ctrl_c(jobs, group):
         == "specs/a.yaml: wrote generated/_runtime.py, generated/__init__.py, generated/a.py, generated/test_a.py\n"
     )
     (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert err.strip().splitlines()[-1] == "interrupted"
     assert "Traceback" not in out + err
@@ -119,7 +119,7 @@ def test_watch_generates_again_when_a_spec_changes():
     assert next(lines) == "specs/b.yaml: wrote generated/b.py, generated/test_b.py\n"
     assert [next(lines), next(lines)] == ["2 specs: 1 unchanged, 1 generated\n", "watching; Ctrl-C ends it\n"]
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "Traceback" not in err and "unknown key 'outputz'" in err
 
