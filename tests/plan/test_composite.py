@@ -37,7 +37,9 @@ def test_a_row_says_what_torch_saves(name: str) -> None:
         return result
 
     kept, said = stored(function, tensors)[0], 64 * saved_by_composite([root])
-    if name in BY_AUTOGRAD:  # torch has no derivative; what stands in for one keeps more than the table says, never less
+    if (
+        name in BY_AUTOGRAD
+    ):  # torch has no derivative; what stands in for one keeps more than the table says, never less
         assert kept >= said
     else:
         assert kept == said

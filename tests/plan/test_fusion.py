@@ -33,7 +33,13 @@ def evaluate(roots: list[Expr], values: dict[Expr, Any]) -> list[torch.Tensor]:
     """The machine-level roots, printed and run."""
     constants: dict[Expr, str] = {}
     texts = [Printer({s: s.name for s in values}, constants)(root) for root in roots]
-    scope: dict[str, Any] = {"torch": torch, "math": math, "F": torch.nn.functional, "rt": _runtime, "_special": _special}
+    scope: dict[str, Any] = {
+        "torch": torch,
+        "math": math,
+        "F": torch.nn.functional,
+        "rt": _runtime,
+        "_special": _special,
+    }
     scope |= {s.name: v for s, v in values.items()} | {n: constant_value(c) for c, n in constants.items()}
     return [eval(text, scope) for text in texts]
 
