@@ -57,6 +57,7 @@ TORCH = {
     "scaled_modified_bessel_k1": (5.0, 5.0),
     "sinc": (3000.0, 3000.0),
     "sigmoid": (3.0, 3.0),
+    "zeta": (3.0, 4.0),
 }
 # Those that swing about 0: absolute, as nothing else is kept near a root. torch has 7 digits beyond 5, in float64 too.
 SWINGING = {"bessel_j0": 5e-7, "bessel_j1": 5e-7, "bessel_y0": 1e-6, "bessel_y1": 1e-6}
@@ -69,6 +70,9 @@ UNLIKE: dict[str, Callable[[float], bool]] = {
     "lgamma": lambda v: v <= 0,
     "digamma": lambda v: v <= 0,
     "polygamma": lambda v: v <= 0,
+    "zeta": lambda v: not 0 <= v <= 1e29,
+    "gammainc": math.isnan,
+    "gammaincc": math.isnan,
 }
 EXACT = {"abs", "sign", "finite", "floor", "ceil", "round", "relu", "maximum", "minimum", "clamp", "heaviside"}
 

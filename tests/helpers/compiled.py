@@ -66,6 +66,12 @@ class Compiled:
         return found
 
     @property
+    def surrogate(self) -> Callable[..., Any]:
+        """The form for compilers, of an operation with overridden gradients."""
+        found: Callable[..., Any] = getattr(self.module, f"{Layout(self.operation).class_name}Function").surrogate
+        return found
+
+    @property
     def composite(self) -> Callable[..., Any]:
         """The formula in eager torch operations."""
         if self._composite is None:

@@ -258,7 +258,9 @@ def _dawson_partial(x: Expr) -> Expr:
 
 
 def _zeta(s: Any, q: Any) -> Any:
-    return mp.zeta(s, q) if s > 1 and q > 0 else mp.inf if s > 1 and q == 0 else mp.nan
+    if s == 1 or (s > 1 and q == 0):
+        return mp.inf
+    return mp.zeta(s, q) if s > 1 and q > 0 else mp.nan
 
 
 ROWS = (

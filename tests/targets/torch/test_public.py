@@ -221,15 +221,15 @@ def test_in_place_is_batched() -> None:
     torch.testing.assert_close(changed, expected)
 
 
-def test_the_detached_form_has_the_same_value_and_gradient() -> None:
+def test_the_form_for_compilers_has_the_same_value_and_gradient() -> None:
     item = stem("override_linear")
     tensors = item.tensors(item.differentiable)
-    own, detached = item.function(*tensors), item.module._detached(*tensors)
-    torch.testing.assert_close(own, detached)
-    torch.testing.assert_close(*(torch.autograd.grad(y.sin().sum(), tensors) for y in (own, detached)))
+    own, compiled = item.function(*tensors), item.surrogate(*tensors)
+    torch.testing.assert_close(own, compiled)
+    torch.testing.assert_close(*(torch.autograd.grad(y.sin().sum(), tensors) for y in (own, compiled)))
 
 
-def test_the_detached_form_of_several_outputs() -> None:
+def test_the_form_for_compilers_of_several_outputs() -> None:
     item = compiled_text(
         "\nop: rounding\ntensors: {x: , w: }\n"
         "outputs: {a: sign(x) * w, b: round(x) + w}\ngradients: {x: grad_a + 2 * grad_b}\n"
@@ -237,7 +237,7 @@ def test_the_detached_form_of_several_outputs() -> None:
     tensors = item.tensors(item.differentiable)
     for part in ((0,), (1,), (0, 1)):
         grads = []
-        for function in (item.function, item.module._detached):
+        for function in (item.function, item.surrogate):
             found = results(function(*tensors))
             grads.append(
                 torch.autograd.grad(
@@ -272,13 +272,13 @@ def test_functions_are_documented() -> None:
         assert "Raises TypeError" in " ".join((item.function.__doc__ or "").split())
 
 
-def test_the_detached_form_goes_without_an_optional_tensor() -> None:
+def test_the_form_for_compilers_goes_without_an_optional_tensor() -> None:
     item = compiled_text(
         "\nop: half_ruled\ntensors: {x: , w: , b: {default: 0}}\n"
         "outputs: {y: sigmoid(w*x + b)}\ngradients: {w: grad_y*x}\n"
     )
     x, w = (torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
-    torch.testing.assert_close(item.module._detached(x, w, None), item.function(x, w, None))
+    torch.testing.assert_close(item.surrogate(x, w, None), item.function(x, w, None))
 
 
 def test_the_form_for_compilers_computes_nothing_twice() -> None:
@@ -286,12 +286,12 @@ def test_the_form_for_compilers_computes_nothing_twice() -> None:
         "\nop: steps\ntensors: {x: , step: {grad: false}}\noutputs: {y: step * round(x / step)}\n"
         "gradients: {x: 'where(abs(x / step) < 3, grad_y * (x / step)**2, 0)'}\n"
     )
-    (body,) = re.findall(r"def _detached.*?\n\n\n", item.text, re.DOTALL)
+    (body,) = re.findall(r"def surrogate.*?\n\n", item.text, re.DOTALL)
     assert body.count("fixed_x / fixed_step") == 1
     x = torch.tensor([0.4, -1.7, 9.0], requires_grad=True)
     step = torch.tensor(0.5)
-    plain, detached = (torch.autograd.grad(f(x, step).sum(), x) for f in (item.function, item.module._detached))
-    torch.testing.assert_close(detached, plain)
+    plain, compiled = (torch.autograd.grad(f(x, step).sum(), x) for f in (item.function, item.surrogate))
+    torch.testing.assert_close(compiled, plain)
 
 
 def test_compilers_leave_an_output_without_a_gradient_alone_where_another_one_is_overridden() -> None:
