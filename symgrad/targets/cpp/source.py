@@ -129,7 +129,7 @@ class _Writer:
         reductions = [n for stage in found for n in stage.reductions]
         slots = len(reductions) + sum(len(stage.settled) for stage in found)
         known |= {n: f"row[{k}]" for k, n in enumerate(kernel.reductions, slots)}
-        held = list(rows.compared(roots))
+        held = [v for v in rows.compared(roots) if v not in known]  # an operand is what it is wherever it is read
         stages, kinds, stage_of, held_in = self._stages(found, known, held)
         templates = [f"result[{k}] = {{}};" for k in range(len(written))]
         lines = self._unpacked(self._statements(roots, templates, known, chosen=len(written) > 1))

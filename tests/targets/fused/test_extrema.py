@@ -22,6 +22,7 @@ FORMULAS = {
         "amax(tanh(x) + w, dim=-1) - amin(x*w + x, dim=-1)",
         lambda x, w: (x.tanh() + w).amax(-1) - (x * w + x).amin(-1),
     ),
+    "of_tensors": ("amax(x, dim=-1) * amin(w, dim=-1)", lambda x, w: x.amax(-1) * w.amin(-1)),  # nothing to be held
     "of_size": ("norm(x*w, p=oo, dim=-1)", lambda x, w: (x * w).abs().amax(-1)),
 }
 SPECS = {
